@@ -121,7 +121,7 @@ class Transcriber:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything is known of how the checkpoint bears short windows: from its maker, or by measuring."""
+        """Whether anything is known of how the checkpoint hears short windows: from its maker, or by measuring."""
         return self.model.generation.short_windows or self.calibration is not None
 
     @cached_property

@@ -13,7 +13,7 @@ from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber
 from whispertide.cli import tune as command
 from whispertide.lab import tune as measuring
-from whispertide.lab.bearing import Tried
+from whispertide.lab.framing_choice import Tried
 from whispertide.lab.tune import Tuning
 from whispertide.model import whisper
 from whispertide.options import EngineOptions

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from made_up_streams import made_up
-from whispertide.lab import bearing, tune
-from whispertide.lab.bearing import ENOUGH, Tried, Window
+from whispertide.lab import framing_choice, tune
+from whispertide.lab.framing_choice import ENOUGH, Tried, Window
 from whispertide.lab.tune import Refit, Rounds, Tuning, changes, choose_pace, choose_step, refit_rule, thread_counts
 from whispertide.lab.tune_page import html, text
 from whispertide.options import EngineOptions
@@ -40,7 +40,7 @@ def test_what_is_kept_says_what_was_found() -> None:
     assert kept.why == "`whispertide tune` found 2.5% of the words different from padded windows, 5 times as fast"
     assert list(kept.pace.values()) == [Pace(2, 0.4)]
     assert kept.report["chosen"] == "zeros"
-    assert [each["borne"] for each in kept.report["framings"]] == [True, False, True]
+    assert [each["suits"] for each in kept.report["framings"]] == [True, False, True]
     short = tuning(short=True, pace=None).calibration()
     assert (short.short, short.pace) == (True, {})
     assert short.why.startswith("the short form of `whispertide tune` found")
@@ -109,13 +109,13 @@ def test_the_short_form_ends_early(monkeypatch: pytest.MonkeyPatch, short: bool,
     now = iter(range(10_000))
     model: Any = SimpleNamespace(name="m", options=OPTIONS, view=lambda options: model)
     window = Window(np.zeros(16_000, np.float32), whole=False)
-    heard = bearing.Text(("a", "b", "c"), 0, False, 0.1)
+    heard = framing_choice.Text(("a", "b", "c"), 0, False, 0.1)
     monkeypatch.setattr("time.perf_counter", lambda: next(now) / 4)
-    monkeypatch.setattr(bearing, "has_word", lambda model: False)
-    monkeypatch.setattr(bearing, "cut", lambda audio: [window] * 40)
-    monkeypatch.setattr(bearing, "open_executors", lambda model, framings: dict.fromkeys(framings))
-    monkeypatch.setattr(bearing, "single_words", lambda *_: [])
-    monkeypatch.setattr(bearing, "hear", lambda *_: heard)
+    monkeypatch.setattr(framing_choice, "has_word", lambda model: False)
+    monkeypatch.setattr(framing_choice, "cut", lambda audio: [window] * 40)
+    monkeypatch.setattr(framing_choice, "open_executors", lambda model, framings: dict.fromkeys(framings))
+    monkeypatch.setattr(framing_choice, "single_words", lambda *_: [])
+    monkeypatch.setattr(framing_choice, "hear", lambda *_: heard)
     monkeypatch.setattr(tune, "refit_rule", lambda *_: BETTER)
     found = tune.tune(model, [window.audio], short=short)
     assert len(found.tried) == framings
@@ -151,9 +151,9 @@ def test_the_short_form_takes_no_more_than_it_says(
         return compute
 
     framings = dict.fromkeys((PAD30, Zeros(), BARE))
-    monkeypatch.setattr(bearing, "cut", lambda audio: [window] * 40)
-    monkeypatch.setattr(bearing, "open_executors", computing(opening_s, framings))
-    monkeypatch.setattr(bearing, "_run", computing(hearing_s, None))
+    monkeypatch.setattr(framing_choice, "cut", lambda audio: [window] * 40)
+    monkeypatch.setattr(framing_choice, "open_executors", computing(opening_s, framings))
+    monkeypatch.setattr(framing_choice, "_run", computing(hearing_s, None))
     found = tune.tune(SimpleNamespace(name="m", options=OPTIONS), [window.audio], short=True)  # type: ignore[arg-type]
     assert clock.now <= tune.SHORT_S
     assert len({each.windows for each in found.tried}) == 1

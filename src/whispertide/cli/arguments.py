@@ -204,7 +204,7 @@ RECIPE: Fields = {
     ),
     "changes": get_args(Changes)[1],
 }
-NoTune = Annotated[bool, _stream("--no-tune", help="Do not try what an unknown model bears before its first live use.")]
+NoTune = Annotated[bool, _stream("--no-tune", help="Do not try what suits an unknown model before its first live use.")]
 GATE: Fields = {"vad": _stream("--vad/--no-vad", help="Skip everything but speech. Default: the recipe's.")}
 RecipeOptions = Annotated[StreamChoice, RECIPE]
 Stream = Annotated[

@@ -1,4 +1,4 @@
-"""`whispertide tune`: what a checkpoint bears on this machine, found out without transcripts and used from then on."""
+"""`whispertide tune`: what suits a checkpoint on this machine, found out without transcripts and used from then on."""
 
 import json
 import sys
@@ -41,7 +41,7 @@ def tune(
     engine: arguments.Engine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
-    """Find out which framing a model bears, and which threads and step suit this machine. tide uses it from then on."""
+    """Find out which framing suits a model, and which threads and step this machine. tide uses it from then on."""
     from whispertide.model.whisper import load_model
     from whispertide.streaming.calibration import recall
 
@@ -105,7 +105,7 @@ def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -
         say(f"{transcriber.name} was never tuned; `whispertide tune {transcriber.model.checkpoint.argument}` does it")
         return
     say(
-        f"trying what {transcriber.name} bears (once, at most 20 s; --no-tune leaves it out, "
+        f"trying what suits {transcriber.name} (once, at most 20 s; --no-tune leaves it out, "
         f"`whispertide tune {transcriber.model.checkpoint.argument}` does it at length)"
     )
     found = run(transcriber.model, [], short=True)

@@ -1,6 +1,6 @@
 """What suits a checkpoint on this machine: its framing, then the threads and the step. No transcripts are needed.
 
-    (a) the framing that it bears (`bearing`)
+    (a) the framing that suits it (`framing_choice`)
     (b) the rule that says which words will stay (`streaming.steadiness`), fitted anew to streams in that framing, and
         used where it predicts parts of the audio that it was not fitted to better than the shipped one
     (c) threads, and the step that rounds leave room for
@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from whispertide.errors import OptionError
-from whispertide.lab import bearing
-from whispertide.lab.bearing import Tried, Window
+from whispertide.lab import framing_choice
 from whispertide.lab.doctor import BUSY
+from whispertide.lab.framing_choice import Tried, Window
 from whispertide.lab.training.steadiness import as_busy, fit_rule, held_out, record_stream, reliability
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import DecodeOptions
@@ -125,9 +125,9 @@ class Tuning:
         """Half a sentence for the user."""
         form = "the short form of `whispertide tune`" if self.short else "`whispertide tune`"
         if self.chosen is None:
-            return f"{form} heard too little to tell what this checkpoint bears"
+            return f"{form} heard too little to tell which framing suits this checkpoint"
         if isinstance(self.chosen.framing, Pad30):
-            return f"{form} found nothing shorter that this checkpoint bears as quickly"
+            return f"{form} found nothing shorter that suits this checkpoint and is quicker"
         return (
             f"{form} found {self.chosen.differing:.1%} of the words different from padded windows, "
             f"{self.tried[0].median_s / max(self.chosen.median_s, 1e-9):.0f} times as fast"
@@ -169,7 +169,7 @@ class Tuning:
 
 def changes(framing: Framing) -> dict[str, Any]:
     """Of a recipe. What is not padded as in training is guarded: what stops a guard is heard once more, padded. Single
-    words, which checkpoints bear worst, are heard padded in the end.
+    words, which trouble checkpoints most, are heard padded in the end.
     """
     guard = {} if isinstance(framing, Pad30) else {"shift_guard": True, "short_s": SINGLE_WORD_S}
     fields = {"zeros_s": framing.zeros_s} if framing.kind == "zeros" else {}  # type: ignore[attr-defined]
@@ -189,18 +189,22 @@ def tune(
     Raises what computing raises, and `CheckpointError` where the voice gate's weights are missing.
     """
     budget = Budget(SHORT_S - RESERVE_S if short else math.inf)
-    executors = bearing.open_executors(model, bearing.candidates(model, few=short))
-    speech = bearing.spread([window for audio in recordings for window in bearing.cut(audio)])[:MOST_WINDOWS]
+    executors = framing_choice.open_executors(model, framing_choice.candidates(model, few=short))
+    speech = framing_choice.spread([window for audio in recordings for window in framing_choice.cut(audio)])[
+        :MOST_WINDOWS
+    ]
     padded = next(iter(executors.values()))
-    alone = bearing.single_words(padded, speech, FEW_WORDS if short else MANY_WORDS, lambda: budget.is_spent(0.2))
-    tried = bearing.measure(
+    alone = framing_choice.single_words(
+        padded, speech, FEW_WORDS if short else MANY_WORDS, lambda: budget.is_spent(0.2)
+    )
+    tried = framing_choice.measure(
         executors,
-        bearing.spread([*speech, *alone]),
+        framing_choice.spread([*speech, *alone]),
         options=options,
         until=budget.is_spent,
-        progress=lambda done, total: advance("what the checkpoint bears", done, total),
+        progress=lambda done, total: advance("which framing suits", done, total),
     )
-    chosen = bearing.choose(tried)
+    chosen = framing_choice.choose(tried)
     framing = tried[0].framing if chosen is None else chosen.framing
     refit = None if short or chosen is None else refit_rule(model, framing, recordings, advance)
     rounds = () if short else measure_threads(model, framing, speech, advance)
@@ -261,8 +265,8 @@ def measure_threads(
     found = []
     for number, count in enumerate(counts):
         view = model.view(replace(model.options, threads=count))
-        executor = bearing.open_executors(view, [framing])[framing]
-        taken = [bearing.hear(executor, window, DecodeOptions()).seconds for _ in range(_ROUNDS + 1)][1:]
+        executor = framing_choice.open_executors(view, [framing])[framing]
+        taken = [framing_choice.hear(executor, window, DecodeOptions()).seconds for _ in range(_ROUNDS + 1)][1:]
         found.append(Rounds(count, min(taken), max(taken)))
         advance("threads", number + 1, len(counts))
     return tuple(found)

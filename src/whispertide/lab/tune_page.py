@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from whispertide.lab.bearing import MOST
 from whispertide.lab.evaluation import page, plots
 from whispertide.lab.evaluation.drawing import Curve, Drawing
+from whispertide.lab.framing_choice import MOST
 
 if TYPE_CHECKING:
     from whispertide.lab.tune import Tuning
@@ -13,7 +13,7 @@ LEGEND = (
     "What windows say in each framing, next to the same windows padded to 30 s. changed: of the padded words, heard "
     "otherwise or not at all. invented: words that no padded text has. single words: words added to each. "
     "runs away: texts that do not end. ends missing: utterances whose last word is missing. near the end: words where "
-    "the audio is cut off, which tide drops as a rule; they decide between framings that are borne. A framing is borne "
+    "the audio is cut off, which tide drops as a rule; they decide between framings that suit. A framing suits "
     f"up to {MOST['changed']:.0%} changed, {MOST['invented']:.0%} invented, {MOST['alone_added']:g} words added to a "
     f"single one, {MOST['ends_missing']:.0%} of ends missing, and no text that runs away."
 )
@@ -28,7 +28,7 @@ def table(found: "Tuning") -> page.Table:
         rows.append(
             (
                 f"{'* ' if each is found.chosen else ''}{each.label}",
-                "yes" if each.borne else "no",
+                "yes" if each.suits else "no",
                 f"{each.median_s * 1000:.0f}",
                 *(f"{rates[name]:.1%}" for name in names),
                 f"{rates['alone_added']:.2f}",
@@ -37,7 +37,7 @@ def table(found: "Tuning") -> page.Table:
         )
     return page.Table(
         (
-            "framing", "borne", "ms a window", "changed", "invented", "runs away", "ends missing", "single words",
+            "framing", "suits", "ms a window", "changed", "invented", "runs away", "ends missing", "single words",
             "near the end",
         ),
         tuple(rows),
@@ -77,14 +77,14 @@ def text(found: "Tuning") -> str:
 def plot(found: "Tuning") -> Drawing:
     """What differs against what it takes; down and to the left is better."""
     points = [
-        Curve(each.label, (1000 * each.median_s,), (100 * each.differing,), ("borne" if each.borne else "",))
+        Curve(each.label, (1000 * each.median_s,), (100 * each.differing,), ("suits" if each.suits else "",))
         for each in found.tried
     ]
     return plots.scatter(
         points,
         x_label="a window (ms)",
         y_label="words that differ (%)",
-        title=f"what {found.model} bears",
+        title=f"which framing suits {found.model}",
     )
 
 

@@ -37,7 +37,7 @@ class TcpTransport:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        # `close` reads, too, and a stream does not bear two readers at once.
+        # `close` reads, too, and a stream does not allow two readers at once.
         self._reading = asyncio.Lock()
 
     async def receive(self) -> bytes:

@@ -1,6 +1,6 @@
 """What `whispertide tune` found out about a checkpoint on this machine, kept in the cache and used from then on.
 
-One file per checkpoint, by the hash over its content, next to the folder of its graphs. What a checkpoint bears holds
+One file per checkpoint, by the hash over its content, next to the folder of its graphs. What suits a checkpoint holds
 wherever the file is read; threads and step hold for one processor, number of cores, precision and provider. Knows no
 audio and measures nothing.
 """

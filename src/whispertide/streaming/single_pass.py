@@ -83,7 +83,7 @@ class SinglePass(Listening):
         )
 
     def _is_short(self, plan: RoundPlan) -> bool:
-        """Whether the whole utterance is about a single word, which checkpoints bear worst without padding."""
+        """Whether the whole utterance is about a single word, which checkpoints hear worst without padding."""
         return plan.is_last and len(plan.window) <= self.short
 
     def _again(self, halt: Halt | None) -> Listening | None:

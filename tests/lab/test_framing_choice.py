@@ -1,4 +1,4 @@
-"""What checkpoints bear, with executors that say what they are told. No test judges speed or a real checkpoint."""
+"""Which framings suit, with executors that say what they are told. No test judges speed or a real checkpoint."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +7,20 @@ import numpy as np
 import pytest
 
 from whispertide.decoding.token_words import TokenWord
-from whispertide.lab import bearing
-from whispertide.lab.bearing import ENOUGH, MOST, Tried, Window, choose, cut, differences, hear, measure, plain, spread
+from whispertide.lab import framing_choice
+from whispertide.lab.framing_choice import (
+    ENOUGH,
+    MOST,
+    Tried,
+    Window,
+    choose,
+    cut,
+    differences,
+    hear,
+    measure,
+    plain,
+    spread,
+)
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros
@@ -48,8 +60,8 @@ def test_equal_texts_are_borne() -> None:
     padded, bare = tried({PAD30: SAID, BARE: "We walk, home. Then"})
     assert (bare.windows, bare.words, bare.ends) == (ENOUGH, 4 * ENOUGH, ENOUGH)
     assert set(bare.rates().values()) == {0.0}
-    assert bare.borne
-    assert padded.borne
+    assert bare.suits
+    assert padded.suits
 
 
 @pytest.mark.parametrize(
@@ -64,16 +76,16 @@ def test_equal_texts_are_borne() -> None:
 def test_what_differs_is_counted_and_not_borne(text: str, stop: Any, rate: str) -> None:
     bare = tried({PAD30: SAID, BARE: text}, stop=stop)[1]
     assert bare.rates()[rate] > MOST[rate]
-    assert not bare.borne
+    assert not bare.suits
 
 
 def test_a_single_word_is_to_stay_one() -> None:
     alone = Window(np.zeros(SAMPLE_RATE, np.float32), whole=True, alone=True)
     windows = [WINDOW] * ENOUGH + [alone] * 4
     bare = tried({PAD30: SAID, BARE: SAID}, windows)[1]
-    assert (bare.alone, bare.alone_added, bare.ends, bare.borne) == (4, 0, ENOUGH, True)
+    assert (bare.alone, bare.alone_added, bare.ends, bare.suits) == (4, 0, ENOUGH, True)
     bare.alone_added = 5
-    assert not bare.borne
+    assert not bare.suits
     assert tried({PAD30: "a", BARE: "a and so on"}, [alone] * 4)[1].alone_added == 12
     other = tried({PAD30: SAID, BARE: "we walk roam then"}, [alone] * 4)[1]
     assert (other.alone_added, other.changed) == (0, 0)  # cut out of speech it is misheard in any framing
@@ -109,7 +121,7 @@ def test_too_little_says_nothing() -> None:
     assert choose(tried({PAD30: SAID, BARE: SAID}, [WINDOW] * (ENOUGH - 1))) is None
     assert choose(tried({PAD30: "we", BARE: "we"})) is None
     assert choose([]) is None
-    assert not tried({PAD30: SAID, BARE: SAID}, [WINDOW])[1].borne
+    assert not tried({PAD30: SAID, BARE: SAID}, [WINDOW])[1].suits
 
 
 def test_it_can_be_ended_early() -> None:
@@ -175,11 +187,11 @@ def test_any_order_has_them_all(count: int) -> None:
 
 def test_single_words_are_cut_out_with_pauses_around_them() -> None:
     executor: Any = Says("a b c")
-    found = bearing.single_words(executor, [WINDOW, Window(WINDOW.audio, whole=False)], 9)
+    found = framing_choice.single_words(executor, [WINDOW, Window(WINDOW.audio, whole=False)], 9)
     assert [window.alone for window in found] == [True, True]  # the first has no sound before it
     assert [len(window.audio) / SAMPLE_RATE for window in found] == [1.6, 1.6]
-    assert len(bearing.single_words(executor, [WINDOW], 1)) == 1
-    assert bearing.single_words(executor, [WINDOW], 9, lambda: True) == []
+    assert len(framing_choice.single_words(executor, [WINDOW], 1)) == 1
+    assert framing_choice.single_words(executor, [WINDOW], 9, lambda: True) == []
 
 
 def test_differences() -> None:

@@ -1,10 +1,10 @@
-"""Which framings a checkpoint bears: what it hears in short windows, next to what it hears in the same ones padded.
+"""Which framings suit a checkpoint: what it hears in short windows, next to what it hears in the same ones padded.
 
 Nobody has to have written anything down. Whisper was trained on windows padded to 30 s, so what a padded window says is
 taken for right, and another framing is judged by how often its text differs, by words that are only in it, by texts
 that do not end, by ends of utterances that are missing, and by its time. Windows are cut as `tide` hears them: they
 begin in a pause, some are cut off in the middle of speech, some are whole utterances, and some are single words, which
-checkpoints bear worst.
+trouble checkpoints most.
 
 Returns figures. Knows no command line, and nothing of what is done with them.
 """
@@ -45,7 +45,7 @@ TOKENS_PER_S, TOKENS_BESIDES = 8, 8  # nobody speaks faster; more of them are a 
 ENOUGH = 12  # windows, to say anything at all
 _ENOUGH_WORDS = 25
 
-# What is borne. Our checkpoints show where the bounds lie (docs/LOG.md, "What checkpoints bear").
+# Up to here a framing suits. Our checkpoints show where the bounds lie (docs/LOG.md, "What checkpoints bear").
 MOST = {"changed": 0.1, "invented": 0.05, "run_aways": 0.0, "ends_missing": 0.15, "alone_added": 1.0}
 AS_GOOD = 0.03  # so few more differences say nothing: then the framing that is nearer to Whisper's training is chosen
 AS_QUICK = 1.5  # framings whose windows take at most so many times as long as the quickest ones compete by their texts
@@ -85,7 +85,7 @@ class Tried:
     run_aways                  texts that do not end
     ends, ends_missing         whole utterances of which something was heard; those whose last word is missing
     loose                      words near the end of a window that is cut off, more than padded; tide drops them as a
-                               rule, so they decide only between framings that are borne
+                               rule, so they decide only between framings that suit
     alone, alone_added         single words; words that were added to them
     seconds                    of each window
     """
@@ -129,8 +129,8 @@ class Tried:
         return self.windows >= ENOUGH and self.words >= _ENOUGH_WORDS
 
     @property
-    def borne(self) -> bool:
-        """Whether the checkpoint bears it. Padding is what the others are judged by."""
+    def suits(self) -> bool:
+        """Whether it suits the checkpoint. Padding is what the others are judged by."""
         if isinstance(self.framing, Pad30):
             return True
         return self.told and all(rate <= MOST[name] for name, rate in self.rates().items())
@@ -162,7 +162,7 @@ class Tried:
         """All figures."""
         figures = {
             name: getattr(self, name)
-            for name in ("windows", "words", "ends", "alone", "borne", "median_s", "differing")
+            for name in ("windows", "words", "ends", "alone", "suits", "median_s", "differing")
         }
         return {"framing": self.framing.kind, "label": self.label, **figures, **self.rates()}
 
@@ -302,14 +302,14 @@ def measure(
 
 
 def choose(tried: Sequence[Tried]) -> Tried | None:
-    """Of those that are borne, about as quick as the quickest and about as good as the best of these, the first one;
+    """Of those that suit, about as quick as the quickest and about as good as the best of these, the first one;
     None where too little was heard.
     """
     if not tried or not tried[0].told:
         return None
-    borne = [each for each in tried if each.borne]
-    quickest = min(each.median_s for each in borne)
-    quick = [each for each in borne if each.median_s <= AS_QUICK * quickest]
+    suitable = [each for each in tried if each.suits]
+    quickest = min(each.median_s for each in suitable)
+    quick = [each for each in suitable if each.median_s <= AS_QUICK * quickest]
     best = min(each.differing for each in quick)
     return next(each for each in quick if each.differing <= best + AS_GOOD)
 
