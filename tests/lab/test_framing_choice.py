@@ -56,7 +56,7 @@ def tried(texts: dict[Framing, str], windows: Sequence[Window] | None = None, st
     return measure(executors, windows or [WINDOW] * ENOUGH)
 
 
-def test_equal_texts_are_borne() -> None:
+def test_equal_texts_suit() -> None:
     padded, bare = tried({PAD30: SAID, BARE: "We walk, home. Then"})
     assert (bare.windows, bare.words, bare.ends) == (ENOUGH, 4 * ENOUGH, ENOUGH)
     assert set(bare.rates().values()) == {0.0}
@@ -73,7 +73,7 @@ def test_equal_texts_are_borne() -> None:
         (SAID, "length", "run_aways"),
     ],
 )
-def test_what_differs_is_counted_and_not_borne(text: str, stop: Any, rate: str) -> None:
+def test_what_differs_is_counted_and_does_not_suit(text: str, stop: Any, rate: str) -> None:
     bare = tried({PAD30: SAID, BARE: text}, stop=stop)[1]
     assert bare.rates()[rate] > MOST[rate]
     assert not bare.suits
@@ -98,7 +98,7 @@ def test_what_is_near_the_end_of_a_window_that_is_cut_off_is_loose() -> None:
     assert (bare.words, bare.changed, bare.invented, bare.loose) == (ENOUGH, 0, 0, 2 * ENOUGH)
 
 
-def test_the_first_of_what_is_borne_and_quick_and_about_as_good_is_chosen() -> None:
+def test_the_first_of_what_suits_and_is_quick_and_about_as_good_is_chosen() -> None:
     found = tried({PAD30: SAID, ZEROS: SAID, BARE: SAID})
     padded, zeros, bare = found
     for each, seconds in zip(found, (1.0, 0.12, 0.10), strict=True):

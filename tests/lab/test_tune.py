@@ -57,7 +57,7 @@ def test_where_too_little_was_heard_the_careful_framing_stays() -> None:
     assert "careful framing" in html(found)
 
 
-def test_where_nothing_shorter_is_borne_windows_are_padded() -> None:
+def test_where_nothing_shorter_suits_windows_are_padded() -> None:
     found = tuning(chosen=tuning().tried[0])
     assert found.calibration().changes == {"framing": "pad30"}
     assert "nothing shorter" in found.why

@@ -41,7 +41,7 @@ def tune(
     engine: arguments.Engine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
-    """Find out which framing suits a model, and which threads and step this machine. tide uses it from then on."""
+    """Find out which framing suits a model, and which threads and step suit this machine. tide uses it from then on."""
     from whispertide.model.whisper import load_model
     from whispertide.streaming.calibration import recall
 

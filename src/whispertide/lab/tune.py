@@ -127,7 +127,7 @@ class Tuning:
         if self.chosen is None:
             return f"{form} heard too little to tell which framing suits this checkpoint"
         if isinstance(self.chosen.framing, Pad30):
-            return f"{form} found nothing shorter that suits this checkpoint and is quicker"
+            return f"{form} found nothing shorter that suits this checkpoint and is as quick"
         return (
             f"{form} found {self.chosen.differing:.1%} of the words different from padded windows, "
             f"{self.tried[0].median_s / max(self.chosen.median_s, 1e-9):.0f} times as fast"
@@ -190,9 +190,8 @@ def tune(
     """
     budget = Budget(SHORT_S - RESERVE_S if short else math.inf)
     executors = framing_choice.open_executors(model, framing_choice.candidates(model, few=short))
-    speech = framing_choice.spread([window for audio in recordings for window in framing_choice.cut(audio)])[
-        :MOST_WINDOWS
-    ]
+    windows = [window for audio in recordings for window in framing_choice.cut(audio)]
+    speech = framing_choice.spread(windows)[:MOST_WINDOWS]
     padded = next(iter(executors.values()))
     alone = framing_choice.single_words(
         padded, speech, FEW_WORDS if short else MANY_WORDS, lambda: budget.is_spent(0.2)
