@@ -206,6 +206,18 @@ def test_a_full_stream_that_heard_nothing_makes_room() -> None:
         assert play.state.start % 320 == 0
 
 
+def test_blocks_go_by_the_first_round_of_each_stream() -> None:
+    play = Play(stream_s=6.0)
+    assert play.hearing(1.13).first_round == 1.13 * S
+    play.round(1.13)
+    assert play.hearing(1.5).first_round == 1.13 * S  # a plan that is dropped changes nothing
+    for number in range(1, 9):
+        play.round(1.13 + number * 0.5, *(word(f"w{n}", n, n + 0.5, n) for n in range(number)))
+        if play.state.start:
+            break
+    assert play.hearing(6.2).first_round == 6.2 * S - play.state.start > 0
+
+
 def test_a_stream_that_says_nothing_any_more_begins_anew_with_its_last_words() -> None:
     play = Play(confirm_s=0.0, stuck_s=2.0)
     assert play.round(2.0, ONE, TWO) == (["one", "two"], [])

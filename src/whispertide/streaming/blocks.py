@@ -1,8 +1,10 @@
 """The framing of a causal encoder (WhisperRT): a stream in blocks, each encoded once.
 
-The first block is long, because a word needs some context; the others are as long as a chunk. Where blocks end depends
-on where the stream begins and on nothing else, so it makes no difference in which portions the audio came. A block
-waits until all of its audio is there, and 12.5 ms more, which the convolutions hear.
+The first block is long, because a word needs some context; the others are as long as a chunk. It is made a little
+longer still, so that a block ends where the first round does: then the rounds that follow, one chunk after the other,
+find their blocks whole. Where blocks end depends on the beginning of the stream and on its first round, so it makes no
+difference in which portions the audio came. A block waits until all of its audio is there, and 12.5 ms more, which the
+convolutions hear.
 
 What the encoder leaves for the next block is a state and no more than that: from the same audio it can be computed
 anew.
@@ -89,28 +91,35 @@ class Blocks(Framing):
         """Frames of the first one, which is a block at least."""
         return max(round(self.first_s / FRAME_S), self.block)
 
-    def ends(self, samples: int, *, is_last: bool = False) -> tuple[int, ...]:
-        """The ends, in frames, of the blocks of a stream that has so many samples: those that are whole, or, where no
-        audio follows, as many as hold all of it.
+    def ends(self, samples: int, first_round: int, *, is_last: bool = False) -> tuple[int, ...]:
+        """The ends, in frames, of the blocks of a stream that has so many samples, and had `first_round` in its first
+        round: those that are whole, or, where no audio follows, as many as hold all of it.
         """
         # While audio goes on, a frame waits for the samples after it that it hears; at the end silence will do.
-        frames = -(-samples // FRAME_SAMPLES) if is_last else max(samples - _AHEAD, 0) // FRAME_SAMPLES
-        ends = block_ends(frames, self.block, self.first)
+        frames = -(-samples // FRAME_SAMPLES) if is_last else _whole_frames(samples)
+        ends = block_ends(frames, self.block, self.first + (_whole_frames(first_round) - self.first) % self.block)
         if is_last:
             return tuple(end for begin, end in pairwise((0, *ends)) if begin < frames)
         return tuple(end for end in ends if end <= frames)
 
     def advance(
-        self, model: "WhisperModel", samples: FloatArray, begin: int, state: EncoderState | None, *, is_last: bool
+        self,
+        model: "WhisperModel",
+        samples: FloatArray,
+        begin: int,
+        state: EncoderState | None,
+        *,
+        first_round: int,
+        is_last: bool,
     ) -> Encoded | None:
         """Encode the blocks of a stream that are whole and not encoded yet; `samples` are all of it, from sample
-        `begin` of the audio on, and `state` is what was left of earlier blocks of a stream.
+        `begin` of the audio on, and `state` is what was left of earlier blocks of a stream. `first_round`: see `ends`.
 
         None: there is none. A state of another stream, or of none, is as good as none. Raises `GraphError`.
         """
         if state is None or state.tensors.get("begin") != begin:
             state = START
-        ends = [end for end in self.ends(len(samples), is_last=is_last) if end > state.frames]
+        ends = [end for end in self.ends(len(samples), first_round, is_last=is_last) if end > state.frames]
         if not ends:
             return None
         mel, peak = self._mel(samples, model.dims.n_mels, state, ends)
@@ -135,3 +144,8 @@ class Blocks(Framing):
             parts.append(part)
             at = 2 * end + 1
         return np.concatenate(parts, axis=1), peak
+
+
+def _whole_frames(samples: int) -> int:
+    """The frames of a stream whose audio is there, with what they hear after it; below 0 where that is not there."""
+    return (samples - _AHEAD) // FRAME_SAMPLES

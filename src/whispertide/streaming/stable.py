@@ -32,6 +32,7 @@ class StableState:
     """What is remembered between rounds.
 
     start       first sample of the stream, a multiple of 320
+    first_end   where its first round ended; 0: there has been none
     words       its confirmed words: the forced prefix
     hypotheses  what the last round found after them, the best first
     found_at    for each token of the best, where the round ended that found it first
@@ -41,6 +42,7 @@ class StableState:
     """
 
     start: int
+    first_end: int = 0
     words: tuple[TokenWord, ...] = ()
     hypotheses: tuple[Scored, ...] = ()
     found_at: tuple[int, ...] = ()
@@ -110,7 +112,14 @@ class Stable(Choice):
         return RoundPlan(
             round_id,
             Span(state.start, frontier),
-            StableBeam(state.hypotheses, self.rescored, self.holds, self.most_tokens, self.loop_guard),
+            StableBeam(
+                (state.first_end or frontier) - state.start,
+                state.hypotheses,
+                self.rescored,
+                self.holds,
+                self.most_tokens,
+                self.loop_guard,
+            ),
             prefix=tokens_of(state.words),
             is_last=is_last,
         )
@@ -118,6 +127,7 @@ class Stable(Choice):
     def apply(self, state: StableState, result: RoundResult[HeardStream]) -> Commit:
         """Confirm what has settled (everything, in the last round); make room where the stream is full."""
         end, is_last = result.plan.window.end, result.plan.is_last
+        state.first_end = state.first_end or end
         if result.heard is not None:
             self._take(state, result.heard, end)
         settled = len(state.guess) if is_last else self._settled(state, end)
@@ -178,7 +188,9 @@ class Stable(Choice):
 
     def _begin(self, state: StableState, start: int, words: tuple[TokenWord, ...]) -> None:
         """A stream that begins with these words; what the rounds guessed goes on after them."""
-        state.start, state.words, state.carried = start, words, len(words)
+        if start != state.start:
+            state.start, state.first_end = start, 0
+        state.words, state.carried = words, len(words)
 
     def _is_stuck(self, state: StableState, end: int) -> bool:
         """Whether the text has ended and the audio goes on: a decoder that has lost its place finds no more words."""

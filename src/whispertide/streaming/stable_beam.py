@@ -60,12 +60,14 @@ class OpenedStream:
 class StableBeam:
     """A `round.Hearing` of a window that begins where the stream does.
 
+    first_round  so many samples the stream had in its first round: a block ends there
     earlier      what the last round found after the same prefix
     last, rule   so many of its newest tokens are scored again, by this rule
     most_tokens  the most that a round adds
     loop_guard   end a decode that repeats itself
     """
 
+    first_round: int
     earlier: tuple[Scored, ...] = ()
     last: int = 2
     rule: Rule = "either"
@@ -80,7 +82,9 @@ class StableBeam:
         if not isinstance(blocks, Blocks):
             raise GraphError(f"expected framing=blocks for a stream; got framing={blocks.kind}")
         began = time.perf_counter()
-        encoded = blocks.advance(equipment.encodes, audio, plan.window.start, state, is_last=plan.is_last)
+        encoded = blocks.advance(
+            equipment.encodes, audio, plan.window.start, state, first_round=self.first_round, is_last=plan.is_last
+        )
         if encoded is None or encoded.state is None:
             return None
         # A state of another stream does not count, and then all of this one was encoded.
