@@ -1,6 +1,7 @@
 """Every recipe with a checkpoint that was trained on 30 s of padding alone, as OpenAI's were: hardly a word is made up.
 
-Two sentences with a pause between them and silence around. What is inserted is what counts here; a small checkpoint mishears some words.
+Two sentences with a pause between them and silence around. What is inserted is what counts here; a small checkpoint
+mishears some words.
 """
 
 from functools import cache
