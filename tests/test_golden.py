@@ -11,9 +11,9 @@ from whispertide.errors import WhispertideError
 from whispertide.streaming.recipes import RECIPES
 from whispertide.types import SAMPLE_RATE, FloatArray
 
-# `make slow` replays the beginning of the recordings, less of it where a round costs most; `make golden` all of them,
-# and the talks, which takes minutes.
-BEGINNING_S = dict.fromkeys(RECIPES, 20) | dict.fromkeys(("whisperflow", "whisper-streaming", "whisperkit"), 12)
+# `make slow` replays the beginning of the recordings, more of it where rounds are few; `make golden` all of them, and
+# the talks, which takes minutes.
+BEGINNING_S = dict.fromkeys(RECIPES, 12) | dict.fromkeys(("npusper", "pilot"), 20)
 CASES = [
     pytest.param("recordings", True, marks=pytest.mark.slow),
     pytest.param("recordings", False, marks=pytest.mark.golden),
