@@ -25,9 +25,10 @@ from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import Choice, setting
-from whispertide.streaming.executor import Executor, make_executor
+from whispertide.streaming.executor import make_executor
 from whispertide.streaming.framing import Bare
 from whispertide.streaming.pipelined import PipelinedExecutor
+from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import CHOICES, Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, Opened, RoundPlan, RoundResult
