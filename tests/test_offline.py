@@ -29,6 +29,11 @@ def long_recording() -> FloatArray:
     return np.concatenate([by_name["river"], by_name["long"]])
 
 
+def beginning(seconds: int | None = 40) -> FloatArray:
+    """Of that; 40 s are two windows."""
+    return long_recording()[: None if seconds is None else seconds * SAMPLE_RATE]
+
+
 @cache
 def short_recording() -> FloatArray:
     """One window."""
@@ -41,12 +46,12 @@ def transcript(samples: FloatArray, **options: Any) -> list[OfflineSegment]:
 
 
 @cache
-def openai_transcript(words: bool, **options: Any) -> Any:
+def openai_transcript(words: bool, seconds: int | None = None, **options: Any) -> Any:
     whisper = pytest.importorskip("whisper")
     openai_timing()
     return whisper.transcribe(
         openai_model(),
-        long_recording(),
+        beginning(seconds),
         fp16=False,
         language="en",
         temperature=0.0,
@@ -76,17 +81,18 @@ class TestAgainstOpenAI:
         monkeypatch.setattr(longform, "LONG_REST", N_SAMPLES + 1)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(("words", "prompt"), [(True, ""), (False, "A quiet house.")])
-    def test_text_and_segments_are_the_same(self, words: bool, prompt: str) -> None:
-        transcribed = openai_transcript(words, initial_prompt=prompt or None)
+    @pytest.mark.parametrize(("words", "prompt", "seconds"), [(True, "", None), (False, "A quiet house.", 40)])
+    def test_text_and_segments_are_the_same(self, words: bool, prompt: str, seconds: int | None) -> None:
+        recording = beginning(seconds)
+        transcribed = openai_transcript(words, seconds, initial_prompt=prompt or None)
         theirs = [each for each in transcribed["segments"] if each["text"].strip()]
-        ours = transcript(long_recording(), word_timestamps=words, prompt=prompt)
+        ours = transcript(recording, word_timestamps=words, prompt=prompt)
         assert "".join(each.text for each in ours) == transcribed["text"]
         assert [list(each.tokens) for each in ours] == [each["tokens"] for each in theirs]
         assert ours[-1].span.end > N_SAMPLES
         for mine, other in zip(ours, theirs, strict=True):
             assert mine.span.start / SAMPLE_RATE == pytest.approx(other["start"], abs=0.0201)
-            end = min(other["end"], len(long_recording()) / SAMPLE_RATE)
+            end = min(other["end"], len(recording) / SAMPLE_RATE)
             assert mine.span.end / SAMPLE_RATE == pytest.approx(end, abs=0.0201)
             assert mine.avg_logprob == pytest.approx(other["avg_logprob"], abs=1e-4)
             assert mine.no_speech_prob == pytest.approx(other["no_speech_prob"], abs=1e-6)
@@ -104,10 +110,7 @@ class TestAgainstOpenAI:
 
     @pytest.mark.slow
     def test_text_before_has_the_same_effect(self) -> None:
-        whisper, recording = (
-            pytest.importorskip("whisper"),
-            next(load_audio(path) for path in CLIPS if path.stem == "long"),
-        )
+        whisper, recording = pytest.importorskip("whisper"), beginning()
         options = {"condition_on_previous_text": True, "word_timestamps": False}
         theirs = whisper.transcribe(openai_model(), recording, fp16=False, language="en", temperature=0.0, **options)
         assert "".join(each.text for each in transcript(recording, **options)) == theirs["text"]
@@ -146,7 +149,7 @@ def test_text_before_is_shown_as_the_user_says_or_the_checkpoint(
         return decode(*args, **given)
 
     monkeypatch.setattr(longform, "decode_window", spy)
-    transcript(long_recording(), condition_on_previous_text=user, word_timestamps=False)
+    transcript(beginning(), condition_on_previous_text=user, word_timestamps=False)
     assert prompts[0] == 0
     assert any(prompts) == shown
 

@@ -12,7 +12,7 @@ from whispertide.cli.bundled import bundled_audio
 from whispertide.events import TurnEnd, Unheard
 from whispertide.types import FloatArray
 
-SESSIONS = int(os.environ.get("WHISPERTIDE_EXAMPLES", "3"))
+SESSIONS = int(os.environ.get("WHISPERTIDE_EXAMPLES", "1"))
 
 
 @pytest.fixture(scope="module")

@@ -427,7 +427,7 @@ def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path, monkeypa
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [(), ("--recipe", "tide", "--pace", "max")])
 def test_next_to_a_busy_process_the_real_model_says_the_same_twice(tmp_path: Path, mode: tuple[str, ...]) -> None:
-    talk = save_wav(tmp_path / "talk.wav", bundled_audio()[: 15 * SAMPLE_RATE])
+    talk = save_wav(tmp_path / "talk.wav", bundled_audio()[: 8 * SAMPLE_RATE])
     command = ["transcribe", str(talk), "-m", "nano.en", *mode]
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
@@ -436,7 +436,7 @@ def test_next_to_a_busy_process_the_real_model_says_the_same_twice(tmp_path: Pat
             busy.kill()
     assert all(result.exit_code == 0 for result in results)
     assert len({result.stdout for result in results}) == 1
-    assert results[0].stdout.count("-->") > 3
+    assert results[0].stdout.count("-->") > 1
 
 
 # --- standard input --------------------------------------------------------------------------------------------------

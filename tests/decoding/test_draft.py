@@ -104,7 +104,7 @@ def trees(draw: st.DrawFn) -> Tree:
     return Tree(tuple(draw(st.integers(0, SIZE - 1)) for _ in parents), tuple(parents))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     data=st.data(),
     seed=st.integers(0, 100_000),

@@ -174,7 +174,7 @@ def blocks(decoder: ScriptedDecoder) -> list[list[int]]:
     return [first[len(PROMPT.tokens) :], *later]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     data=st.data(),
     seed=st.integers(0, 100_000),

@@ -1,4 +1,4 @@
-"""The graphs against `transformers` at the true shapes, on random weights with peaked attention and on the bundled
+"""The graphs against `transformers` at the true widths, on random weights with peaked attention and on the bundled
 model.
 
 Tolerance: relative error (largest difference over largest value) of 1e-4 at fp32. Each check has controls, the same

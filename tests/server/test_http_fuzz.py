@@ -72,7 +72,7 @@ def test_any_request(keys: tuple[str, ...]) -> None:
     with standing(options, OfflineModel()) as town:
 
         async def talk() -> int:
-            fuzzing = asyncio.create_task(asyncio.to_thread(fuzz, town, headers, 12 if keys else 18))
+            fuzzing = asyncio.create_task(asyncio.to_thread(fuzz, town, headers, 8 if keys else 9))
             while not fuzzing.done():
                 async with town.bystander(headers):
                     await asyncio.sleep(0.5)

@@ -91,7 +91,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=100, derandomize=True, deadline=None)
 @given(operations)
 def test_a_client_that_comes_back_has_every_event_once(steps: list[tuple[str, object]]) -> None:
     """`seen` is what the client got; "drop" loses the connection with up to 3 events still on their way."""

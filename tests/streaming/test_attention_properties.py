@@ -147,14 +147,14 @@ def test_windows_stay_within_the_cap(data: st.DataObject, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["npusper", "tide"])  # one of each kind of policy
-def test_two_hours_take_no_more_memory_and_lag_no_more_than_one_minute(name: str) -> None:
-    """Two hours of audio: what is kept and what a plan carries stays bounded, words are confirmed as soon after they
+def test_an_hour_takes_no_more_memory_and_lags_no_more_than_one_minute(name: str) -> None:
+    """An hour of audio: what is kept and what a plan carries stays bounded, words are confirmed as soon after they
     were said as in the beginning, and nothing is lost.
     """
     rng = random.Random(5)
     words: list[Word] = []
     at = 8_000
-    while at < 2 * 3600 * SAMPLE_RATE:
+    while at < 3600 * SAMPLE_RATE:
         length = rng.randrange(3_200, 9_600)
         words.append(Word(f" w{len(words)}", at, at + length))
         at += length + (rng.choice([0, 800, 4_000]) if rng.random() < 0.97 else rng.randrange(48_000))
@@ -177,7 +177,7 @@ def test_two_hours_take_no_more_memory_and_lag_no_more_than_one_minute(name: str
     assert said(session.transcript.words) == said(words)
     hour = 3600 * SAMPLE_RATE
     early = [delay for at, delay in delays if at < hour // 4]
-    late = [delay for at, delay in delays if at > 7 * hour // 4]
+    late = [delay for at, delay in delays if at > 3 * hour // 4]
     assert max(late) <= 2 * SAMPLE_RATE + max(early)
     assert sum(late) / len(late) == pytest.approx(sum(early) / len(early), rel=0.15)
 

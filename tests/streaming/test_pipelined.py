@@ -341,7 +341,7 @@ def talks(draw: st.DrawFn) -> tuple[tuple[Word, ...], int]:
 @pytest.mark.parametrize(
     "changes", [{}, {"prompt_chars": 0, "agreement": 3}, {"step_s": 0.3, "schedule": "best-effort"}]
 )
-@settings(max_examples=20, derandomize=True, deadline=None)
+@settings(max_examples=10, derandomize=True, deadline=None)
 @given(
     talk=talks(),
     seed=st.integers(0, 10**6),

@@ -594,7 +594,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
         return Recipe("plain", schedule=drawn["schedule"], framing=framing)  # type: ignore[arg-type]
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=50, derandomize=True, deadline=None)
 @given(recipe=recipes())
 def test_any_recipe_comes_out_of_its_settings(recipe: Recipe) -> None:
     assert recipe.replace(**recipe.settings()) == recipe

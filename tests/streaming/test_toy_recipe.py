@@ -28,6 +28,7 @@ from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.framing import Bare
 from whispertide.streaming.pipelined import PipelinedExecutor
+from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import CHOICES, Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, Opened, RoundPlan, RoundResult
@@ -180,6 +181,11 @@ class Watched:
         return self.stages.decode(plan, opened, options, guards)
 
 
+def stream_of(recipe: Recipe, executor: Executor, **more: Any) -> Session:
+    """Nothing is decoded again at higher temperatures: half a second of speech is never likely enough."""
+    return Session(recipe, executor, options=DecodeOptions(temperatures=(0.0,)), **more)
+
+
 def watched(model: WhisperModel, recipe: Recipe) -> Watched:
     executor = make_executor(model, recipe)
     assert isinstance(executor, SerialExecutor)
@@ -214,7 +220,7 @@ def test_without_the_line_nobody_knows_it(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_what_was_learned_is_asked_for_by_name(model: WhisperModel, speech: FloatArray) -> None:
     recipe = toy("toy_field=3")
-    stream = Session(recipe, make_executor(model, recipe))
+    stream = stream_of(recipe, make_executor(model, recipe))
     with pytest.raises(CheckpointNotFoundError, match=r"expected a toy of .*train toy .* --size 3`, or choose framing"):
         stream.push(speech[:S])
     assert stream.encoder is None
@@ -225,7 +231,7 @@ def test_what_was_learned_is_asked_for_by_name(model: WhisperModel, speech: Floa
 
 def test_the_state_goes_from_round_to_round(model: WhisperModel, speech: FloatArray) -> None:
     executor = watched(model, toy())
-    stream = Session(toy(), executor)
+    stream = stream_of(toy(), executor)
     for number in range(1, 4):
         assert executor.seen == [tuple(25 * each for each in range(1, count + 1)) for count in range(number - 1)]
         stream.push(speech[stream.received :][: S // 2])
@@ -235,7 +241,7 @@ def test_the_state_goes_from_round_to_round(model: WhisperModel, speech: FloatAr
 @pytest.mark.parametrize("end", ["flush", "clear"])
 def test_the_state_ends_with_the_utterance(model: WhisperModel, speech: FloatArray, end: str) -> None:
     executor = watched(model, toy())
-    stream = Session(toy(), executor)
+    stream = stream_of(toy(), executor)
     stream.push(speech[: S // 2])
     stream.push(speech[S // 2 : S])
     assert seen_by(stream) == (25, 50)
@@ -248,12 +254,12 @@ def test_the_state_ends_with_the_utterance(model: WhisperModel, speech: FloatArr
 
 @pytest.mark.slow
 def test_the_state_is_in_a_snapshot(model: WhisperModel, speech: FloatArray) -> None:
-    stream = Session(toy(), make_executor(model, toy()))
+    stream = stream_of(toy(), make_executor(model, toy()))
     stream.push(speech[: S // 2])
     stream.push(speech[S // 2 : S])
     kept = stream.snapshot()
     future = play(stream, speech)
-    another = Session(toy(), make_executor(model, toy()))
+    another = stream_of(toy(), make_executor(model, toy()))
     for restored in (stream, another):
         restored.restore(kept)
         assert seen_by(restored) == (25, 50)
@@ -265,7 +271,7 @@ def test_the_state_is_in_a_snapshot(model: WhisperModel, speech: FloatArray) -> 
 def test_a_round_that_fails_leaves_the_state(
     model: WhisperModel, speech: FloatArray, stage: str, pipelined: bool
 ) -> None:
-    expected = play(Session(toy(), make_executor(model, toy()), schedule=HALVES), speech)
+    expected = play(stream_of(toy(), make_executor(model, toy()), schedule=HALVES), speech)
     stages, failures = watched(model, toy()), [GraphError("the graph failed")]
 
     def fail(now: str, plan: RoundPlan, state: EncoderState | None) -> None:
@@ -273,7 +279,7 @@ def test_a_round_that_fails_leaves_the_state(
             raise failures.pop()
 
     stages.before = fail
-    stream = Session(toy(), PipelinedExecutor(stages) if pipelined else stages, schedule=HALVES)
+    stream = stream_of(toy(), PipelinedExecutor(stages) if pipelined else stages, schedule=HALVES)
     events = stream.push(speech[: S // 2])
     if pipelined:  # it raises where the result is taken
         events += stream.push(speech[S // 2 : S])
@@ -286,7 +292,7 @@ def test_a_round_that_fails_leaves_the_state(
 
 def test_a_round_that_is_taken_back_leaves_the_state(model: WhisperModel, speech: FloatArray) -> None:
     executor = watched(model, toy())
-    stream = Session(toy(), executor)
+    stream = stream_of(toy(), executor)
     stream.push(speech[: S // 2])
     stream.ingest(speech[S // 2 : S])
     plan = stream.due()
@@ -301,7 +307,7 @@ def test_a_round_that_is_taken_back_leaves_the_state(model: WhisperModel, speech
 
 def test_rounds_that_overlap_hand_the_state_on_through_the_first_stage(model: WhisperModel, speech: FloatArray) -> None:
     stages, second, not_landed = watched(model, toy()), threading.Event(), []
-    stream = Session(toy(), PipelinedExecutor(stages), schedule=HALVES)
+    stream = stream_of(toy(), PipelinedExecutor(stages), schedule=HALVES)
 
     def wait(stage: str, plan: RoundPlan, state: EncoderState | None) -> None:
         if stage == "encode" and plan.id == 1:
@@ -314,11 +320,11 @@ def test_rounds_that_overlap_hand_the_state_on_through_the_first_stage(model: Wh
     events = play(stream, speech)
     assert not_landed == [((25,), None)]
     assert stages.seen == [tuple(25 * each for each in range(1, count + 1)) for count in range(4)]
-    assert events == play(Session(toy(), make_executor(model, toy()), schedule=HALVES), speech)
+    assert events == play(stream_of(toy(), make_executor(model, toy()), schedule=HALVES), speech)
 
 
 def test_a_snapshot_of_rounds_under_way_has_the_state_before_them(model: WhisperModel, speech: FloatArray) -> None:
-    stream = Session(toy(), PipelinedExecutor(watched(model, toy())), schedule=HALVES)
+    stream = stream_of(toy(), PipelinedExecutor(watched(model, toy())), schedule=HALVES)
     stream.push(speech[: S // 2])
     stream.push(speech[S // 2 : S])  # takes the result of the first round
     kept = stream.snapshot()
@@ -333,9 +339,9 @@ def test_a_snapshot_of_rounds_under_way_has_the_state_before_them(model: Whisper
 def test_an_executor_that_does_not_overlap_hands_the_state_on_too(model: WhisperModel, speech: FloatArray) -> None:
     """Although its results are taken later."""
     stages = watched(model, toy())
-    events = play(Session(toy(), stages, schedule=HALVES, max_in_flight=2), speech)
+    events = play(stream_of(toy(), stages, schedule=HALVES, max_in_flight=2), speech)
     assert stages.seen == [tuple(25 * each for each in range(1, count + 1)) for count in range(4)]
-    assert events == play(Session(toy(), make_executor(model, toy()), schedule=HALVES), speech)
+    assert events == play(stream_of(toy(), make_executor(model, toy()), schedule=HALVES), speech)
 
 
 # --- portions ---------------------------------------------------------------------------------------------------------
@@ -354,7 +360,7 @@ def test_portions_do_not_matter(
     def build(schedule: Recorded | None = None) -> Session:
         stages = make_executor(model, recipe)
         assert isinstance(stages, SerialExecutor)
-        return Session(recipe, PipelinedExecutor(stages) if pipelined else stages, schedule=schedule)
+        return stream_of(recipe, PipelinedExecutor(stages) if pipelined else stages, schedule=schedule)
 
     first = build()
     events = play(first, speech, sizes)

@@ -119,7 +119,7 @@ def test_the_figure_has_a_curve_for_each_kind_and_a_line_for_30_s(heard: None, t
 
 
 def test_the_encoder_is_charged_for_what_comes_after() -> None:
-    transcriber = api.load("nano.en")
+    transcriber = api.load("nano.en", threads=1)
     clip = load_audio(CLIP)[: 3 * SAMPLE_RATE]
     every = (
         Way("none", 0.0),

@@ -164,7 +164,7 @@ def test_the_bundled_model_streams_a_cell() -> None:
     words = tuple(RefWord(word) for word in (CLIPS / "quiet.txt").read_text().split())
     utterance = Utterance("quiet", words, len(samples) / SAMPLE_RATE, lambda: samples)
     corpus = Listed((utterance,))
-    model = whispertide.load("nano.en")
+    model = whispertide.load("nano.en", threads=1)
     done: list[float] = []
     recipe = get_recipe("whisper-streaming").replace(step_s=2.0, search="greedy")
     options = DecodeOptions(temperatures=(0.0,))

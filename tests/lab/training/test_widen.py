@@ -84,7 +84,7 @@ def ours(checkpoint: Checkpoint, folder: Path) -> Computed:
     ids = prompt()
     output = model.decoder(encoded).run(DecodeRequest(ids, tuple(range(ids.shape[1])), need="logits"))
     assert output.logits is not None
-    heard = Transcriber(model).transcribe(load_audio(DEMO)[: 15 * 16000]).words
+    heard = Transcriber(model).transcribe(load_audio(DEMO)[: 8 * 16000]).words
     words = [(word.text, word.start, word.end) for word in heard]
     return Computed(encoded.taps[LAST_LAYER], output.logits[0][:, live_tokens()], words)
 
@@ -141,7 +141,7 @@ def test_faster_whisper_hears_the_same(base: Path, tmp_path: Path) -> None:
     for name, folder in (("narrow", NARROW.tensors.files[0].parent), ("wide", base)):
         converted = ct2_folder(folder, tmp_path / name)
         model = faster_whisper.WhisperModel(str(converted), device="cpu", compute_type="float32", cpu_threads=1)
-        segments, _ = model.transcribe(load_audio(DEMO)[: 12 * 16000], beam_size=1, temperature=0)  # no sampling
+        segments, _ = model.transcribe(load_audio(DEMO)[: 8 * 16000], beam_size=1, temperature=0)  # no sampling
         texts.append("".join(segment.text for segment in segments))
     assert len(texts[0].split()) > 10
     assert texts[0] == texts[1]

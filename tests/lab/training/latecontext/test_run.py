@@ -20,6 +20,7 @@ from whispertide.lab.training.shards import Shards, Utterance, open_shards, writ
 WORDS = {"stop": 300, "go": 700, "left": 1500, "right": 2500}
 DIMS = LateDims(width=16, heads=2, inner=32, kernel=3, convolving=2, attending=1, n_vocab=40)
 BATCH = LateBatchOptions(count=8, mask_time=0, mask_mels=0, augmentation=Augmentation.none())
+WITHOUT_SILENCE = replace(BATCH, before_s=0.0, after_s=0.0)
 OPTIONS = LateOptions(dims=DIMS, steps=4, epoch=2, rate=0.01, best=2, held_out=1, batch=BATCH)
 
 
@@ -68,7 +69,7 @@ def test_a_run_that_was_stopped_is_the_run_that_was_not(shards: Shards, tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["late", "branchformer", "conformer", "rnnt"])
 def test_every_kind_learns(kind: Kind, shards: Shards, tmp_path: Path) -> None:
-    options = replace(OPTIONS, dims=replace(DIMS, kind=kind), steps=40, epoch=20)
+    options = replace(OPTIONS, dims=replace(DIMS, kind=kind), steps=30, epoch=15, rate=0.02, batch=WITHOUT_SILENCE)
     trainer = open_trainer(shards, options, tmp_path / kind)
     before = trainer.held_out_loss()
     trainer.run(lambda step, figures: None)
