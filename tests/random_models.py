@@ -1,4 +1,4 @@
-"""Random Whisper models of the true widths and of few layers, as `transformers` modules and as our checkpoints, for
+"""Random Whisper models of the true widths, the larger ones of few layers, as `transformers` modules and as our checkpoints, for
 parity tests.
 
 Freshly initialised weights give near-uniform attention, which hides errors in masks and positions. Here queries and
@@ -17,7 +17,7 @@ from whispertide.checkpoint.weights import TensorStore
 # name -> (mels, width, heads, encoder layers, decoder layers, vocabulary)
 SHAPES = {
     "tiny.en": (80, 384, 6, 4, 4, 51864),
-    "base, two layers": (80, 512, 8, 2, 2, 51865),
+    "base": (80, 512, 8, 6, 6, 51865),
     "small.en, two layers": (80, 768, 12, 2, 2, 51864),
     "large-v3, one layer": (128, 1280, 20, 1, 1, 51866),
 }
