@@ -1,5 +1,5 @@
-"""Random Whisper models of the true widths, the larger ones of few layers, as `transformers` modules and as our checkpoints, for
-parity tests.
+"""Random Whisper models of the true widths, the larger ones of few layers, as `transformers` modules and as our
+checkpoints, for parity tests.
 
 Freshly initialised weights give near-uniform attention, which hides errors in masks and positions. Here queries and
 keys are scaled until attention is peaked, and norms and biases are random too.

@@ -27,7 +27,9 @@ def noise(seed: int = 0, length: int = LENGTH) -> FloatArray:
     return (np.random.default_rng(seed).standard_normal(length) * swell).astype(np.float32)
 
 
-def advanced(samples: FloatArray, state: EncoderState | None, *, begin: int = 320, last: bool = False) -> Encoded | None:
+def advanced(
+    samples: FloatArray, state: EncoderState | None, *, begin: int = 320, last: bool = False
+) -> Encoded | None:
     return BLOCKS.advance(nano(), samples, begin, state, first_round=FIRST, is_last=last)
 
 

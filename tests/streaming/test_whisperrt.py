@@ -263,7 +263,9 @@ def test_a_prefix_for_which_the_text_has_no_room_is_left_out() -> None:
     context = nano().dims.n_text_ctx
     guess = Scored((11,) * (context - MARGIN_TOKENS - 2), (-1.0,) * (context - MARGIN_TOKENS - 2))
     plan = RoundPlan(0, Span(0, 16_000), StableBeam(16_000, (guess,)), prefix=(7, 8, 9))
-    prompt, prefix = StableBeam(16_000, (guess,))._prompt(Equipment(nano(), RECIPE.framing), plan, DecodeOptions(), None)
+    prompt, prefix = StableBeam(16_000, (guess,))._prompt(
+        Equipment(nano(), RECIPE.framing), plan, DecodeOptions(), None
+    )
     assert (prefix, len(prompt.tokens) + len(guess.tokens) <= context) == ((), True)
 
 
