@@ -131,10 +131,13 @@ def _padded(model: "WhisperModel", sentence: Sentence) -> Iterator[tuple[float, 
 
 
 def _in_blocks(model: "WhisperModel", sentence: Sentence) -> Iterator[tuple[float, "Encoded"]]:
-    blocks, encoded = Blocks(), None
+    blocks, encoded, first_round = Blocks(), None, 0
     for offset, heard in _moments(sentence):
+        # The first moment is the stream's first round.
+        first_round = first_round or heard
         state = encoded.state if encoded is not None else None
-        encoded = blocks.advance(model, sentence.audio[:heard], 0, state, is_last=False) or encoded
+        piece = blocks.advance(model, sentence.audio[:heard], 0, state, first_round=first_round, is_last=False)
+        encoded = piece or encoded
         if encoded is not None:
             yield offset, encoded
 
