@@ -22,12 +22,10 @@ def slow_unless(first: bool) -> list[pytest.MarkDecorator]:
     return [] if first else [pytest.mark.slow]
 
 
-# The two long clips take the reference implementations many seconds, and every comparison takes one.
-short_first = pytest.mark.parametrize(
-    "clip", [pytest.param(path, id=path.stem, marks=slow_unless(path.stem in FIRST)) for path in CLIPS]
+# Where every clip is slow: greedy search is compared on the long ones too, in `TestAgainstOpenAI`.
+short_alone = pytest.mark.parametrize(
+    "clip", [path for path in CLIPS if path.stem not in LONG], ids=lambda path: path.stem
 )
-# Where every clip is slow.
-one_long = pytest.mark.parametrize("clip", CLIPS[1:], ids=lambda path: path.stem)
 # Half of the clips with timestamps, half without: the clips differ more than the two ways do.
 short_first_in_turn = pytest.mark.parametrize(
     ("clip", "timestamps"),
@@ -66,7 +64,7 @@ class TestAgainstOpenAI:
         assert ours.compression_ratio == theirs.compression_ratio
 
     @pytest.mark.slow
-    @one_long
+    @short_alone
     def test_beam_five_finds_the_same(self, clip: Path) -> None:
         theirs = openai_decode(clip, beam_size=5)
         ours = heard(clip, beam=5)
@@ -89,7 +87,7 @@ class TestAgainstOpenAI:
         assert ours.no_speech_prob == pytest.approx(theirs.no_speech_prob, abs=1e-6)
 
 
-@one_long
+@short_alone
 @pytest.mark.slow
 def test_greedy_tokens_are_those_of_transformers(clip: Path) -> None:
     torch = pytest.importorskip("torch")
@@ -104,7 +102,7 @@ def test_greedy_tokens_are_those_of_transformers(clip: Path) -> None:
 
 
 @pytest.mark.slow
-@short_first
+@pytest.mark.parametrize("clip", CLIPS[1:], ids=lambda path: path.stem)  # one of the two long ones
 def test_word_times_are_those_of_openai_whisper(clip: Path) -> None:
     timing, whisper, torch = openai_timing(), pytest.importorskip("whisper"), pytest.importorskip("torch")
     encoded = nano_encoded(clip)
