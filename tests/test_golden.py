@@ -19,7 +19,7 @@ CASES = [
     pytest.param("recordings", False, marks=pytest.mark.golden),
     pytest.param("talks", False, marks=pytest.mark.golden),
 ]
-NEAR_S = 0.0401
+NEAR_S = 0.0401  # two frames; seconds are rounded in a trace
 
 
 @cache

@@ -42,7 +42,9 @@ class Blocks(Framing):
     kind: ClassVar[str] = "blocks"
     streams: ClassVar[bool] = True
     block_s: float = setting(0.1, "seconds of audio that are encoded at once, a multiple of 0.02", least=0.04, most=1.0)
-    first_s: float = setting(0.6, "seconds of the first block of a stream, a multiple of 0.02", least=0.04, most=2.0)
+    first_s: float = setting(
+        0.6, "the least seconds of the first block of a stream, a multiple of 0.02", least=0.04, most=2.0
+    )
 
     def check(self) -> None:
         """Blocks are made of whole frames."""

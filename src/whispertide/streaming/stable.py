@@ -188,6 +188,7 @@ class Stable(Choice):
 
     def _begin(self, state: StableState, start: int, words: tuple[TokenWord, ...]) -> None:
         """A stream that begins with these words; what the rounds guessed goes on after them."""
+        # One that begins at the same sample is the same stream, and its blocks stay where they are.
         if start != state.start:
             state.start, state.first_end = start, 0
         state.words, state.carried = words, len(words)
