@@ -1,6 +1,7 @@
 """WhisperRT's policy, one rule at a time, on results that are written down."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,17 @@ def test_a_word_is_confirmed_after_confirm_s_and_not_before() -> None:
     assert play.round(0.6, ONE) == ([], ["one"])
     assert play.round(0.8, ONE) == ([], ["one"])
     assert play.round(0.9, ONE) == (["one"], [])
+
+
+def test_an_improbable_word_waits_with_all_after_it_until_it_lies_before_the_last_settle_s() -> None:
+    play = Play(confirm_s=0.1, least_probability=0.7, settle_s=0.8)
+    one, two = (
+        replace(ONE, word=replace(ONE.word, probability=0.7)),
+        replace(TWO, word=replace(TWO.word, probability=0.6)),
+    )
+    assert play.round(1.2, one, two, THREE) == ([], ["one", "two", "three"])
+    assert play.round(1.7, one, two, THREE) == (["one"], ["two", "three"])
+    assert play.round(1.8, two, THREE) == (["two", "three"], [])
 
 
 def test_without_waiting_all_is_confirmed_at_once() -> None:

@@ -2,8 +2,8 @@
 
 The encoder hears each block of audio once. Every round the newest tokens of the text so far are scored again; those
 that no longer hold are unwound, and the text goes on from there (`decoding.stable`). As published nothing of it is ever
-certain, because unwinding can go back word by word. Here a word that has been found again for `confirm_s` is confirmed:
-from then on its tokens are forced, and nothing unwinds them.
+certain, because unwinding can go back word by word. Here a word that has been found again for `confirm_s` is confirmed,
+an unlikely one not before it lies far enough back: from then on its tokens are forced, and nothing unwinds them.
 
 A stream lasts at most `stream_s`, since a Whisper has no more positions. The next one begins with the last confirmed
 words, which are heard again and forced, so that nothing is lost or said twice; the published code begins with nothing.
@@ -18,7 +18,7 @@ from typing import ClassVar
 from whispertide.decoding.stable import Rule, Scored
 from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.streaming.choice import Choice, setting
-from whispertide.streaming.repetition import CONTEXT, without_loops
+from whispertide.streaming.repetition import CONTEXT, waits, without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stable_beam import HeardStream, StableBeam
@@ -68,6 +68,13 @@ class Stable(Choice):
     confirm_s: float = setting(
         0.3, "a word is confirmed when it has been found for so long", least=0, most=CHUNK_SECONDS
     )
+    least_probability: float = setting(
+        0.7,
+        "a word that is less probable is not confirmed as long as it lies in the last `settle_s` (0 = none waits)",
+        least=0,
+        most=1,
+    )
+    settle_s: float = setting(0.8, "the end of the stream in which such words wait", least=0, most=CHUNK_SECONDS)
     rescored: int = setting(2, "so many of the newest tokens are scored again in each round", least=0, most=20)
     holds: Rule = setting(
         "either",
@@ -154,6 +161,9 @@ class Stable(Choice):
             done += len(word.tokens)
             # A word is as old as the youngest token up to its end: what follows a change has to settle anew.
             if end - max(state.found_at[:done], default=end) < to_samples(self.confirm_s):
+                return number
+            settle, probability = to_samples(self.settle_s), word.word.probability
+            if waits(probability, word.spoken_by, end, below=self.least_probability, settle=settle):
                 return number
         return len(state.guess)
 
