@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from small_late import small_late
+from small_late import TEXTS, small_late
 from told_gate import STREAM, Told
 from wav_file import save_wav
 from whispertide.audio.vad import SpeechGate
@@ -27,6 +27,8 @@ from whispertide.streaming.understanding import Pilots, Understanding, Understoo
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 pytest.importorskip("torch")
+from whispertide.lab.training.latecontext.intent_words import learn_intents
+
 SEARCH = HybridOptions(beam=3, longest=6)
 
 
@@ -181,27 +183,22 @@ def test_at_a_pause_it_is_searched_as_at_the_end(model: LateModel, monkeypatch: 
     assert said[2] == replace(said[1], end=54_272, final=True)
 
 
-@pytest.mark.parametrize(("again", "times"), [(True, 1), (False, 2)])
-def test_an_intent_is_decided_again_where_the_words_are_others(
-    model: LateModel, monkeypatch: pytest.MonkeyPatch, again: bool, times: int
-) -> None:
-    decided: list[Found] = []
-    intent, word = 1, len(model.checkpoint.vocabulary.intents) + 3
+def test_the_words_decide_the_intent_whatever_a_pilot_named(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    music, alarm = (model.checkpoint.vocabulary.intent(name) for name in ("play_music", "alarm_set"))
+    assert music is not None
+    assert alarm is not None
+    words = model.checkpoint.vocabulary.encode("set an alarm for seven")
 
     def found(scores: Any, scorer: Any, options: HybridOptions, pilot: Any) -> Found:
-        tokens = (intent, word if again or pilot is None else word + 1)
-        return replace(hybrid_search(scores, scorer, options), best=Hypothesis(tokens, (-1.0, -1.0), -2.0))
-
-    def rescored(found: Found, *_: Any) -> Found:
-        decided.append(found)
-        return found
+        best = Hypothesis((music, *words), (-1.0,) * (len(words) + 1), -5.0)
+        return replace(hybrid_search(scores, scorer, options), best=best)
 
     monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", found)
-    monkeypatch.setattr("whispertide.streaming.understanding.with_best_first", rescored)
-    pilots = Pilots(every_s=5.0, pause_s=0)
-    stream = Understanding(model, gate=Told(), pilots=pilots, search=SEARCH)
-    assert [each.final for each in stream.push(STREAM[:56_000])] == [False, True]
-    assert len(decided) == times
+    assert {each.intent for each in heard(model, [STREAM[:56_000]])} == {"play_music"}
+    by_words = replace(model, checkpoint=replace(model.checkpoint, intent_words=learn_intents(TEXTS[:2], (1, 0), 2)))
+    assert {(each.intent, each.text) for each in heard(by_words, [STREAM[:56_000]])} == {
+        ("alarm_set", "set an alarm for seven")
+    }
 
 
 def test_an_utterance_that_is_cut_off_is_understood_as_far_as_it_went(model: LateModel) -> None:

@@ -1,7 +1,8 @@
 """A late-contextualisation network on disk: its shape, its weights, its vocabulary (pilot inference, section 4).
 
 A folder with `config.json` (`LateDims`, and what it was trained on), `model.safetensors` and `tokenizer.json`. The
-vocabulary has the end of text, one token for each intent, and subwords. Knows nothing of graphs, torch or audio.
+vocabulary has the end of text, one token for each intent, and subwords. What tells the intent by the words is kept with
+the weights. Knows nothing of graphs, torch or audio.
 """
 
 import json
@@ -14,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.atomic import replacing
+from whispertide.checkpoint.intent_words import IntentWords
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.checkpoint.safetensors_file import SafetensorsFile, header_of
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OutputError
-from whispertide.types import IntArray
+from whispertide.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Subwords
@@ -29,6 +31,8 @@ FORMAT = "late-context-1"
 END = "<end>"
 SAMPLES_PER_FRAME = 640  # 40 ms: two convolutions of stride 2 over Whisper's hop of 10 ms
 COMMANDS = BUNDLED_DIR / "understand" / "commands"  # the network that the package brings along
+_INTENT_WORDS = "intent_words"  # among the tensors of the file
+_NAMED = 0.5  # how much the network's own first token counts next to the words; chosen on SLURP's devel sentences
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
@@ -136,18 +140,38 @@ def learn_vocabulary(texts: Sequence[str], intents: Sequence[str], size: int) ->
 
 @dataclass(frozen=True, slots=True)
 class LateCheckpoint:
-    """A network that can be run. `report` tells what it was trained on and what that measured."""
+    """A network that can be run. `report` tells what it was trained on and what that measured.
+
+    intent_words   tells the intent by the words; None: the network's own first token does
+    """
 
     dims: LateDims
     tensors: Arrays
     vocabulary: LateVocabulary
     report: Mapping[str, Any] = field(default_factory=dict)
+    intent_words: IntentWords | None = None
+
+    def understood(self, tokens: Sequence[int], first: FloatArray | None = None) -> tuple[str | None, str]:
+        """The intent and the words of a text; `first` [n_vocab] are log probabilities of its first token.
+
+        An intent that was named before the words were known is a guess, so the words decide.
+        """
+        named, text = self.vocabulary.decode(tokens)
+        if self.intent_words is None or not text:
+            return named, text
+        scores = self.intent_words.scores(text)
+        if first is not None:
+            scores = scores + _NAMED * first[self.vocabulary.intent_tokens]
+        return self.vocabulary.intents[int(scores.argmax())], text
 
 
 def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
     """Write it as a new folder, whole or not at all, weights as fp16. Raises `OutputError`."""
     config = {"format": FORMAT, "dims": asdict(checkpoint.dims), "intents": list(checkpoint.vocabulary.intents)}
-    tensors = {name: np.ascontiguousarray(array, np.float16) for name, array in checkpoint.tensors.items()}
+    arrays = dict(checkpoint.tensors)
+    if checkpoint.intent_words is not None:
+        arrays[_INTENT_WORDS] = checkpoint.intent_words.weights
+    tensors = {name: np.ascontiguousarray(array, np.float16) for name, array in arrays.items()}
     try:
         with replacing(folder) as unfinished:
             unfinished.mkdir(parents=True)
@@ -208,4 +232,10 @@ def load_late(folder: Path) -> LateCheckpoint:
         raise CheckpointError(f"{folder / 'tokenizer.json'} is damaged ({error})") from error
     if vocabulary.size != dims.n_vocab:
         raise CheckpointError(f"expected {dims.n_vocab} tokens in {folder / 'tokenizer.json'}; got {vocabulary.size}")
-    return LateCheckpoint(dims, tensors, vocabulary, config.get("report", {}))
+    words = tensors.pop(_INTENT_WORDS, None)
+    if words is not None and (words.ndim != 2 or words.shape[1] != len(vocabulary.intents)):
+        raise CheckpointError(
+            f"expected {_INTENT_WORDS} of shape [rows, {len(vocabulary.intents)}] in {folder}; got {words.shape}"
+        )
+    by_words = None if words is None else IntentWords(words)
+    return LateCheckpoint(dims, tensors, vocabulary, config.get("report", {}), by_words)

@@ -18,7 +18,6 @@ from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import Gate, GateEvent, SpeechGate, SpeechStarted
 from whispertide.decoding.ctc_prefix import Sums
 from whispertide.decoding.hybrid import Found, HybridOptions, hybrid_search
-from whispertide.decoding.rescore import with_best_first
 from whispertide.errors import OptionError
 from whispertide.model.latecontext import Contextualised, Ingested, LateModel, TextState
 from whispertide.types import FloatArray, IntArray, to_samples
@@ -241,14 +240,8 @@ class Understanding:
         context = self.model.contextualise(utterance.heard)
         # The sums of the search add up many small probabilities, in double precision.
         scores: Sums = context.ctc.astype("float64")
-        scorer, vocabulary = _Scorer(self.model, context), self.model.checkpoint.vocabulary
-        pilot, intents = utterance.found, vocabulary.intent_tokens
-        found = hybrid_search(scores, scorer, options, pilot)
-        # Which intent it is, is decided when the words are known; the pilot's stands where they are the pilot's.
-        named = pilot is not None and bool(np.isin(pilot.best.tokens[:1], intents).any())
-        if not named or pilot is None or found.best.tokens != pilot.best.tokens:
-            found = with_best_first(found, scores, scorer, intents, options)
+        found = hybrid_search(scores, _Scorer(self.model, context), options, utterance.found)
         utterance.found, best = found, found.best
-        intent, text = vocabulary.decode(best.tokens)
+        intent, text = self.model.checkpoint.understood(best.tokens, found.first)
         waited = time.perf_counter() - began
         return Understood(intent, text, utterance.start, until, best.perplexity, final, waited)

@@ -12,12 +12,13 @@ pytest.importorskip("torch")
 import torch
 
 from benchmark_scripts import benchmark
-from small_late import SOUND, small_late
+from small_late import SOUND, TEXTS, small_late
 from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
 from whispertide.decoding.hybrid import hybrid_search
 from whispertide.errors import CheckpointError
 from whispertide.lab.training.latecontext.accuracy import Answer, Listener
 from whispertide.lab.training.latecontext.encoder_table import Encoding
+from whispertide.lab.training.latecontext.intent_words import learn_intents
 from whispertide.lab.training.latecontext.network import tensors_of
 from whispertide.lab.training.latecontext.run import make_network
 from whispertide.lab.training.latecontext.understood import around
@@ -39,13 +40,21 @@ def network(kind: Rival) -> LateCheckpoint:
 @pytest.mark.parametrize("kind", ["branchformer", "conformer", "rnnt"])
 def test_rivals_are_heard(kind: Rival, monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener(network(kind))
-    tokens = listener.tokens(around(SAID))
+    tokens, first = listener.tokens(around(SAID))
+    assert (first is None) == (kind == "rnnt")
     assert all(0 <= token < listener.checkpoint.dims.n_vocab for token in tokens)
     alarm = listener.checkpoint.vocabulary.intent("alarm_set")
     assert alarm is not None
     said = [alarm, *listener.checkpoint.vocabulary.encode("play the music")]
-    monkeypatch.setattr(listener, "tokens", lambda samples: said)
+    monkeypatch.setattr(listener, "tokens", lambda samples: (said, first))
     assert listener.hear(SAID) == Answer(errors=1, words=3, right=False)
+
+
+def test_rivals_name_the_intent_that_the_words_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = Listener(replace(network("rnnt"), intent_words=learn_intents(TEXTS[:2], (1, 0), 2)))
+    said = listener.checkpoint.vocabulary.encode("play some music")
+    monkeypatch.setattr(listener, "tokens", lambda samples: (said, None))
+    assert listener.hear(SAID) == Answer(errors=0, words=3, right=True)
 
 
 def test_a_late_network_says_in_torch_what_it_says_in_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,11 +62,14 @@ def test_a_late_network_says_in_torch_what_it_says_in_onnx(tmp_path: Path, monke
     save_late(small_late(), tmp_path / "late")
     model = LateModel.open(tmp_path / "late")
     listener = Listener(model.checkpoint)
-    assert listener.tokens(around(SAID)), "a network that says nothing would show nothing"
+    tokens, first = listener.tokens(around(SAID))
+    assert tokens, "a network that says nothing would show nothing"
 
     context = model.contextualise(model.ingest(model.nothing(), around(SAID), ended=True))
     found = hybrid_search(context.ctc.astype("float64"), _Scorer(model, context), listener.search)
-    assert listener.tokens(around(SAID)) == list(found.best.tokens)
+    assert tokens == list(found.best.tokens)
+    assert first is not None
+    assert np.allclose(first, found.first, atol=1e-4)
 
 
 def test_weights_of_another_shape_are_told() -> None:

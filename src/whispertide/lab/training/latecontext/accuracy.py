@@ -11,7 +11,6 @@ import torch
 
 from whispertide.checkpoint.latecontext import LateCheckpoint
 from whispertide.decoding.hybrid import HybridOptions, hybrid_search
-from whispertide.decoding.rescore import with_best_first
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
 from whispertide.lab.training.latecontext.run import make_network
@@ -41,23 +40,20 @@ class Listener:
 
     def hear(self, said: Utterance) -> Answer:
         """One command, with silence around it."""
-        intent, text = self.checkpoint.vocabulary.decode(self.tokens(around(said)))
+        intent, text = self.checkpoint.understood(*self.tokens(around(said)))
         counts = align(said.text.split(), text.split()).words
         return Answer(counts.errors, counts.reference, intent == said.intent)
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
-    def tokens(self, samples: FloatArray) -> list[int]:
-        """Of the best text for 16 kHz mono [n]."""
+    def tokens(self, samples: FloatArray) -> tuple[list[int], FloatArray | None]:
+        """Of the best text for 16 kHz mono [n], and how likely each token is the first, where that is known."""
         mel = torch.from_numpy(features(samples, self.checkpoint.dims.n_mels))[None]
         if isinstance(self.network, Transducer):
-            said: list[int] = self.network.greedy(mel)
-            return said
+            return self.network.greedy(mel), None
         frames, _ = self.network.encoder(mel, None)
         ctc = self.network.ctc(frames)[0].log_softmax(-1).double().numpy()
-        scorer = _Scorer(self.network, frames)
-        found = hybrid_search(ctc, scorer, self.search)
-        found = with_best_first(found, ctc, scorer, self.checkpoint.vocabulary.intent_tokens, self.search)
-        return list(found.best.tokens)
+        found = hybrid_search(ctc, _Scorer(self.network, frames), self.search)
+        return list(found.best.tokens), found.first
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from whispertide.checkpoint.intent_words import IntentWords
 from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, LateVocabulary, learn_vocabulary
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.training.epochs import EpochOptions, EpochTrainer, Lessons
 from whispertide.lab.training.latecontext.batches import LateBatch, LateBatches, LateBatchOptions, plain
 from whispertide.lab.training.latecontext.branchformer import BranchformerLayer
+from whispertide.lab.training.latecontext.intent_words import learn_intents
 from whispertide.lab.training.latecontext.network import (
     LateNetwork,
     load_tensors,
@@ -69,11 +71,12 @@ class LateTrainer(EpochTrainer[LateBatch]):
         self,
         vocabulary: LateVocabulary,
         lessons: Lessons[LateBatch],
+        commands: Shards,
         options: LateOptions,
         folder: Path,
         device: str,
     ) -> None:
-        self.options, self.vocabulary = options, vocabulary
+        self.options, self.vocabulary, self._commands = options, vocabulary, commands
         self.dims = replace(options.dims, n_vocab=vocabulary.size)
         torch.manual_seed(options.seed)
         self.network = make_network(self.dims, options.dropout).to(device).eval()
@@ -133,7 +136,14 @@ class LateTrainer(EpochTrainer[LateBatch]):
             "parameters": parameter_count(self.parameters),
             "attention": self.branch_weights(),
         }
-        return LateCheckpoint(self.dims, tensors_of(self.network), self.vocabulary, self.report(measured))
+        words = intents_of(self._commands, self.vocabulary, self.options.seed)
+        return LateCheckpoint(self.dims, tensors_of(self.network), self.vocabulary, self.report(measured), words)
+
+
+def intents_of(commands: Shards, vocabulary: LateVocabulary, seed: int = 0) -> IntentWords:
+    """Which intent a text has, learned from the texts of these commands; their intents must be in the vocabulary."""
+    intents = [vocabulary.intents.index(place.entry["intent"]) for place in commands.places]
+    return learn_intents([plain(text) for text in commands.texts], intents, len(vocabulary.intents), seed)
 
 
 def make_network(dims: LateDims, dropout: float) -> LateNetwork | Transducer:
@@ -189,7 +199,8 @@ def open_trainer(
     batches = LateBatches(trained, vocabulary, batch, n_mels, options.seed)
     quiet = replace(batch, augmentation=clean(), mask_time=0, mask_mels=0)
     kept = LateBatches(held_back, vocabulary, quiet, n_mels, options.seed + 1)
-    trainer = LateTrainer(vocabulary, lessons(trained, batches, kept, options), options, folder, device)
+    learned = lessons(trained, batches, kept, options)
+    trainer = LateTrainer(vocabulary, learned, commands, options, folder, device)
     if start is not None:
         load_tensors(trainer.network, start.tensors)
     return trainer.resume()
