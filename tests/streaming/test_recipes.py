@@ -50,8 +50,9 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     },
     "whisperrt": {
         "schedule": "fixed", "step_s": 0.1, "framing": "blocks", "block_s": 0.1, "first_s": 0.6, "search": "greedy",
-        "policy": "stable", "confirm_s": 0.15, "rescored": 2, "holds": "either", "most_tokens": 28, "stream_s": 12.0,
-        "stuck_s": 2.0, "carry": 2, "loop_guard": True, "vad_pause_s": 0.2,
+        "policy": "stable", "confirm_s": 0.1, "least_probability": 0.7, "settle_s": 0.8, "rescored": 2,
+        "holds": "either", "most_tokens": 28, "stream_s": 12.0, "stuck_s": 2.0, "carry": 2, "loop_guard": True,
+        "vad_pause_s": 0.2,
     },
     "whisperkit": {
         "schedule": "fixed", "step_s": 1.0, "framing": "pad30", "search": "greedy", "policy": "held-agreement",

@@ -69,12 +69,12 @@ class Stable(Choice):
         0.3, "a word is confirmed when it has been found for so long", least=0, most=CHUNK_SECONDS
     )
     least_probability: float = setting(
-        0.7,
+        0.0,
         "a word that is less probable is not confirmed as long as it lies in the last `settle_s` (0 = none waits)",
         least=0,
         most=1,
     )
-    settle_s: float = setting(0.8, "the end of the stream in which such words wait", least=0, most=CHUNK_SECONDS)
+    settle_s: float = setting(1.0, "the end of the stream in which such words wait", least=0, most=CHUNK_SECONDS)
     rescored: int = setting(2, "so many of the newest tokens are scored again in each round", least=0, most=20)
     holds: Rule = setting(
         "either",
