@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.checkpoint.intent_words import IntentWords, hashed
-from whispertide.checkpoint.latecontext import LateCheckpoint, load_late, save_late
+from whispertide.checkpoint.intent_words import IntentWords, hashed, plain
+from whispertide.checkpoint.latecontext import LateCheckpoint, Meaning, load_late, save_late
 from whispertide.errors import CheckpointError
 
 pytest.importorskip("torch")
@@ -40,12 +40,15 @@ def test_features_are_rows_each_once(text: str, rows: int) -> None:
     assert bool(len(found)) == bool(text.split())
 
 
-def test_neighbours_and_parts_of_words_count_and_case_does_not() -> None:
+def test_neighbours_and_parts_of_words_count() -> None:
     rows = 1 << 20
     assert set(hashed("lamp on", rows)) != set(hashed("on lamp", rows))
     assert set(hashed("light", rows)) & set(hashed("lights", rows))
     assert not set(hashed("light", rows)) & set(hashed("music", rows))
-    assert np.array_equal(hashed("Lamp ON", rows), hashed("lamp on", rows))
+
+
+def test_commands_are_written_plainly() -> None:
+    assert plain(" “Wake me up, please!” at 7:30 o'clock. ") == "wake me up please at 7:30 o'clock"
 
 
 def test_a_text_without_a_word_says_nothing() -> None:
@@ -66,18 +69,20 @@ def test_networks_without_it_say_what_they_named(tmp_path: Path) -> None:
     alarm = network.vocabulary.intent("alarm_set")
     assert alarm is not None
     assert network.intent_words is None
-    assert network.understood([alarm, *network.vocabulary.encode("play some music")]) == (
-        "alarm_set",
-        "play some music",
-    )
+    meant = network.understood([alarm, *network.vocabulary.encode("play some music")])
+    assert meant == Meaning("alarm_set", "play some music")
+    assert network.meaning("play some music") is None
 
 
 def test_what_was_named_first_counts_next_to_the_words() -> None:
     even = replace(small_late(), intent_words=IntentWords(np.zeros((ROWS, 2), np.float32)))
     first = np.full(even.dims.n_vocab, -9.0, np.float32)
     first[even.vocabulary.intent("play_music")] = -1.0
-    assert even.understood(even.vocabulary.encode("what"), first) == ("play_music", "what")
-    assert even.understood([], first) == (None, "")
+    meant = even.understood(even.vocabulary.encode("what"), first)
+    assert (meant.intent, meant.text) == ("play_music", "what")
+    # The first token counts half: exp(-0.5) to exp(-4.5).
+    assert meant.chance == pytest.approx(1 / (1 + np.exp(-4)), abs=1e-5)
+    assert even.understood([], first) == Meaning(None, "")
 
 
 def test_another_number_of_intents_is_refused(tmp_path: Path) -> None:

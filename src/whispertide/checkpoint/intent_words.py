@@ -5,6 +5,7 @@ still tells something where the whole was misheard. Features are hashed into a f
 dictionary (Weinberger et al. 2009, arXiv 0902.2206). Source: ours; docs/pilot.md.
 """
 
+import string
 import zlib
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +14,7 @@ import numpy as np
 
 from whispertide.types import FloatArray, IntArray
 
+_PUNCTUATION = string.punctuation.replace("'", "") + "“”‘’…–—"
 _PARTS = (3, 4, 5)  # characters, with the marks at both ends of a word
 
 
@@ -30,9 +32,15 @@ class IntentWords:
         return exact
 
 
+def plain(text: str) -> str:
+    """As commands are written: lower case, no punctuation but apostrophes and what joins a word."""
+    words = (word.strip(_PUNCTUATION) for word in text.lower().split())
+    return " ".join(filter(None, words))
+
+
 def hashed(text: str, rows: int) -> IntArray:
-    """The rows of a text's features, each once, in ascending order; none where it has no word."""
-    words = text.lower().split()
+    """The rows of the features of a `plain` text, each once, in ascending order; none where it has no word."""
+    words = text.split()
     features = {*words, *(f"{first} {second}" for first, second in pairwise(words))}
     for word in words:
         marked = f"<{word}>"

@@ -139,6 +139,15 @@ def learn_vocabulary(texts: Sequence[str], intents: Sequence[str], size: int) ->
 
 
 @dataclass(frozen=True, slots=True)
+class Meaning:
+    """What is wanted, the words, and how likely the intent is, 0 to 1; None where that is not known."""
+
+    intent: str | None
+    text: str
+    chance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LateCheckpoint:
     """A network that can be run. `report` tells what it was trained on and what that measured.
 
@@ -151,18 +160,24 @@ class LateCheckpoint:
     report: Mapping[str, Any] = field(default_factory=dict)
     intent_words: IntentWords | None = None
 
-    def understood(self, tokens: Sequence[int], first: FloatArray | None = None) -> tuple[str | None, str]:
-        """The intent and the words of a text; `first` [n_vocab] are log probabilities of its first token.
+    def understood(self, tokens: Sequence[int], first: FloatArray | None = None) -> Meaning:
+        """What a text of `tokens` means; `first` [n_vocab] are log probabilities of its first token.
 
         An intent that was named before the words were known is a guess, so the words decide.
         """
         named, text = self.vocabulary.decode(tokens)
+        return self.meaning(text, first) or Meaning(named, text)
+
+    def meaning(self, text: str, first: FloatArray | None = None) -> Meaning | None:
+        """What a `plain` text means by its words; None where it has none, or where nothing tells the intent by them."""
         if self.intent_words is None or not text:
-            return named, text
+            return None
         scores = self.intent_words.scores(text)
         if first is not None:
             scores = scores + _NAMED * first[self.vocabulary.intent_tokens]
-        return self.vocabulary.intents[int(scores.argmax())], text
+        best = int(scores.argmax())
+        chance = float(np.exp(scores[best] - np.logaddexp.reduce(scores)))
+        return Meaning(self.vocabulary.intents[best], text, chance)
 
 
 def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:

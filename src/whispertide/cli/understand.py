@@ -9,10 +9,11 @@ import typer
 
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say
 from whispertide.cli.source import Source
-from whispertide.errors import AudioError
+from whispertide.errors import AudioError, OptionError
 
 if TYPE_CHECKING:
     from whispertide.model.latecontext import LateModel
+    from whispertide.streaming.sending import Sending
     from whispertide.streaming.understanding import Pilots, Understood
     from whispertide.types import FloatArray
 
@@ -32,6 +33,16 @@ def understand(
         float,
         typer.Option("--pilots", metavar="S", min=0, help="Seconds between guesses; 0: none."),
     ] = 1.0,
+    below: Annotated[
+        float,
+        typer.Option(
+            "--send-below",
+            metavar="P",
+            min=0,
+            max=1,
+            help="The server that WHISPERTIDE_REMOTE names hears what is less likely to be understood; 0: nothing.",
+        ),
+    ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each guess and each utterance.")] = False,
     device: Annotated[
         str | None, typer.Option("--device", "-d", help="Microphone: number, or part of the name.")
@@ -45,17 +56,18 @@ def understand(
     from whispertide.streaming.understanding import Pilots
 
     network, pilots = LateModel.open(model) if model else LateModel.open(), Pilots(every_s=every)
+    sending = _sending(below)
     if files == [MICROPHONE]:
         from whispertide.audio import mic
 
         with mic.microphone_blocks(device) as blocks:
             say("listening; press Ctrl-C to end")
-            _understood(network, pilots, blocks, as_json=as_json)
+            _understood(network, pilots, sending, blocks, as_json=as_json)
         return ExitCode.OK
     codes = []
     for name in files:
         try:
-            if not _understood(network, pilots, Source(name).blocks(), as_json=as_json):
+            if not _understood(network, pilots, sending, Source(name).blocks(), as_json=as_json):
                 return ExitCode.INTERRUPTED
             codes.append(ExitCode.OK)
         except AudioError as error:
@@ -63,11 +75,32 @@ def understand(
     return combine(codes)
 
 
-def _understood(network: "LateModel", pilots: "Pilots", blocks: Iterable["FloatArray"], *, as_json: bool) -> bool:
+def _sending(below: float) -> "Sending | None":
+    """To the server that the environment names. Raises `OptionError` where it names none that can be asked."""
+    if not below:
+        return None
+    from whispertide.streaming.hybrid import server_here
+    from whispertide.streaming.remote import Remote
+    from whispertide.streaming.sending import Sending
+
+    server = server_here()
+    if server is None:
+        raise OptionError("expected a server for --send-below: set WHISPERTIDE_REMOTE to its address")
+    return Sending(Remote(server), below)
+
+
+def _understood(
+    network: "LateModel",
+    pilots: "Pilots",
+    sending: "Sending | None",
+    blocks: Iterable["FloatArray"],
+    *,
+    as_json: bool,
+) -> bool:
     """Whether the blocks came to their end; after Ctrl-C what was heard is still told."""
     from whispertide.streaming.understanding import Understanding
 
-    stream, ended = Understanding(network, pilots=pilots), True
+    stream, ended = Understanding(network, pilots=pilots, sending=sending), True
     try:
         for block in blocks:
             _tell(stream.push(block), as_json=as_json)
@@ -85,6 +118,7 @@ def _tell(said: Iterable["Understood"], *, as_json: bool) -> None:
         if as_json:
             entry = {"start": round(start, 3), "end": round(end, 3), "intent": each.intent, "text": each.text}
             entry |= {"final": each.final, "perplexity": round(each.perplexity, 3), "wait": round(each.wait_s, 4)}
+            entry |= {"chance": None if each.chance is None else round(each.chance, 3), "sent": each.sent}
             typer.echo(json.dumps(entry, ensure_ascii=False))
         else:
             line = f"{start:8.2f} {end:8.2f}  {each.intent or '-'}  {each.text}"

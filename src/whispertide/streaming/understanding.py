@@ -4,7 +4,7 @@ The layers that stream run as audio arrives. From 1.5 s on a pilot decodes what 
 before, and says what it thinks. At the end of speech the whole is decoded, going by the last pilot. (Pilot inference,
 sections 4 and 5; ALGORITHMS G.) A pause may be that end: so a pilot searches as at the end (ours), while the voice gate
 waits for somebody to go on, and if nobody does, that is what was said. All of it is counted in samples, so the portions
-in which audio comes change nothing but when it is said.
+in which audio comes change nothing but when it is said. What it is not sure of a server can hear (`sending`).
 """
 
 import time
@@ -16,11 +16,13 @@ import numpy as np
 from whispertide.audio.buffer import AudioBuffer, checked
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import Gate, GateEvent, SpeechGate, SpeechStarted
+from whispertide.checkpoint.intent_words import plain
 from whispertide.decoding.ctc_prefix import Sums
 from whispertide.decoding.hybrid import Found, HybridOptions, hybrid_search
 from whispertide.errors import OptionError
 from whispertide.model.latecontext import Contextualised, Ingested, LateModel, TextState
-from whispertide.types import FloatArray, IntArray, to_samples
+from whispertide.streaming.sending import Sending
+from whispertide.types import FloatArray, IntArray, Span, to_samples
 
 LONGEST_S = 30.0  # of an utterance; one that goes on is another, since every guess costs more than the one before
 
@@ -58,6 +60,8 @@ class Understood:
     intent      what is wanted; None where the model names nothing
     start, end  samples of the stream; `end` is as far as was heard
     perplexity  of the decoder: 1 is sure
+    chance      how likely the intent is, 0 to 1; None where the network does not tell
+    sent        the words are a server's
     wait_s      seconds since the audio with its end was pushed; of a guess, seconds that it took
     """
 
@@ -67,6 +71,8 @@ class Understood:
     end: int
     perplexity: float
     final: bool
+    chance: float | None = None
+    sent: bool = False
     wait_s: float = field(default=0.0, compare=False)
 
 
@@ -115,8 +121,9 @@ class Understanding:
         gate: Gate | None = None,
         pilots: Pilots | None = None,
         search: HybridOptions | None = None,
+        sending: Sending | None = None,
     ) -> None:
-        self.model, self.gate = model, gate or SpeechGate()
+        self.model, self.gate, self.sending = model, gate or SpeechGate(), sending
         self.pilots, self.search = pilots or Pilots(), search or HybridOptions()
         self._buffer = AudioBuffer()
         self._open: _Utterance | None = None
@@ -230,9 +237,23 @@ class Understanding:
 
     def _final(self, utterance: _Utterance, until: int, began: float) -> Understood:
         if utterance.answer is not None:  # all that came after it is silence
-            return replace(utterance.answer, end=until, final=True, wait_s=time.perf_counter() - began)
-        self._ingest(utterance, until, ended=True)
-        return self._decoded(utterance, until, self.search, began, final=True)
+            here = replace(utterance.answer, end=until, final=True)
+        else:
+            self._ingest(utterance, until, ended=True)
+            here = self._decoded(utterance, until, self.search, began, final=True)
+        told = here if self.sending is None else self._sent(here, self.sending, utterance)
+        return replace(told, wait_s=time.perf_counter() - began)
+
+    def _sent(self, here: Understood, sending: Sending, utterance: _Utterance) -> Understood:
+        """As the server hears it, if it is asked and its answer can be used; else as it was heard here."""
+        if not sending.wants(here.chance):
+            return here
+        text = sending.text(self._buffer.read(here.start, here.end), Span(here.start, here.end))
+        first = None if utterance.found is None else utterance.found.first
+        meant = None if text is None else self.model.checkpoint.meaning(plain(text), first)
+        if meant is None:
+            return here
+        return replace(here, intent=meant.intent, text=meant.text, chance=meant.chance, sent=True)
 
     def _decoded(
         self, utterance: _Utterance, until: int, options: HybridOptions, began: float, *, final: bool
@@ -242,6 +263,6 @@ class Understanding:
         scores: Sums = context.ctc.astype("float64")
         found = hybrid_search(scores, _Scorer(self.model, context), options, utterance.found)
         utterance.found, best = found, found.best
-        intent, text = self.model.checkpoint.understood(best.tokens, found.first)
-        waited = time.perf_counter() - began
-        return Understood(intent, text, utterance.start, until, best.perplexity, final, waited)
+        meant = self.model.checkpoint.understood(best.tokens, found.first)
+        span, waited = (utterance.start, until), time.perf_counter() - began
+        return Understood(meant.intent, meant.text, *span, best.perplexity, final, meant.chance, wait_s=waited)

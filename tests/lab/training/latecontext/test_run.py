@@ -75,7 +75,7 @@ def test_every_kind_learns(kind: Kind, shards: Shards, tmp_path: Path) -> None:
     trainer.run(lambda step, figures: None)
     checkpoint = trainer.result()
     assert checkpoint.report["held_out"] < 0.7 * before
-    assert checkpoint.understood(checkpoint.vocabulary.encode("go"))[0] == "go_first"
+    assert checkpoint.understood(checkpoint.vocabulary.encode("go")).intent == "go_first"
     assert len(checkpoint.report["attention"]) == (DIMS.layers if kind == "branchformer" else 0)
     assert all(0 < share < 1 for share in checkpoint.report["attention"])
 

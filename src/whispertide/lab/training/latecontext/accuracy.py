@@ -40,9 +40,9 @@ class Listener:
 
     def hear(self, said: Utterance) -> Answer:
         """One command, with silence around it."""
-        intent, text = self.checkpoint.understood(*self.tokens(around(said)))
-        counts = align(said.text.split(), text.split()).words
-        return Answer(counts.errors, counts.reference, intent == said.intent)
+        meant = self.checkpoint.understood(*self.tokens(around(said)))
+        counts = align(said.text.split(), meant.text.split()).words
+        return Answer(counts.errors, counts.reference, meant.intent == said.intent)
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def tokens(self, samples: FloatArray) -> tuple[list[int], FloatArray | None]:

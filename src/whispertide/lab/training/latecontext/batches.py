@@ -3,7 +3,6 @@
 A batch is a function of the seed and its number. Needs torch. Knows nothing of networks.
 """
 
-import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from whispertide.checkpoint.intent_words import plain
 from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateVocabulary
 from whispertide.lab.speech.noise import Dice
 from whispertide.lab.training.augment import Augmentation, SpokenWord, vary
@@ -21,7 +21,6 @@ from whispertide.lab.training.shards import Shards, Utterance
 from whispertide.model.latecontext import FACTOR, features
 from whispertide.types import SAMPLE_RATE, FloatArray
 
-_PUNCTUATION = string.punctuation.replace("'", "") + "“”‘’…–—"
 Labels = npt.NDArray[np.int64]
 
 _ALIKE = 8  # an utterance of a batch is one of so many times its size, by their lengths
@@ -111,12 +110,6 @@ def labels(said: Utterance, vocabulary: LateVocabulary, *, intent_last: bool = F
     number, text = None if said.intent is None else vocabulary.intent(said.intent), vocabulary.encode(plain(said.text))
     intent = [] if number is None else [number]
     return [*text, *intent] if intent_last else [*intent, *text]
-
-
-def plain(text: str) -> str:
-    """As commands are written: lower case, no punctuation but apostrophes and what joins a word."""
-    words = (word.strip(_PUNCTUATION) for word in text.lower().split())
-    return " ".join(filter(None, words))
 
 
 def spoken_in(frames: int, text: Sequence[int], words: Sequence[SpokenWord], vocabulary: LateVocabulary) -> Labels:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whispertide.checkpoint.intent_words import IntentWords
+from whispertide.checkpoint.intent_words import IntentWords, plain
 from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, LateVocabulary, learn_vocabulary
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.training.epochs import EpochOptions, EpochTrainer, Lessons
-from whispertide.lab.training.latecontext.batches import LateBatch, LateBatches, LateBatchOptions, plain
+from whispertide.lab.training.latecontext.batches import LateBatch, LateBatches, LateBatchOptions
 from whispertide.lab.training.latecontext.branchformer import BranchformerLayer
 from whispertide.lab.training.latecontext.intent_words import learn_intents
 from whispertide.lab.training.latecontext.network import (

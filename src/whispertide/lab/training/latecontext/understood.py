@@ -59,6 +59,7 @@ class CommandResult:
 
     early       the last guess before the end of speech had the right intent; None where there was no guess
     perplexity  of that guess
+    chance      how likely the network finds the final intent, where it tells
     """
 
     errors: int
@@ -69,6 +70,7 @@ class CommandResult:
     cpu_s: float
     early: bool | None
     perplexity: float | None = None
+    chance: float | None = None
 
 
 def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
@@ -92,6 +94,7 @@ def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
         spent,
         guesses[-1].intent == said.intent if guesses else None,
         guesses[-1].perplexity if guesses else None,
+        final[0].chance if final else None,
     )
 
 

@@ -1,0 +1,112 @@
+"""Right intents against the share of commands that a server hears (pilot inference, table 5 and figure 4).
+
+    whispertide train commands slurp/test.jsonl --voices held-out -o spoken-test
+    python benchmarks/sent_commands.py commands --data spoken-test [--server FOLDER]
+
+Here each command is understood as from a microphone, with pilots; what the server hears tells the intent by the same
+words' weights. The server is another network of `whispertide train latecontext`, of any kind, or, without one, a
+server that hears every word: no real one does, so that is the most a server can bring. "Sent" is how many commands
+must be sent, those first that the signal finds worst, for at most one point of intents fewer than when all are. Needs
+the extra bench; with --server also train.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from whispertide.checkpoint.latecontext import LateCheckpoint, load_late
+from whispertide.cli.progress import counting
+from whispertide.lab.evaluation.commands import area
+from whispertide.lab.evaluation.offloading import POINT, in_order, needed
+from whispertide.lab.evaluation.page import Table, markdown_table
+from whispertide.lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear
+from whispertide.lab.training.shards import Shards, Utterance, open_shards
+from whispertide.model.latecontext import LateModel
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A command: whether its intent is right here and there, and the signals here, the higher the less certain."""
+
+    here: bool
+    there: bool
+    signals: dict[str, float]
+
+
+def measure(model: LateModel, server: LateCheckpoint | None, commands: Shards) -> list[Sent]:
+    """Every command here and there."""
+    found = []
+    listens = _listening(server)
+    with counting("commands") as advance:
+        for number, said in enumerate(commands, 1):
+            heard = hear(model, said, WAYS[AT_PAUSES])
+            meant = model.checkpoint.meaning(listens(said))
+            signals = {
+                "chance of the intent": 1.0 if heard.chance is None else 1 - heard.chance,
+                # Without a guess nobody knows, and it stays here.
+                "perplexity of the last guess": heard.perplexity or 0.0,
+            }
+            found.append(Sent(heard.right, meant is not None and meant.intent == said.intent, signals))
+            advance("hearing", number, len(commands))
+    return found
+
+
+def _listening(server: LateCheckpoint | None) -> Callable[[Utterance], str]:
+    if server is None:
+        return lambda said: said.text
+    from whispertide.lab.training.latecontext.accuracy import Listener
+
+    listener = Listener(server)
+
+    def text(said: Utterance) -> str:
+        tokens, _ = listener.tokens(around(said))
+        return server.vocabulary.decode(tokens)[1]
+
+    return text
+
+
+def wrong(found: Sequence[Sent], scores: Sequence[float]) -> list[float]:
+    """The share of wrong intents with the first 0, 1, 2 ... commands sent."""
+    missed = sum(not one.here for one in found)
+    gains = [found[at].there - found[at].here for at in in_order(scores)]
+    return [(missed - int(gain)) / len(found) for gain in np.cumsum([0, *gains])]
+
+
+def table(found: Sequence[Sent]) -> Table:
+    """A row for each signal, then random choice on average, which is a straight line."""
+    here = [not one.here for one in found]
+    rows = []
+    for name in found[0].signals:
+        scores = [one.signals[name] for one in found]
+        sent = needed(wrong(found, scores), POINT)
+        rows.append((name, f"{sent}", f"{100 * (1 - sent / len(found)):.1f}", f"{area(scores, here):.2f}"))
+    none, every = (1 - sum(getattr(one, where) for one in found) / len(found) for where in ("here", "there"))
+    sent = needed(np.linspace(none, every, len(found) + 1).tolist(), POINT)
+    rows.append(("random", f"{sent}", f"{100 * (1 - sent / len(found)):.1f}", "0.50"))
+    return Table(("sent by", "sent", "fewer than all %", "area: wrong here"), tuple(rows))
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path, help="a folder of `whispertide train latecontext`")
+    parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FOLDER", help="shards of commands")
+    parser.add_argument("--server", type=Path, metavar="FOLDER", help="a network; default: what was said")
+    parser.add_argument("--count", type=int, default=1000, help="commands, spread evenly over the shards")
+    given = parser.parse_args()
+    every = open_shards(given.data)
+    chosen = np.linspace(0, len(every) - 1, min(given.count, len(every))).astype(int)
+    commands = Shards(tuple(every.places[at] for at in chosen))
+    server = None if given.server is None else load_late(given.server)
+    found = measure(LateModel.open(given.model), server, commands)
+    here, there = (100 * sum(getattr(one, where) for one in found) / len(found) for where in ("here", "there"))
+    print(f"{len(found)} commands, {commands.seconds:.0f} s of speech; intents right here {here:.1f} %, ", end="")
+    print(f"by {given.server or 'a server that hears every word'} {there:.1f} %\n")
+    print(markdown_table(table(found)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Commands that are not certain here are heard by a server, and every failure of it leaves what was understood here."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("torch")
+
+from fake_remote import FAILURES, TEXT, closed_port, fake_remote
+from small_late import TEXTS, small_late
+from told_gate import STREAM, Told
+from wav_file import save_wav
+from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
+from whispertide.cli.exit import ExitCode
+from whispertide.cli.main import app
+from whispertide.decoding.hybrid import HybridOptions
+from whispertide.errors import OptionError
+from whispertide.lab.training.latecontext.intent_words import learn_intents
+from whispertide.model.latecontext import LateModel
+from whispertide.streaming.circuit_breaker import CircuitBreaker
+from whispertide.streaming.remote import Remote, Server
+from whispertide.streaming.sending import Sending
+from whispertide.streaming.understanding import Pilots, Understanding, Understood
+from whispertide.types import Span
+
+ALARM, MUSIC = 0, 1  # in the order of the vocabulary
+SPOKEN = STREAM[:56_000]
+
+
+def knowing() -> LateCheckpoint:
+    """One that tells music from alarms by their words; what the fake server says is an alarm."""
+    texts = [*TEXTS[:2], TEXT]
+    return replace(small_late(), intent_words=learn_intents(texts, (MUSIC, ALARM, ALARM), 2))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("late") / "model"
+    save_late(knowing(), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Iterator[LateModel]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WHISPERTIDE_CACHE", str(folder.parent))
+        yield LateModel.open(folder)
+
+
+@contextmanager
+def sending(url: str, below: float = 1.0, within_s: float = 20.0) -> Iterator[Sending]:
+    remote = Remote(Server(url, tries=1))
+    try:
+        yield Sending(remote, below, within_s, breaker=CircuitBreaker(most=10**9))
+    finally:
+        remote.close()
+
+
+def final(model: LateModel, to: Sending | None) -> Understood:
+    stream = Understanding(
+        model, gate=Told(), pilots=Pilots(every_s=0), search=HybridOptions(beam=2, longest=6), sending=to
+    )
+    (said,) = [each for each in [*stream.push(SPOKEN), *stream.finish()] if each.final]
+    return said
+
+
+def test_the_servers_words_tell_the_intent(model: LateModel) -> None:
+    with fake_remote() as server, sending(server.url) as to:
+        here, there = final(model, None), final(model, to)
+    assert (there.intent, there.text, there.sent) == ("alarm_set", TEXT, True)
+    assert (there.start, there.end, there.perplexity) == (here.start, here.end, here.perplexity)
+    assert not here.sent
+    assert to.counts == {"sent": 1}
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("way", FAILURES)
+def test_whatever_the_server_does_what_was_understood_here_stands(model: LateModel, way: str) -> None:
+    with fake_remote(way) as server, sending(server.url, within_s=0.3) as to:
+        assert final(model, to) == final(model, None)
+    assert to.counts == {"sent": 1, "failed": 1}
+
+
+def test_a_server_that_is_gone_costs_nothing(model: LateModel) -> None:
+    with sending(f"http://127.0.0.1:{closed_port()}") as to:
+        assert final(model, to) == final(model, None)
+
+
+def test_what_is_certain_stays_here(model: LateModel) -> None:
+    certain = final(model, None).chance
+    assert certain is not None
+    with fake_remote() as server, sending(server.url, below=certain) as to:
+        assert not final(model, to).sent
+        to.below = float(np.nextafter(certain, 1))
+        assert final(model, to).sent
+    assert len(server.bodies) == 1
+
+
+def test_a_network_that_does_not_tell_how_likely_it_is_keeps_all(model: LateModel) -> None:
+    silent = replace(model, checkpoint=replace(model.checkpoint, intent_words=None))
+    with fake_remote() as server, sending(server.url) as to:
+        assert final(silent, to) == final(silent, None)
+    assert final(silent, None).chance is None
+    assert not server.bodies
+
+
+def test_a_server_that_failed_again_and_again_is_left_alone(model: LateModel) -> None:
+    with sending(f"http://127.0.0.1:{closed_port()}") as to:
+        to.breaker = CircuitBreaker(most=2)
+        assert [final(model, to).sent for _ in range(4)] == [False] * 4
+    assert to.counts == {"sent": 2, "failed": 2}
+
+
+def test_an_answer_too_long_for_its_audio_is_none() -> None:
+    with fake_remote() as server, sending(server.url) as to:
+        assert to.text(np.zeros(160, np.float32), Span(0, 160)) == TEXT
+        server.ways = ["a novel"]
+        assert to.text(np.zeros(160, np.float32), Span(0, 160)) is None
+
+
+@pytest.mark.parametrize(("below", "within_s"), [(-0.1, 1.0), (1.1, 1.0), (float("nan"), 1.0), (0.5, 0.0)])
+def test_impossible_settings_are_refused(below: float, within_s: float) -> None:
+    remote = Remote(Server("http://127.0.0.1:9"))
+    with pytest.raises(OptionError, match="from 0 to 1"):
+        Sending(remote, below, within_s)
+    remote.close()
+
+
+def test_the_command_sends_what_it_is_not_sure_of(
+    model: LateModel, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(folder.parent))
+    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", Told)
+    save_wav(tmp_path / "said.wav", SPOKEN)
+    asked = ["understand", str(tmp_path / "said.wav"), "--model", str(folder), "--json"]
+    monkeypatch.delenv("WHISPERTIDE_REMOTE", raising=False)
+    refused = CliRunner().invoke(app, [*asked, "--send-below", "1"])
+    assert refused.exit_code == ExitCode.USAGE
+    assert "WHISPERTIDE_REMOTE" in refused.stderr
+    with fake_remote() as server:
+        monkeypatch.setenv("WHISPERTIDE_REMOTE", server.url)
+        kept, sent = (CliRunner().invoke(app, [*asked, "--send-below", below]) for below in ("0", "1"))
+    lasts = [json.loads(result.stdout.splitlines()[-1]) for result in (kept, sent)]
+    assert [last["sent"] for last in lasts] == [False, True]
+    assert lasts[1]["text"] == TEXT
+    assert 0 <= lasts[0]["chance"] <= 1
