@@ -148,7 +148,7 @@ def test_the_wait_is_all_that_happens_after_the_audio_was_there(
     monkeypatch.setattr("whispertide.streaming.understanding.time.perf_counter", lambda: float(next(clock)))
     first, second, final, *_ = heard(model, [STREAM])
     assert [first.wait_s, second.wait_s] == [1, 1]
-    assert final.wait_s == 5  # of the push, the two pilots and the final
+    assert final.wait_s == 6  # of the push, the two pilots, the search and what comes after it
 
 
 def test_what_a_pilot_adds_is_limited(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,10 +249,12 @@ def test_hours_of_it_need_no_more_memory(model: LateModel, monkeypatch: pytest.M
 
 
 def test_bad_input_is_refused(model: LateModel) -> None:
-    for bad in (-1.0, float("nan")):
+    for bad in (-1.0, float("nan"), float("inf")):
         for refused in (partial(Pilots, first_s=bad), partial(Pilots, every_s=bad), partial(Pilots, pause_s=bad)):
             with pytest.raises(OptionError, match="pilots"):
                 refused()
+    with pytest.raises(OptionError, match=r"every_s 0 or from 0\.04"):
+        Pilots(every_s=1e-9)
     with pytest.raises(AudioError, match="mono"):
         Understanding(model, gate=Told()).push(np.zeros((2, 100), np.float32))
 
@@ -284,3 +286,22 @@ def test_an_interrupt_tells_what_was_heard_and_ends_all_files(folder: Path, monk
     ended = CliRunner().invoke(app, ["understand", "one.wav", "two.wav", "--model", str(folder)])
     assert ended.exit_code == ExitCode.INTERRUPTED, ended.output
     assert [line.split()[0] for line in ended.stdout.splitlines()] == ["0.50", "3.75"]
+
+
+def test_where_the_audio_breaks_off_what_was_heard_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def blocks(_: Source) -> Iterator[np.ndarray]:
+        yield STREAM[: 60_000 + 8_000]
+        raise AudioError("it breaks off")
+
+    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", Told)
+    monkeypatch.setattr(Source, "blocks", blocks)
+    ended = CliRunner().invoke(app, ["understand", "one.wav", "--model", str(folder)])
+    assert ended.exit_code not in (ExitCode.OK, ExitCode.INTERRUPTED)
+    assert "breaks off" in ended.stderr
+    assert [line.split()[0] for line in ended.stdout.splitlines()] == ["0.50", "3.75"]
+
+
+def test_a_file_without_audio_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Source, "blocks", lambda _: iter(()))
+    ended = CliRunner().invoke(app, ["understand", "one.wav", "--model", str(folder)])
+    assert ended.exit_code == ExitCode.AUDIO, ended.output

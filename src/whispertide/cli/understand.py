@@ -97,16 +97,22 @@ def _understood(
     *,
     as_json: bool,
 ) -> bool:
-    """Whether the blocks came to their end; after Ctrl-C what was heard is still told."""
+    """Whether the blocks came to their end; after Ctrl-C what was heard is still told.
+
+    So it is where the audio breaks off: then it raises `AudioError` after that, and where there is none at all.
+    """
+    from whispertide.audio.whole import Recording
     from whispertide.streaming.understanding import Understanding
 
-    stream, ended = Understanding(network, pilots=pilots, sending=sending), True
+    stream, ended, audio = Understanding(network, pilots=pilots, sending=sending), True, Recording(blocks)
     try:
-        for block in blocks:
+        for block in audio:
             _tell(stream.push(block), as_json=as_json)
     except KeyboardInterrupt:
         ended = False
     _tell(stream.finish(), as_json=as_json)
+    if audio.broken is not None:
+        raise audio.broken
     return ended
 
 

@@ -7,6 +7,7 @@ waits for somebody to go on, and if nobody does, that is what was said. All of i
 in which audio comes change nothing but when it is said. What it is not sure of a server can hear (`sending`).
 """
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from whispertide.model.latecontext import Contextualised, Ingested, LateModel, T
 from whispertide.streaming.sending import Sending
 from whispertide.types import FloatArray, IntArray, Span, to_samples
 
+_SHORTEST_S = 0.04  # between two pilots: one frame of the network
 LONGEST_S = 30.0  # of an utterance; one that goes on is another, since every guess costs more than the one before
 
 
@@ -45,11 +47,13 @@ class Pilots:
     tokens: int = 15
 
     def __post_init__(self) -> None:
-        times = self.first_s > 0 and self.every_s >= 0 and self.pause_s >= 0  # not for nan
+        frequent = self.every_s == 0 or _SHORTEST_S <= self.every_s < math.inf
+        times = 0 < self.first_s < math.inf and 0 <= self.pause_s < math.inf and frequent  # not for nan
         if not times or min(self.beam, self.tokens) < 1:
             raise OptionError(
-                "expected first_s above 0, every_s and pause_s from 0, beam and tokens from 1 for pilots; got "
-                f"{self.first_s:g}, {self.every_s:g}, {self.pause_s:g}, {self.beam} and {self.tokens}"
+                f"expected first_s above 0, pause_s from 0, every_s 0 or from {_SHORTEST_S:g}, beam and tokens from 1 "
+                "for pilots, and no time without end; got "
+                f"{self.first_s:g}, {self.pause_s:g}, {self.every_s:g}, {self.beam} and {self.tokens}"
             )
 
 
