@@ -167,9 +167,9 @@ class Connection:
             log.exception("protocol failed", extra={"protocol": self.protocol.name})
             self.problem("internal", "the server made a mistake with this message", fatal=True)
             return
-        if self._may_speak(
-            max(isinstance(message, str), sum(not isinstance(action, base.Audio) for action in actions))
-        ):
+        others = sum(not isinstance(action, base.Audio) for action in actions)
+        # A text that does nothing costs as well; one that is audio, as OpenAI's clients send it, is no message.
+        if self._may_speak(max(isinstance(message, str) and not actions, others)):
             self._perform(actions)
 
     def _may_speak(self, messages: int) -> bool:

@@ -137,7 +137,8 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         if self._session.detection is None and (not self._items or self._items[-1].announced):
             self._new_item(self._received)
         self._received += len(samples)
-        return [*actions, *messages.heard(samples)]
+        # Also where the resampler keeps all of it for now: it is audio, and does not count as a message.
+        return [*actions, base.Audio(samples)] if raw else actions
 
     def _start(self) -> list[base.Action]:
         if self._has_session:
