@@ -217,7 +217,8 @@ class Hub:
         live.parked_at = asyncio.get_running_loop().time()
         parked = [other for other in self._of(live.owner) if other.parked_at is not None]
         if len(parked) > _PARKED * self.options.sessions_of_one and not self.draining:
-            self.drop(min(parked, key=lambda other: (other.accepted, other.parked_at)))
+            # Those that have ended first: whose client lives may have more to say.
+            self.drop(min(parked, key=lambda other: (not other.ended, other.accepted, other.parked_at)))
         self._count()
         log.info("session parked", extra={"session": live.id})
 
