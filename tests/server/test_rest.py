@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect
 
 from served import OfflineModel, keyed, limited, served, wav
 from whispertide.decoding.longform import OfflineSegment
+from whispertide.errors import AudioError
 from whispertide.server.options import Access, ServerOptions
 from whispertide.server.serving import assemble
 from whispertide.streaming.recipes import get_recipe
@@ -281,9 +282,10 @@ def test_more_files_than_there_is_room_for() -> None:
         async with rest(limited(offline=1), Held()) as client:
             first = asyncio.create_task(post(client, wav(4)))
             assert await asyncio.to_thread(begun.wait, 60)
-            second = await post(client, wav(1))
+            others = [await post(client, wav(1), stream=stream) for stream in ("false", "true")]
             go.set()
-            assert second.status_code == 429
+            assert [other.status_code for other in others] == [429, 429]
+            assert all(other.headers["retry-after"] for other in others)
             assert (await first).status_code == 200
 
     run(body)
@@ -504,13 +506,36 @@ def test_keys_for_a_short_time() -> None:
     run(body)
 
 
+def events_of(answer: httpx.Response) -> list[dict[str, Any]]:
+    """What was streamed."""
+    return [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
+
+
 def test_streaming_a_file_that_is_none() -> None:
     async def body() -> None:
         async with rest() as client:
             answer = await post(client, b"no audio", stream="true")
-            (line,) = [line for line in answer.text.splitlines() if line]
-            event = json.loads(line.removeprefix("data: "))
-            assert event["type"] == "error"
-            assert "audio" in event["error"]["message"]
+            assert answer.status_code == 400
+            assert "audio" in answer.json()["error"]["message"]
+            good = events_of(await post(client, wav(3), stream="true"))
+            assert [event["type"] for event in good] == ["transcript.text.delta"] * 2 + ["transcript.text.done"]
+            assert "".join(event.get("delta", "") for event in good) == good[-1]["text"] != ""
+
+    run(body)
+
+
+def test_streaming_a_file_that_fails_later() -> None:
+    class Failing(OfflineModel):
+        def transcribe_segments(self, audio: Any, **settings: Any) -> Iterator[OfflineSegment]:
+            yield next(super().transcribe_segments(audio, **settings))
+            raise AudioError("expected audio to the end; got something else")
+
+    async def body() -> None:
+        async with rest(model=Failing()) as client:
+            answer = await post(client, wav(4), stream="true")
+            assert answer.status_code == 200
+            delta, error = events_of(answer)
+            assert (delta["type"], error["type"]) == ("transcript.text.delta", "error")
+            assert "to the end" in error["error"]["message"]
 
     run(body)

@@ -11,9 +11,9 @@ import json
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -36,6 +36,8 @@ from whispertide.server.uploads import BusyError, Job, TooLongError, Uploads, jo
 from whispertide.types import HOP_LENGTH, N_SAMPLES, seconds, to_samples
 
 log = logging.getLogger("whispertide.server")
+
+T = TypeVar("T")
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("word", "segment")
@@ -93,10 +95,15 @@ class Rest:
             except (OptionError, base.ProtocolError) as error:
                 raise HttpError(400, str(error)) from error
             job = Job(self.hub.models[wanted.model], wanted.file, wanted.options, self.hub.options.limits.upload_s)
+            running = self.uploads.run(job, _party(request))
+            stack.push_async_callback(running.aclose)
             if wanted.stream:
-                streamed = self._streamed(job, _party(request))
+                # Before the answer begins, so that its status can still say what is wrong with the file.
+                first = await self._unless_left(request, _next(running))
+                streamed = self._streamed(job, first, running)
                 return _Held(streamed, stack.pop_all())  # the file is read while the answer is sent
-            segments = await self._heard(request, job)
+            segments = await self._unless_left(request, _all(running))
+            self.hub.metrics.uploads.labels("done").inc()
         headers = {"x-whispertide-warning": json.dumps(job.warning)} if job.warning else {}
         return _rendered(wanted, job, segments, task, headers)
 
@@ -121,14 +128,9 @@ class Rest:
             reason = getattr(error, "message", error)
             raise HttpError(400, f"expected a multipart form with a file; {reason}") from error
 
-    async def _heard(self, request: Request, job: Job) -> list[OfflineSegment]:
-        """All segments. Raises `HttpError`; a file whose client leaves is not transcribed further."""
-
-        async def collected() -> list[OfflineSegment]:
-            async with contextlib.aclosing(self.uploads.run(job, _party(request))) as running:
-                return [segment async for segment in running]
-
-        task, left = asyncio.create_task(collected()), asyncio.create_task(_left(request))
+    async def _unless_left(self, request: Request, work: Coroutine[Any, Any, T]) -> T:
+        """What comes of the work. Raises `HttpError`; a file whose client leaves is not transcribed further."""
+        task, left = asyncio.create_task(work), asyncio.create_task(_left(request))
         try:
             await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
@@ -140,18 +142,20 @@ class Rest:
             for one in (task, left):
                 one.cancel()
             await asyncio.gather(task, left, return_exceptions=True)
-        self.hub.metrics.uploads.labels("done").inc()
         return task.result()
 
-    async def _streamed(self, job: Job, party: str) -> AsyncIterator[str]:
+    async def _streamed(
+        self, job: Job, segment: OfflineSegment | None, running: AsyncGenerator[OfflineSegment, None]
+    ) -> AsyncIterator[str]:
+        """The answer in pieces, from the first segment on; None: there is none."""
         segments: list[OfflineSegment] = []
         try:
-            async with contextlib.aclosing(self.uploads.run(job, party)) as running:
-                async for segment in running:
-                    # Clients join the pieces as they are, so only the first loses its leading space.
-                    text = segment.text if segments else segment.text.lstrip()
-                    segments.append(segment)
-                    yield _sse({"type": "transcript.text.delta", "delta": text})
+            while segment is not None:
+                # Clients join the pieces as they are, so only the first loses its leading space.
+                text = segment.text if segments else segment.text.lstrip()
+                segments.append(segment)
+                yield _sse({"type": "transcript.text.delta", "delta": text})
+                segment = await _next(running)
         except Exception as error:
             # The answer has begun, so its status can no longer say that it failed.
             yield _sse({"type": "error", **self._failed(error).body})
@@ -211,6 +215,14 @@ def _party(request: Request) -> str:
     """Whose request it is: a key's, or an address's."""
     address = request.client.host if request.client else ""
     return getattr(request.state, "owner", "") or address
+
+
+async def _next(running: AsyncGenerator[OfflineSegment, None]) -> OfflineSegment | None:
+    return await anext(running, None)
+
+
+async def _all(running: AsyncGenerator[OfflineSegment, None]) -> list[OfflineSegment]:
+    return [segment async for segment in running]
 
 
 async def _left(request: Request) -> None:
