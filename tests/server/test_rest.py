@@ -355,6 +355,35 @@ def test_a_name_that_points_here_reads_nothing_without_a_key() -> None:
     run(body)
 
 
+def test_a_page_of_an_allowed_origin_may_send_files() -> None:
+    """A browser asks first (CORS), and shows the page only what the server names."""
+    page, path = "https://speech.example.org", "/v1/audio/transcriptions"
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,x-api-key"}
+    options = replace(limited(), access=Access(("a-secret-key",), origins=(f"{page}/",)))
+
+    async def body() -> None:
+        async with rest(options) as client:
+            first = await client.options(path, headers={"origin": page, **asked})
+            assert first.status_code == 200
+            assert first.headers["access-control-allow-origin"] == page
+            assert {"GET", "POST"} == set(first.headers["access-control-allow-methods"].split(", "))
+            client.headers["origin"] = page
+            for key, status in (("a-secret-key", 200), ("another-key", 401)):
+                client.headers["authorization"] = f"Bearer {key}"
+                answer = await post(client, wav(1))
+                assert answer.status_code == status
+                assert answer.headers["access-control-allow-origin"] == page
+                assert answer.headers["access-control-expose-headers"] == "x-whispertide-warning"
+            other = await client.options(path, headers={"origin": "https://evil.example", **asked})
+            assert other.status_code == 400
+            assert "access-control-allow-origin" not in other.headers
+        async with rest() as client:
+            answer = await client.options(path, headers={"origin": page, **asked})
+            assert "access-control-allow-origin" not in answer.headers
+
+    run(body)
+
+
 def test_slow_requests_are_cut_off() -> None:
     async def body() -> None:
         async with served(limited(stall_s=0.3), OfflineModel()) as (server, _):
