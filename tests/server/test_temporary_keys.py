@@ -47,7 +47,7 @@ def test_a_temporary_key_opens_its_protocol_until_its_time_is_over() -> None:
     value, until = known.issue("ann", TemporaryKey("deepgram", "hello"), 60)
     assert until == 1060
     found = known.redeem(["x", value], "deepgram")
-    assert found == (TemporaryKey("deepgram", "hello"), "ann")
+    assert found == (TemporaryKey("deepgram", "hello"), "ann", value)
     assert known.redeem([value], "native") is None
     assert known.owner([value]) is None, "a temporary key is no other key"
     clock.now = 1061
@@ -57,8 +57,9 @@ def test_a_temporary_key_opens_its_protocol_until_its_time_is_over() -> None:
 def test_a_temporary_key_for_one_connection() -> None:
     known = Authenticator(Access((KEY,)))
     value, _ = known.issue("ann", TemporaryKey("assemblyai", once=True), 60)
-    assert known.redeem([value], "native") is None, "and it is not spent"
-    assert known.redeem([value], "assemblyai") is not None
+    assert known.redeem([value], "native") is None
+    assert known.redeem([value], "assemblyai") == known.redeem([value], "assemblyai") is not None
+    known.spend(value)
     assert known.redeem([value], "assemblyai") is None
 
 
@@ -133,6 +134,10 @@ def test_assemblyai_tokens() -> None:
                 made = (await http.get("/v3/token", params=asked)).json()
             assert made["expires_in_seconds"] == 60
             path = f"ws://{address}/v3/ws?sample_rate=16000&token={made['token']}"
+            with pytest.raises(InvalidStatus) as refused:
+                async with connect(path.replace("16000", "fast"), proxy=None):
+                    pass
+            assert refused.value.response.status_code == 400, "and the token is good for another try"
             async with connect(path, proxy=None) as socket:
                 begin = json.loads(await socket.recv())
                 (live,) = hub.sessions.values()
