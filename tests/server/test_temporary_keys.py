@@ -157,6 +157,33 @@ def test_assemblyai_tokens() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    ("session", "told"),
+    [
+        ({"audio": {"input": {"format": {"type": "audio/bogus"}}}}, "audio format"),
+        ({"audio": {"input": {"format": {"type": "audio/pcm", "rate": 1}}}}, "rate"),
+        ({"audio": {"input": {"transcription": {"language": "de"}}}}, "language"),
+        ({"audio": {"input": {"transcription": {"prompt": "x" * 20_000}}}}, "10000 characters"),
+        ({"audio": []}, "audio to be an object"),
+        ({"input_audio_format": "mp3"}, "audio format"),
+        ({"turn_detection": {"type": "server_vad", "silence_duration_ms": "long"}}, "silence_duration_ms"),
+    ],
+)
+def test_no_key_for_a_session_that_cannot_be(session: dict[str, Any], told: str) -> None:
+    """Whoever asks learns it, and not the page that gets the key."""
+
+    async def run() -> None:
+        async with served(keyed(KEY)) as (server, _):
+            address, headers = f"http://127.0.0.1:{server.port}", {"authorization": KEY}
+            async with httpx.AsyncClient(base_url=address, trust_env=False, headers=headers) as http:
+                for path, asked in (("client_secrets", {"session": session}), ("transcription_sessions", session)):
+                    answer = await http.post(f"/v1/realtime/{path}", json=asked)
+                    assert answer.status_code == 400
+                    assert told in answer.json()["error"]["message"]
+
+    asyncio.run(run())
+
+
 @pytest.fixture(scope="module")
 def secure_port(certificate: tuple[Path, Path]) -> Iterator[int]:
     """A server with TLS and a key, in a thread."""
