@@ -201,6 +201,7 @@ def test_a_file_that_is_too_large() -> None:
         {"language": "klingon"},
         {"stream": "perhaps"},
         {"timestamp_granularities[]": "phoneme"},
+        {"prompt": "x" * 10_001},
     ],
 )
 def test_fields_that_cannot_be(fields: dict[str, str]) -> None:

@@ -29,6 +29,7 @@ from whispertide.formats.document import Document
 from whispertide.formats.files import get_format
 from whispertide.options import DecodeOptions, Task
 from whispertide.server.bodies import limited, pieces
+from whispertide.server.bounds import check_prompt
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols import base, messages
@@ -198,11 +199,12 @@ class Rest:
         if not granularities <= set(GRANULARITIES):
             raise OptionError(f"expected timestamp_granularities among {', '.join(GRANULARITIES)}; got others")
         transcriber = self.hub.models[model]
+        check_prompt(prompt := texts.get("prompt", ""))
         language = texts.get("language") or None
         options = DecodeOptions(
             language=transcriber.tokenizer.language(language) if language else None,
             task=task,
-            prompt=texts.get("prompt", ""),
+            prompt=prompt,
             temperatures=_temperatures(texts),
             word_timestamps="word" in granularities or format_ in ("srt", "vtt"),
         )
