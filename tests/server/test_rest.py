@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
-from served import OfflineModel, keyed, limited, served, wav
+from served import OfflineModel, keyed, limited, logged_errors, served, wav
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError
 from whispertide.server.options import Access, ServerOptions
@@ -539,6 +539,50 @@ def test_keys_for_a_short_time() -> None:
 def events_of(answer: httpx.Response) -> list[dict[str, Any]]:
     """What was streamed."""
     return [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
+
+
+@pytest.mark.parametrize("drain_s", [30.0, 0.2])
+def test_the_end_waits_for_files_and_then_says_so(drain_s: float) -> None:
+    """One is streamed, one waits and one is still coming. Nothing is logged as an error."""
+    model = OfflineModel(delay_s=0.1)
+    form = b"--x\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\n" + wav(2) + b"\r\n--x--\r\n"
+    head = (
+        b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: " + str(len(form)).encode() + b"\r\n\r\n"
+    )
+
+    async def body() -> None:
+        async with served(replace(limited(), drain_s=drain_s), model) as (server, hub):
+            address = f"http://127.0.0.1:{server.port}"
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=120) as client:
+                writer.write(head + form[:1000])
+                streamed = asyncio.create_task(post(client, wav(40), stream="true"))
+                while len(model.offline.offline_options) < 1 or hub.files < 2:
+                    await asyncio.sleep(0.01)
+                waiting = asyncio.create_task(post(client, wav(4)))
+                while hub.files < 3:
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.3)  # the first segment is there
+                server.should_exit = True
+                if drain_s > 1:
+                    writer.write(form[1000:])
+                last, waited = events_of(await streamed)[-1], await waiting
+                coming = await reader.read()
+            writer.close()
+        if drain_s > 1:
+            assert last["type"] == "transcript.text.done"
+            assert waited.status_code == 200
+            assert coming.startswith(b"HTTP/1.1 200 ")
+        else:
+            assert (last["type"], last["error"]["type"]) == ("error", "server_error")
+            assert (waited.status_code, waited.headers["retry-after"]) == (503, "5")
+            assert "stopping" in waited.json()["error"]["message"]
+            assert coming.startswith(b"HTTP/1.1 503 ")
+
+    with logged_errors() as errors:
+        run(body)
+    assert not errors
 
 
 def test_streaming_a_file_that_is_none() -> None:

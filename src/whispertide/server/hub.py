@@ -64,6 +64,8 @@ class Hub:
         self.sessions: dict[str, LiveSession] = {}
         self.connections: set[Client] = set()
         self.draining = False
+        self.files = 0  # on their way to text, by HTTP: the end waits for them as it does for sessions
+        self.over = asyncio.Event()  # it waits no longer
         self.journal = journal
         self.record = record
         self.understands = understands

@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
@@ -87,8 +87,9 @@ class Rest:
 
     async def _answer(self, request: Request, task: Task) -> Response:
         if self.hub.draining:
-            raise HttpError(503, "the server is stopping; try again in a moment", {"retry-after": "5"})
+            raise _stopping()
         async with contextlib.AsyncExitStack() as stack:
+            stack.enter_context(self._counted())
             form = await self._received(request)
             stack.push_async_callback(form.close)
             try:
@@ -100,13 +101,22 @@ class Rest:
             stack.push_async_callback(running.aclose)
             if wanted.stream:
                 # Before the answer begins, so that its status can still say what is wrong with the file.
-                first = await self._unless_left(request, _next(running))
+                first = await self._transcribed(_next(running), request)
                 streamed = self._streamed(job, first, running)
                 return _Held(streamed, stack.pop_all())  # the file is read while the answer is sent
-            segments = await self._unless_left(request, _all(running))
+            segments = await self._transcribed(_all(running), request)
             self.hub.metrics.uploads.labels("done").inc()
         headers = {"x-whispertide-warning": json.dumps(job.warning)} if job.warning else {}
         return _rendered(wanted, job, segments, task, headers)
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """While a file is on its way."""
+        self.hub.files += 1
+        try:
+            yield
+        finally:
+            self.hub.files -= 1
 
     async def _received(self, request: Request) -> FormData:
         """The form with the file. Raises `HttpError`."""
@@ -115,7 +125,7 @@ class Rest:
         receive = limited(request.receive, limits.upload + _OVERHEAD, limits.stall_s, expected)
         try:
             with self.uploads.receiving(_party(request)):
-                return await _form(request, receive)
+                return await self._in_time(_form(request, receive))
         except BusyError as error:
             raise self._failed(error, "refused") from error
         except OSError as error:
@@ -129,21 +139,35 @@ class Rest:
             reason = getattr(error, "message", error)
             raise HttpError(400, f"expected a multipart form with a file; {reason}") from error
 
-    async def _unless_left(self, request: Request, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of the work. Raises `HttpError`; a file whose client leaves is not transcribed further."""
-        task, left = asyncio.create_task(work), asyncio.create_task(_left(request))
+    async def _transcribed(self, work: Coroutine[Any, Any, T], request: Request | None = None) -> T:
+        """What comes of the work on a file. Raises `HttpError`, whatever fails."""
         try:
-            await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                self.hub.metrics.uploads.labels("left").inc()
-                raise HttpError(400, "expected the client to wait for the answer; it left")
-            if error := task.exception():
-                raise self._failed(error) from error
+            return await self._in_time(work, request)
+        except HttpError:
+            raise
+        except Exception as error:
+            raise self._failed(error) from error
+
+    async def _in_time(self, work: Coroutine[Any, Any, T], request: Request | None = None) -> T:
+        """What comes of the work. Raises what that does.
+
+        It is given up, with an `HttpError`, where the server waits no longer, and where the client of `request` leaves.
+        """
+        task, over = asyncio.create_task(work), asyncio.create_task(self.hub.over.wait())
+        left = [] if request is None else [asyncio.create_task(_left(request))]
+        try:
+            await asyncio.wait((task, over, *left), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if over.done():
+                self.hub.metrics.uploads.labels("stopped").inc()
+                raise _stopping()
+            self.hub.metrics.uploads.labels("left").inc()
+            raise HttpError(400, "expected the client to wait for the answer; it left")
         finally:
-            for one in (task, left):
+            for one in (task, over, *left):
                 one.cancel()
-            await asyncio.gather(task, left, return_exceptions=True)
-        return task.result()
+            await asyncio.gather(task, over, *left, return_exceptions=True)
 
     async def _streamed(
         self, job: Job, segment: OfflineSegment | None, running: AsyncGenerator[OfflineSegment, None]
@@ -156,10 +180,10 @@ class Rest:
                 text = segment.text if segments else segment.text.lstrip()
                 segments.append(segment)
                 yield _sse({"type": "transcript.text.delta", "delta": text})
-                segment = await _next(running)
-        except Exception as error:
+                segment = await self._transcribed(_next(running))
+        except HttpError as error:
             # The answer has begun, so its status can no longer say that it failed.
-            yield _sse({"type": "error", **self._failed(error).body})
+            yield _sse({"type": "error", **error.body})
             return
         self.hub.metrics.uploads.labels("done").inc()
         warning = {"warning": job.warning} if job.warning else {}
@@ -211,6 +235,10 @@ class Rest:
         if task == "translate" and not transcriber.dims.is_multilingual:
             raise OptionError("an English-only model cannot translate; serve a multilingual model such as 'base'")
         return Wanted(file.file, model, format_, granularities, messages.switch(texts, "stream"), options)
+
+
+def _stopping() -> HttpError:
+    return HttpError(503, "the server is stopping; try again in a moment", {"retry-after": "5"})
 
 
 def _party(request: Request) -> str:
