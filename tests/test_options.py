@@ -5,10 +5,63 @@ from typing import Any
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.options import DecodeOptions
+from whispertide.options import DecodeOptions, check_range, check_value
 
 
 @pytest.mark.parametrize(("name", "value"), [("patience", 0), ("patience", float("nan")), ("seed", -1), ("beam", 0)])
 def test_what_cannot_be_is_refused(name: str, value: Any) -> None:
     with pytest.raises(OptionError, match=f"expected {name} >"):
         DecodeOptions(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("length_penalty", "x"),
+        ("logprob_threshold", [0]),
+        ("compression_ratio_threshold", True),
+        ("no_speech_threshold", "0.5"),
+        ("seed", 1.5),
+        ("seed", None),
+        ("best_of", 2.5),
+        ("max_tokens", 20.5),
+        ("word_timestamps", "no"),
+        ("timestamps", 1),
+        ("suppress_blank", None),
+        ("condition_on_previous_text", "yes"),
+    ],
+)
+def test_another_type_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(OptionError, match=f"expected {name} to be of type .*; got "):
+        DecodeOptions(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("length_penalty", 1e300),
+        ("length_penalty", float("nan")),
+        ("logprob_threshold", 1),
+        ("compression_ratio_threshold", -1),
+        ("no_speech_threshold", 1.5),
+    ],
+)
+def test_numbers_out_of_range_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(OptionError, match=f"expected {name} between .* and .*; got "):
+        DecodeOptions(**{name: value})
+
+
+def test_checks_can_be_switched_off_and_whole_numbers_are_numbers() -> None:
+    off = DecodeOptions(logprob_threshold=None, compression_ratio_threshold=None, no_speech_threshold=None)
+    assert off.length_penalty is None
+    DecodeOptions(length_penalty=1, logprob_threshold=-1, compression_ratio_threshold=2, no_speech_threshold=1)
+
+
+def test_the_checks_by_themselves() -> None:
+    check_value("x", float, 1)
+    check_value("x", str, "a")
+    check_range("x", 1, 1, 1)
+    with pytest.raises(OptionError, match="expected x to be of type str; got 1"):
+        check_value("x", str, 1)
+    with pytest.raises(OptionError, match=r"expected x between 1 and 2; got 2\.5"):
+        check_range("x", 2.5, 1, 2)

@@ -4,8 +4,10 @@
 the recipe's business (`streaming.recipes`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from types import MappingProxyType
+from typing import Any, Literal, get_args, get_origin
 
 from whispertide.errors import OptionError
 
@@ -30,6 +32,25 @@ def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
         raise OptionError(f"expected {what} to be one of {', '.join(choices)}; got {value!r}")
 
 
+def check_value(name: str, kind: Any, value: object) -> None:
+    """Raise `OptionError` unless `value` is of the type, or among the literals, `kind`."""
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise OptionError(f"expected {name} to be one of {', '.join(get_args(kind))}; got {value!r}")
+        return
+    accepted = (int, float) if kind is float else (kind,)
+    # To Python a bool is an int, and here it is no number.
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+        raise OptionError(f"expected {name} to be of type {kind.__name__}; got {value!r}")
+
+
+def check_range(name: str, value: float, least: float, most: float) -> None:
+    """Raise `OptionError` unless `value` lies between `least` and `most`."""
+    # Written with `not`, so that nan is refused: no comparison holds for it.
+    if not least <= value <= most:
+        raise OptionError(f"expected {name} between {least:g} and {most:g}; got {value}")
+
+
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     """How the graphs run. `threads` = 0 means one per physical core, at most 4."""
@@ -43,6 +64,25 @@ class EngineOptions:
         check_choice("provider", self.provider, PROVIDERS)
         if not 0 <= self.threads <= MOST_THREADS:
             raise OptionError(f"expected 0 to {MOST_THREADS} threads (0 = automatic); got {self.threads}")
+
+
+# Of fields of `DecodeOptions`: from where to where numbers go, what type a field has, and which may be None.
+_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "length_penalty": (0, 10),
+        "compression_ratio_threshold": (0, 1000),
+        "logprob_threshold": (-1000, 0),
+        "no_speech_threshold": (0, 1),
+    }
+)
+_TYPES: Mapping[str, type] = MappingProxyType(
+    {
+        **dict.fromkeys(("timestamps", "suppress_blank", "word_timestamps", "condition_on_previous_text"), bool),
+        **dict.fromkeys(("beam", "best_of", "max_tokens", "seed"), int),
+        **dict.fromkeys(_RANGES, float),
+    }
+)
+_MAY_BE_NONE = frozenset({"max_tokens", "condition_on_previous_text", *_RANGES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +116,7 @@ class DecodeOptions:
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, TASKS)
+        self._check_types()
         if self.beam < 1 or self.best_of < 1:
             raise OptionError(f"expected beam >= 1 and best_of >= 1; got {self.beam} and {self.best_of}")
         if not self.temperatures or any(not 0.0 <= t <= 1.0 for t in self.temperatures):
@@ -89,3 +130,12 @@ class DecodeOptions:
             raise OptionError(f"expected seed >= 0; got {self.seed}")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise OptionError(f"expected max_tokens >= 1; got {self.max_tokens}")
+
+    def _check_types(self) -> None:
+        for name, kind in _TYPES.items():
+            value = getattr(self, name)
+            if value is None and name in _MAY_BE_NONE:
+                continue
+            check_value(name, kind, value)
+            if name in _RANGES:
+                check_range(name, value, *_RANGES[name])

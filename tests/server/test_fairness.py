@@ -106,6 +106,22 @@ def test_parked_sessions_of_one_key_do_not_displace_those_of_another() -> None:
     asyncio.run(run())
 
 
+def test_sessions_that_have_ended_displace_none_that_goes_on() -> None:
+    async def run() -> None:
+        async with served(keyed(FIRST, sessions=1)) as (server, hub):
+            async with client(server, **bearer(FIRST)) as cut_off:
+                await cut_off.send(SILENCE)
+                await cut_off.until("speech_start")
+            for _ in range(5):  # each with more audio, and nobody has said that the end was heard
+                async with client(server, **bearer(FIRST)) as done:
+                    await done.send(SILENCE, SILENCE, {"type": "finish"})
+                    assert await done.rest() == 1000
+            assert session(cut_off) in hub.sessions
+            assert len(hub.sessions) == 4
+
+    asyncio.run(run())
+
+
 FLOODS = {
     "wyoming": encode(Frame("describe", {})) * 1_000,
     "/v1/realtime?intent=transcription": frame(2, b"garbage") * 1_000,

@@ -146,6 +146,29 @@ def test_a_restart_in_good_order_keeps_sessions_as_they_are(tmp_path: Path, said
     asyncio.run(run())
 
 
+def test_a_session_that_is_longer_than_the_next_server_allows_is_finished(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(journaled(tmp_path)) as (server, _), client(server) as one:
+            await one.send(bytes(2 * 64_000))
+            await accepted(one, 64_000)
+            server.should_exit = True
+            assert await one.rest() == 1001
+        async with served(journaled(tmp_path, session_s=3)) as (server, _):
+            session = one.said("session")[0]["session"]
+            last = one.events[-1].seq if one.events else -1
+            async with client(server, f"?session={session}&last_seq={last}") as again:
+                await again.until("session")
+                await again.send(SILENCE)
+                assert await again.rest() == 1000
+        assert [problem["kind"] for problem in again.said("problem")] == ["too_long"]
+        assert again.said("end")[0]["duration"] == 4
+        events = in_order(one.events, again.events)
+        assert complete(events)
+        assert text_of(events) == TEXT[:5]
+
+    asyncio.run(run())
+
+
 @dataclass
 class Waiting(KnowingModel):
     """Runs so many rounds at first, and the others when it may."""

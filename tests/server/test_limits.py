@@ -1,6 +1,7 @@
 """What a server has bounds for, on loopback: sessions, their length, messages, idle and slow clients."""
 
 import asyncio
+import base64
 import json
 import socket
 from contextlib import suppress
@@ -9,6 +10,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SECONDS, SILENCE, TEXT, KnowingModel, client, limited, say_everything, served
+
+COMPLETED = "conversation.item.input_audio_transcription.completed"
 
 
 def test_more_sessions_than_there_is_room_for() -> None:
@@ -60,6 +63,33 @@ def test_too_many_text_messages() -> None:
             with suppress(ConnectionClosed):
                 for _ in range(10_000):
                     await one.send({"type": "keepalive"})
+            assert await one.rest() == 4029
+
+    asyncio.run(run())
+
+
+def test_audio_that_comes_as_text_is_audio() -> None:
+    """OpenAI's clients send it in JSON; a recording comes as fast as it can be read, in pieces of 10 ms."""
+    append = {"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(480)).decode()}
+
+    async def run() -> None:
+        async with served(limited(messages=10)) as (server, _), client(server, path="/v1/realtime") as one:
+            for _ in range(round(SECONDS * 100)):
+                await one.send(append)
+            await one.send({"type": "input_audio_buffer.commit"})
+            while not one.said(COMPLETED) or "w11" not in one.messages[-1]["transcript"]:
+                await one.until(COMPLETED)
+            assert not one.said("error")
+
+    asyncio.run(run())
+
+
+def test_text_that_holds_no_audio_counts() -> None:
+    async def run() -> None:
+        async with served(limited(messages=10)) as (server, _), client(server, path="/v1/realtime") as one:
+            with suppress(ConnectionClosed):
+                for _ in range(1_000):
+                    await one.send({"type": "input_audio_buffer.append", "audio": ""})
             assert await one.rest() == 4029
 
     asyncio.run(run())

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
-from served import OfflineModel, keyed, limited, served, wav
+from served import OfflineModel, keyed, limited, logged_errors, served, wav
 from whispertide.decoding.longform import OfflineSegment
+from whispertide.errors import AudioError
 from whispertide.server.options import Access, ServerOptions
 from whispertide.server.serving import assemble
 from whispertide.streaming.recipes import get_recipe
@@ -200,6 +201,7 @@ def test_a_file_that_is_too_large() -> None:
         {"language": "klingon"},
         {"stream": "perhaps"},
         {"timestamp_granularities[]": "phoneme"},
+        {"prompt": "x" * 10_001},
     ],
 )
 def test_fields_that_cannot_be(fields: dict[str, str]) -> None:
@@ -281,9 +283,10 @@ def test_more_files_than_there_is_room_for() -> None:
         async with rest(limited(offline=1), Held()) as client:
             first = asyncio.create_task(post(client, wav(4)))
             assert await asyncio.to_thread(begun.wait, 60)
-            second = await post(client, wav(1))
+            others = [await post(client, wav(1), stream=stream) for stream in ("false", "true")]
             go.set()
-            assert second.status_code == 429
+            assert [other.status_code for other in others] == [429, 429]
+            assert all(other.headers["retry-after"] for other in others)
             assert (await first).status_code == 200
 
     run(body)
@@ -349,6 +352,35 @@ def test_a_name_that_points_here_reads_nothing_without_a_key() -> None:
         async with rest(replace(limited(), access=Access(origins=("https://speech.example.org",)))) as client:
             answer = await client.get("/v1/models", headers={"host": "speech.example.org"})
             assert answer.status_code == 200
+
+    run(body)
+
+
+def test_a_page_of_an_allowed_origin_may_send_files() -> None:
+    """A browser asks first (CORS), and shows the page only what the server names."""
+    page, path = "https://speech.example.org", "/v1/audio/transcriptions"
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,x-api-key"}
+    options = replace(limited(), access=Access(("a-secret-key",), origins=(f"{page}/",)))
+
+    async def body() -> None:
+        async with rest(options) as client:
+            first = await client.options(path, headers={"origin": page, **asked})
+            assert first.status_code == 200
+            assert first.headers["access-control-allow-origin"] == page
+            assert {"GET", "POST"} == set(first.headers["access-control-allow-methods"].split(", "))
+            client.headers["origin"] = page
+            for key, status in (("a-secret-key", 200), ("another-key", 401)):
+                client.headers["authorization"] = f"Bearer {key}"
+                answer = await post(client, wav(1))
+                assert answer.status_code == status
+                assert answer.headers["access-control-allow-origin"] == page
+                assert answer.headers["access-control-expose-headers"] == "x-whispertide-warning"
+            other = await client.options(path, headers={"origin": "https://evil.example", **asked})
+            assert other.status_code == 400
+            assert "access-control-allow-origin" not in other.headers
+        async with rest() as client:
+            answer = await client.options(path, headers={"origin": page, **asked})
+            assert "access-control-allow-origin" not in answer.headers
 
     run(body)
 
@@ -504,13 +536,80 @@ def test_keys_for_a_short_time() -> None:
     run(body)
 
 
+def events_of(answer: httpx.Response) -> list[dict[str, Any]]:
+    """What was streamed."""
+    return [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
+
+
+@pytest.mark.parametrize("drain_s", [30.0, 0.2])
+def test_the_end_waits_for_files_and_then_says_so(drain_s: float) -> None:
+    """One is streamed, one waits and one is still coming. Nothing is logged as an error."""
+    model = OfflineModel(delay_s=0.1)
+    form = b"--x\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\n" + wav(2) + b"\r\n--x--\r\n"
+    head = (
+        b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: " + str(len(form)).encode() + b"\r\n\r\n"
+    )
+
+    async def body() -> None:
+        async with served(replace(limited(), drain_s=drain_s), model) as (server, hub):
+            address = f"http://127.0.0.1:{server.port}"
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=120) as client:
+                writer.write(head + form[:1000])
+                streamed = asyncio.create_task(post(client, wav(40), stream="true"))
+                while len(model.offline.offline_options) < 1 or hub.files < 2:
+                    await asyncio.sleep(0.01)
+                waiting = asyncio.create_task(post(client, wav(4)))
+                while hub.files < 3:
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.3)  # the first segment is there
+                server.should_exit = True
+                if drain_s > 1:
+                    writer.write(form[1000:])
+                last, waited = events_of(await streamed)[-1], await waiting
+                coming = await reader.read()
+            writer.close()
+        if drain_s > 1:
+            assert last["type"] == "transcript.text.done"
+            assert waited.status_code == 200
+            assert coming.startswith(b"HTTP/1.1 200 ")
+        else:
+            assert (last["type"], last["error"]["type"]) == ("error", "server_error")
+            assert (waited.status_code, waited.headers["retry-after"]) == (503, "5")
+            assert "stopping" in waited.json()["error"]["message"]
+            assert coming.startswith(b"HTTP/1.1 503 ")
+
+    with logged_errors() as errors:
+        run(body)
+    assert not errors
+
+
 def test_streaming_a_file_that_is_none() -> None:
     async def body() -> None:
         async with rest() as client:
             answer = await post(client, b"no audio", stream="true")
-            (line,) = [line for line in answer.text.splitlines() if line]
-            event = json.loads(line.removeprefix("data: "))
-            assert event["type"] == "error"
-            assert "audio" in event["error"]["message"]
+            assert answer.status_code == 400
+            assert "audio" in answer.json()["error"]["message"]
+            good = events_of(await post(client, wav(3), stream="true"))
+            assert [event["type"] for event in good] == ["transcript.text.delta"] * 2 + ["transcript.text.done"]
+            assert "".join(event.get("delta", "") for event in good) == good[-1]["text"] != ""
+
+    run(body)
+
+
+def test_streaming_a_file_that_fails_later() -> None:
+    class Failing(OfflineModel):
+        def transcribe_segments(self, audio: Any, **settings: Any) -> Iterator[OfflineSegment]:
+            yield next(super().transcribe_segments(audio, **settings))
+            raise AudioError("expected audio to the end; got something else")
+
+    async def body() -> None:
+        async with rest(model=Failing()) as client:
+            answer = await post(client, wav(4), stream="true")
+            assert answer.status_code == 200
+            delta, error = events_of(answer)
+            assert (delta["type"], error["type"]) == ("transcript.text.delta", "error")
+            assert "to the end" in error["error"]["message"]
 
     run(body)

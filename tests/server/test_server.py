@@ -74,6 +74,21 @@ def test_clear_drops_what_is_not_confirmed() -> None:
     asyncio.run(run())
 
 
+def test_a_protocol_is_told_what_was_heard_and_not_what_came() -> None:
+    """Deepgram's `UtteranceEnd`, for a recording that comes at once and ends with silence: its pauses are shorter."""
+
+    async def run() -> None:
+        path = "/v1/listen?encoding=linear16&sample_rate=16000&utterance_end_ms=2500"
+        async with served(model=KnowingModel(round_s=0.01)) as (server, _), client(server, path=path) as one:
+            await one.send(*[SILENCE] * round(SECONDS + 3))
+            end = await one.until("UtteranceEnd")
+            words = [word for said in one.said("Results") for word in said["channel"]["alternatives"][0]["words"]]
+            assert [word["word"] for word in words] == TEXT
+            assert end["last_word_end"] == words[-1]["end"]
+
+    asyncio.run(run())
+
+
 def test_settings_and_configuration() -> None:
     async def run() -> None:
         async with served() as (server, hub), client(server) as one:

@@ -47,7 +47,7 @@ def test_a_temporary_key_opens_its_protocol_until_its_time_is_over() -> None:
     value, until = known.issue("ann", TemporaryKey("deepgram", "hello"), 60)
     assert until == 1060
     found = known.redeem(["x", value], "deepgram")
-    assert found == (TemporaryKey("deepgram", "hello"), "ann")
+    assert found == (TemporaryKey("deepgram", "hello"), "ann", value)
     assert known.redeem([value], "native") is None
     assert known.owner([value]) is None, "a temporary key is no other key"
     clock.now = 1061
@@ -57,8 +57,9 @@ def test_a_temporary_key_opens_its_protocol_until_its_time_is_over() -> None:
 def test_a_temporary_key_for_one_connection() -> None:
     known = Authenticator(Access((KEY,)))
     value, _ = known.issue("ann", TemporaryKey("assemblyai", once=True), 60)
-    assert known.redeem([value], "native") is None, "and it is not spent"
-    assert known.redeem([value], "assemblyai") is not None
+    assert known.redeem([value], "native") is None
+    assert known.redeem([value], "assemblyai") == known.redeem([value], "assemblyai") is not None
+    known.spend(value)
     assert known.redeem([value], "assemblyai") is None
 
 
@@ -133,6 +134,10 @@ def test_assemblyai_tokens() -> None:
                 made = (await http.get("/v3/token", params=asked)).json()
             assert made["expires_in_seconds"] == 60
             path = f"ws://{address}/v3/ws?sample_rate=16000&token={made['token']}"
+            with pytest.raises(InvalidStatus) as refused:
+                async with connect(path.replace("16000", "fast"), proxy=None):
+                    pass
+            assert refused.value.response.status_code == 400, "and the token is good for another try"
             async with connect(path, proxy=None) as socket:
                 begin = json.loads(await socket.recv())
                 (live,) = hub.sessions.values()
@@ -148,6 +153,33 @@ def test_assemblyai_tokens() -> None:
                 async with connect(path, proxy=None):
                     pass
             assert refused.value.response.status_code == 401, "a token is good for one session"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("session", "told"),
+    [
+        ({"audio": {"input": {"format": {"type": "audio/bogus"}}}}, "audio format"),
+        ({"audio": {"input": {"format": {"type": "audio/pcm", "rate": 1}}}}, "rate"),
+        ({"audio": {"input": {"transcription": {"language": "de"}}}}, "language"),
+        ({"audio": {"input": {"transcription": {"prompt": "x" * 20_000}}}}, "10000 characters"),
+        ({"audio": []}, "audio to be an object"),
+        ({"input_audio_format": "mp3"}, "audio format"),
+        ({"turn_detection": {"type": "server_vad", "silence_duration_ms": "long"}}, "silence_duration_ms"),
+    ],
+)
+def test_no_key_for_a_session_that_cannot_be(session: dict[str, Any], told: str) -> None:
+    """Whoever asks learns it, and not the page that gets the key."""
+
+    async def run() -> None:
+        async with served(keyed(KEY)) as (server, _):
+            address, headers = f"http://127.0.0.1:{server.port}", {"authorization": KEY}
+            async with httpx.AsyncClient(base_url=address, trust_env=False, headers=headers) as http:
+                for path, asked in (("client_secrets", {"session": session}), ("transcription_sessions", session)):
+                    answer = await http.post(f"/v1/realtime/{path}", json=asked)
+                    assert answer.status_code == 400
+                    assert told in answer.json()["error"]["message"]
 
     asyncio.run(run())
 

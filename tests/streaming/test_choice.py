@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.streaming.choice import Choice, check_range, check_value, field_types, parse_value, setting
+from whispertide.streaming.choice import Choice, field_types, parse_value, setting
 
 Shade = Literal["light", "dark"]
 
@@ -109,13 +109,3 @@ def test_values_are_typed(kind: Any, text: str, value: object) -> None:
 def test_texts_that_are_no_values(kind: Any, text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_value("x", kind, text)
-
-
-def test_the_checks_by_themselves() -> None:
-    check_value("x", float, 1)
-    check_value("x", str, "a")
-    check_range("x", 1, 1, 1)
-    with pytest.raises(OptionError, match="expected x to be of type str; got 1"):
-        check_value("x", str, 1)
-    with pytest.raises(OptionError, match=r"expected x between 1 and 2; got 2\.5"):
-        check_range("x", 2.5, 1, 2)

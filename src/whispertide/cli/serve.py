@@ -83,7 +83,8 @@ def serve(
         bool, _who("--trust-network", help="Let other machines use the TCP ports, which have no keys.")
     ] = False,
     origins: Annotated[
-        list[str] | None, _who("--origin", metavar="URL", help="Pages from this address may connect. * = any.")
+        list[str] | None,
+        _who("--origin", metavar="URL", help="Pages from this address may connect and send files. * = any."),
     ] = None,
     limits: Annotated[Limits, _LIMITS],
     workers: Annotated[int, _limit("--workers", min=0, help="Rounds computed at once. 0 = one per core.")] = 0,

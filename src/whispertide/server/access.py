@@ -134,15 +134,17 @@ class Authenticator:
         self._issued[_digest(key)] = _Issued(what, owner, now + valid_s)
         return key, now + valid_s
 
-    def redeem(self, offered: Iterable[str], protocol: str) -> tuple[TemporaryKey, str] | None:
-        """What the temporary key for this protocol opens that somebody offers, if any does, and whose it is."""
+    def redeem(self, offered: Iterable[str], protocol: str) -> tuple[TemporaryKey, str, str] | None:
+        """What the temporary key opens that somebody offers for this protocol, whose it is, and the key."""
         for key in offered:
             found = self._issued.get(_digest(key)) if key.startswith(TEMPORARY_PREFIX) else None
             if found is not None and found.until > self._clock() and found.what.protocol == protocol:
-                if found.what.once:
-                    del self._issued[_digest(key)]
-                return found.what, found.owner
+                return found.what, found.owner, key
         return None
+
+    def spend(self, key: str) -> None:
+        """A temporary key has opened what it was for: from now on it opens nothing."""
+        self._issued.pop(_digest(key), None)
 
     def owner(self, offered: Iterable[str]) -> str | None:
         """A name for whoever offers a right key (the same for the same key, and not the key); None if nobody does."""
@@ -216,12 +218,14 @@ class Throttle:
 class Admitted:
     """Somebody who may connect, and what their key says.
 
-    `message_first` is as if they had sent it first; `limit_s` is the most audio of a session that they may have.
+    `message_first` is as if they had sent it first; `limit_s` is the most audio of a session that they may have;
+    `once` is their key if it is good for one connection: it is to be spent when that stands.
     """
 
     owner: str = ""
     message_first: str = ""
     limit_s: float = math.inf
+    once: str = ""
 
 
 class AccessControl:
@@ -264,8 +268,8 @@ class AccessControl:
             message = f"expected at most {self._limit} connections at once; all are taken. Try later"
             raise HttpError(503, message, {"retry-after": "5"}, code="overloaded")
         if protocol and (found := known.redeem(offered, protocol)) is not None:
-            what, owner = found
-            return Admitted(owner, what.message, what.limit_s)
+            what, owner, key = found
+            return Admitted(owner, what.message, what.limit_s, key if what.once else "")
         if (name := known.owner(offered)) is not None:
             return Admitted(name)
         message = "expected a valid API key, for example in the header `Authorization: Bearer KEY`"

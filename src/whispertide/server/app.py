@@ -7,13 +7,14 @@ GET  /                                                the page (`web`)
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
@@ -51,7 +52,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def make_app(hub: Hub) -> Starlette:
     """The ASGI application around a hub; it starts and stops the hub."""
     access = AccessControl(Authenticator(hub.options.access), hub.options.limits)
-    rest, keys = Rest(hub), TemporaryKeys(access, hub.options.limits.stall_s)
+    rest, keys = Rest(hub), TemporaryKeys(access, hub.info, hub.options.limits.stall_s)
     description = document(hub.info.version, keyed=not access.authenticator.is_open)
 
     @asynccontextmanager
@@ -75,8 +76,23 @@ def make_app(hub: Hub) -> Starlette:
     routes.append(Mount("/v1", routes=_openai(access, rest, keys)))
     if WEB.is_dir():
         routes.append(Mount("/", StaticFiles(directory=WEB, html=True)))
-    middleware, handlers = [Middleware(_Headers)], {HttpError: answer, HTTPException: answer_plain}
-    return Starlette(routes=routes, lifespan=lifespan, middleware=middleware, exception_handlers=handlers)
+    return Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        middleware=[Middleware(_Headers), _pages(hub.options.access.origins)],
+        exception_handlers={HttpError: answer, HTTPException: answer_plain},
+    )
+
+
+def _pages(origins: Sequence[str]) -> Middleware:
+    """Tells browsers that pages from these addresses may send requests and read the answers (CORS)."""
+    return Middleware(
+        CORSMiddleware,
+        allow_origins=[origin.rstrip("/").lower() for origin in origins],
+        allow_methods=["GET", "POST"],
+        allow_headers=["authorization", "content-type", "x-api-key"],
+        expose_headers=["x-whispertide-warning"],
+    )
 
 
 def _openai(access: AccessControl, rest: Rest, keys: TemporaryKeys) -> list[Route]:

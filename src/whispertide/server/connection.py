@@ -67,6 +67,7 @@ class Connection:
         self._started: base.Started | None = None  # not told yet
         self._finding: asyncio.Task[None] | None = None  # a session that is looked up
         self._told = 0  # samples that the protocol was last told are accepted
+        self._told_heard = 0
         self._complained: set[base.ProblemKind] = set()
         self._awake = asyncio.Event()
         self._tokens = float(_BURST_S * hub.options.limits.messages)
@@ -167,9 +168,9 @@ class Connection:
             log.exception("protocol failed", extra={"protocol": self.protocol.name})
             self.problem("internal", "the server made a mistake with this message", fatal=True)
             return
-        if self._may_speak(
-            max(isinstance(message, str), sum(not isinstance(action, base.Audio) for action in actions))
-        ):
+        others = sum(not isinstance(action, base.Audio) for action in actions)
+        # A text that does nothing costs as well; one that is audio, as OpenAI's clients send it, is no message.
+        if self._may_speak(max(isinstance(message, str) and not actions, others)):
             self._perform(actions)
 
     def _may_speak(self, messages: int) -> bool:
@@ -272,7 +273,7 @@ class Connection:
         live, started = self.live, self._started
         if live is None or started is None or live.safe < live.accepted:
             return
-        self._started, self._told = None, live.safe
+        self._started, self._told, self._told_heard = None, live.safe, 0
         self._perform(self.protocol.started(replace(started, received=live.safe)))
 
     def _command(self, action: base.Audio | base.Configure | base.Clear | base.Flush | base.Finish | base.Ack) -> None:
@@ -344,6 +345,9 @@ class Connection:
             if over:
                 self._leave(live)
                 return
+        if not live.outbox.waiting and live.heard > self._told_heard:
+            self._told_heard = live.heard
+            self._perform(self.protocol.heard(live.heard))
 
     def _say_whether_durable(self, live: LiveSession) -> None:
         durable = self.hub.is_durable(live)

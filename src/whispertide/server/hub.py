@@ -64,6 +64,8 @@ class Hub:
         self.sessions: dict[str, LiveSession] = {}
         self.connections: set[Client] = set()
         self.draining = False
+        self.files = 0  # on their way to text, by HTTP: the end waits for them as it does for sessions
+        self.over = asyncio.Event()  # it waits no longer
         self.journal = journal
         self.record = record
         self.understands = understands
@@ -189,7 +191,8 @@ class Hub:
                 return None
             return base.Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
         if isinstance(command, base.Audio):
-            room = to_samples(live.limit_s) - live.accepted
+            # A session of an earlier life of the server may have more than is allowed now.
+            room = max(0, to_samples(live.limit_s) - live.accepted)
             # Only what is taken: the rest is cut off below.
             self.metrics.audio.inc(seconds(min(len(command.samples), room)))
             if len(command.samples) > room:
@@ -216,7 +219,8 @@ class Hub:
         live.parked_at = asyncio.get_running_loop().time()
         parked = [other for other in self._of(live.owner) if other.parked_at is not None]
         if len(parked) > _PARKED * self.options.sessions_of_one and not self.draining:
-            self.drop(min(parked, key=lambda other: (other.accepted, other.parked_at)))
+            # Those that have ended first: whose client lives may have more to say.
+            self.drop(min(parked, key=lambda other: (not other.ended, other.accepted, other.parked_at)))
         self._count()
         log.info("session parked", extra={"session": live.id})
 
@@ -358,6 +362,8 @@ class Hub:
             self._forget(live)
             return
         live.outbox.add(step.entries)
+        if not step.rounds:  # nothing was left to look at
+            live.heard = live.taken
         self.metrics.count_step(done.step, done.live.accepted, done.waited_s)
         if self.options.transcripts_in_log:
             self._log_text(live, [entry for entry in step.entries if isinstance(entry, Event)])

@@ -63,6 +63,7 @@ class LiveSession:
     owner     whose API key opened it; only they may come back to it
     safe      samples that will not be lost even if the process dies (without a journal: those in its memory)
     accepted  samples that came in; `taken` those that the engine has
+    heard     samples about which all is in the outbox that can be said before more audio comes
     wake      called, in the event loop, when there is something in the outbox
     """
 
@@ -81,6 +82,7 @@ class LiveSession:
     inbox: deque[Command] = field(default_factory=deque)
     accepted: int = 0
     taken: int = 0
+    heard: int = 0
     safe: int = 0
     commands: int = 0  # taken from the inbox so far
     finishing: bool = False  # `Finish` is in the inbox, or was

@@ -11,9 +11,9 @@ import json
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -29,6 +29,7 @@ from whispertide.formats.document import Document
 from whispertide.formats.files import get_format
 from whispertide.options import DecodeOptions, Task
 from whispertide.server.bodies import limited, pieces
+from whispertide.server.bounds import check_prompt
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols import base, messages
@@ -36,6 +37,8 @@ from whispertide.server.uploads import BusyError, Job, TooLongError, Uploads, jo
 from whispertide.types import HOP_LENGTH, N_SAMPLES, seconds, to_samples
 
 log = logging.getLogger("whispertide.server")
+
+T = TypeVar("T")
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("word", "segment")
@@ -84,8 +87,9 @@ class Rest:
 
     async def _answer(self, request: Request, task: Task) -> Response:
         if self.hub.draining:
-            raise HttpError(503, "the server is stopping; try again in a moment", {"retry-after": "5"})
+            raise _stopping()
         async with contextlib.AsyncExitStack() as stack:
+            stack.enter_context(self._counted())
             form = await self._received(request)
             stack.push_async_callback(form.close)
             try:
@@ -93,12 +97,26 @@ class Rest:
             except (OptionError, base.ProtocolError) as error:
                 raise HttpError(400, str(error)) from error
             job = Job(self.hub.models[wanted.model], wanted.file, wanted.options, self.hub.options.limits.upload_s)
+            running = self.uploads.run(job, _party(request))
+            stack.push_async_callback(running.aclose)
             if wanted.stream:
-                streamed = self._streamed(job, _party(request))
+                # Before the answer begins, so that its status can still say what is wrong with the file.
+                first = await self._transcribed(_next(running), request)
+                streamed = self._streamed(job, first, running)
                 return _Held(streamed, stack.pop_all())  # the file is read while the answer is sent
-            segments = await self._heard(request, job)
+            segments = await self._transcribed(_all(running), request)
+            self.hub.metrics.uploads.labels("done").inc()
         headers = {"x-whispertide-warning": json.dumps(job.warning)} if job.warning else {}
         return _rendered(wanted, job, segments, task, headers)
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """While a file is on its way."""
+        self.hub.files += 1
+        try:
+            yield
+        finally:
+            self.hub.files -= 1
 
     async def _received(self, request: Request) -> FormData:
         """The form with the file. Raises `HttpError`."""
@@ -107,7 +125,7 @@ class Rest:
         receive = limited(request.receive, limits.upload + _OVERHEAD, limits.stall_s, expected)
         try:
             with self.uploads.receiving(_party(request)):
-                return await _form(request, receive)
+                return await self._in_time(_form(request, receive))
         except BusyError as error:
             raise self._failed(error, "refused") from error
         except OSError as error:
@@ -121,40 +139,51 @@ class Rest:
             reason = getattr(error, "message", error)
             raise HttpError(400, f"expected a multipart form with a file; {reason}") from error
 
-    async def _heard(self, request: Request, job: Job) -> list[OfflineSegment]:
-        """All segments. Raises `HttpError`; a file whose client leaves is not transcribed further."""
-
-        async def collected() -> list[OfflineSegment]:
-            async with contextlib.aclosing(self.uploads.run(job, _party(request))) as running:
-                return [segment async for segment in running]
-
-        task, left = asyncio.create_task(collected()), asyncio.create_task(_left(request))
+    async def _transcribed(self, work: Coroutine[Any, Any, T], request: Request | None = None) -> T:
+        """What comes of the work on a file. Raises `HttpError`, whatever fails."""
         try:
-            await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                self.hub.metrics.uploads.labels("left").inc()
-                raise HttpError(400, "expected the client to wait for the answer; it left")
-            if error := task.exception():
-                raise self._failed(error) from error
-        finally:
-            for one in (task, left):
-                one.cancel()
-            await asyncio.gather(task, left, return_exceptions=True)
-        self.hub.metrics.uploads.labels("done").inc()
-        return task.result()
+            return await self._in_time(work, request)
+        except HttpError:
+            raise
+        except Exception as error:
+            raise self._failed(error) from error
 
-    async def _streamed(self, job: Job, party: str) -> AsyncIterator[str]:
+    async def _in_time(self, work: Coroutine[Any, Any, T], request: Request | None = None) -> T:
+        """What comes of the work. Raises what that does.
+
+        It is given up, with an `HttpError`, where the server waits no longer, and where the client of `request` leaves.
+        """
+        task, over = asyncio.create_task(work), asyncio.create_task(self.hub.over.wait())
+        left = [] if request is None else [asyncio.create_task(_left(request))]
+        try:
+            await asyncio.wait((task, over, *left), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if over.done():
+                self.hub.metrics.uploads.labels("stopped").inc()
+                raise _stopping()
+            self.hub.metrics.uploads.labels("left").inc()
+            raise HttpError(400, "expected the client to wait for the answer; it left")
+        finally:
+            for one in (task, over, *left):
+                one.cancel()
+            await asyncio.gather(task, over, *left, return_exceptions=True)
+
+    async def _streamed(
+        self, job: Job, segment: OfflineSegment | None, running: AsyncGenerator[OfflineSegment, None]
+    ) -> AsyncIterator[str]:
+        """The answer in pieces, from the first segment on; None: there is none."""
         segments: list[OfflineSegment] = []
         try:
-            async with contextlib.aclosing(self.uploads.run(job, party)) as running:
-                async for segment in running:
-                    # Clients join the pieces as they are, so only the first loses its leading space.
-                    text = segment.text if segments else segment.text.lstrip()
-                    segments.append(segment)
-                    yield _sse({"type": "transcript.text.delta", "delta": text})
-        except Exception as error:
+            while segment is not None:
+                # Clients join the pieces as they are, so only the first loses its leading space.
+                text = segment.text if segments else segment.text.lstrip()
+                segments.append(segment)
+                yield _sse({"type": "transcript.text.delta", "delta": text})
+                segment = await self._transcribed(_next(running))
+        except HttpError as error:
             # The answer has begun, so its status can no longer say that it failed.
-            yield _sse({"type": "error", **self._failed(error).body})
+            yield _sse({"type": "error", **error.body})
             return
         self.hub.metrics.uploads.labels("done").inc()
         warning = {"warning": job.warning} if job.warning else {}
@@ -194,11 +223,12 @@ class Rest:
         if not granularities <= set(GRANULARITIES):
             raise OptionError(f"expected timestamp_granularities among {', '.join(GRANULARITIES)}; got others")
         transcriber = self.hub.models[model]
+        check_prompt(prompt := texts.get("prompt", ""))
         language = texts.get("language") or None
         options = DecodeOptions(
             language=transcriber.tokenizer.language(language) if language else None,
             task=task,
-            prompt=texts.get("prompt", ""),
+            prompt=prompt,
             temperatures=_temperatures(texts),
             word_timestamps="word" in granularities or format_ in ("srt", "vtt"),
         )
@@ -207,10 +237,22 @@ class Rest:
         return Wanted(file.file, model, format_, granularities, messages.switch(texts, "stream"), options)
 
 
+def _stopping() -> HttpError:
+    return HttpError(503, "the server is stopping; try again in a moment", {"retry-after": "5"})
+
+
 def _party(request: Request) -> str:
     """Whose request it is: a key's, or an address's."""
     address = request.client.host if request.client else ""
     return getattr(request.state, "owner", "") or address
+
+
+async def _next(running: AsyncGenerator[OfflineSegment, None]) -> OfflineSegment | None:
+    return await anext(running, None)
+
+
+async def _all(running: AsyncGenerator[OfflineSegment, None]) -> list[OfflineSegment]:
+    return [segment async for segment in running]
 
 
 async def _left(request: Request) -> None:

@@ -1,7 +1,7 @@
 """Running the application: sockets, TLS, signals, and the end without losing a word.
 
-On SIGTERM or Ctrl-C new sessions are refused, everything said so far is confirmed and sent to every client, then the
-sockets close. A second signal ends at once.
+On SIGTERM or Ctrl-C new sessions and files are refused, everything said so far is confirmed and sent to every client,
+files that are here are transcribed, then the sockets close. A second signal ends at once.
 """
 
 import asyncio
@@ -216,12 +216,13 @@ def tcp_listeners(hub: Hub, host: str, ports: Mapping[str, int | None], *, trust
 
 
 async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:
-    """Refuse new sessions, let the others say what they have, and close all connections."""
-    log.info("draining", extra={"sessions": len(hub.sessions)})
+    """Refuse new sessions and files, let the others say what they have, and close all connections."""
+    log.info("draining", extra={"sessions": len(hub.sessions), "files": hub.files})
     hub.begin_drain()
     # Whoever is not done by then is cut off.
+    until = asyncio.get_running_loop().time() + hub.options.drain_s
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(hub.options.drain_s):
+        async with asyncio.timeout_at(until):
             while hub.busy and not hurry():
                 if hub.journal is not None and hub.journal.shared:
                     for connection in list(hub.connections):
@@ -230,8 +231,13 @@ async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:
     for connection in list(hub.connections):
         connection.shut_down()
     with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout_at(until):
+            while hub.files and not hurry():
+                await asyncio.sleep(_POLL_S)
+    hub.over.set()
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_GRACE_S):
-            while hub.connections and not hurry():
+            while (hub.connections or hub.files) and not hurry():
                 await asyncio.sleep(_POLL_S)
 
 

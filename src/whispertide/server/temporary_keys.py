@@ -14,13 +14,16 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from whispertide.errors import OptionError
 from whispertide.server.access import AccessControl, TemporaryKey, offered_keys
 from whispertide.server.bodies import limited, pieces
+from whispertide.server.bounds import check_prompt
 from whispertide.server.http_error import HttpError
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
-from whispertide.server.protocols.base import ProtocolError
+from whispertide.server.protocols.base import ProtocolError, ServerInfo
 from whispertide.server.protocols.messages import json_object
 from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
+from whispertide.server.protocols.openai_session import default_session
 
 VALID_S = 600.0
 _LEAST_S, _MOST_S = 10.0, 7200.0
@@ -32,8 +35,9 @@ _TOKEN_SESSION_S = (60, 10_800)
 class TemporaryKeys:
     """The endpoints. They expect that whoever calls them was let in."""
 
-    def __init__(self, access: AccessControl, stall_s: float) -> None:
+    def __init__(self, access: AccessControl, served: ServerInfo, stall_s: float) -> None:
         self._access = access
+        self._served = served
         self._stall_s = stall_s
 
     async def client_secrets(self, request: Request) -> Response:
@@ -46,16 +50,15 @@ class TemporaryKeys:
         valid_s = expires.get("seconds", VALID_S)
         if isinstance(valid_s, bool) or not isinstance(valid_s, int | float) or not _LEAST_S <= valid_s <= _MOST_S:
             raise HttpError(400, f"expected expires_after.seconds from {_LEAST_S:g} to {_MOST_S:g}; got another value")
-        value, until = self._issue(
-            request, _for_realtime({"type": "session.update", "session": session}), float(valid_s)
-        )
+        what = self._for_realtime({"type": "session.update", "session": session})
+        value, until = self._issue(request, what, float(valid_s))
         return JSONResponse({"value": value, "expires_at": until, "session": {**session, "object": "realtime.session"}})
 
     async def transcription_sessions(self, request: Request) -> Response:
         """`POST /v1/realtime/transcription_sessions`: the older shape."""
         session = await self._body(request)
         message = {"type": "transcription_session.update", "session": session}
-        value, until = self._issue(request, _for_realtime(message), VALID_S)
+        value, until = self._issue(request, self._for_realtime(message), VALID_S)
         return JSONResponse(
             {
                 **session,
@@ -76,6 +79,15 @@ class TemporaryKeys:
         value, _ = self._issue(request, what, valid_s)
         return JSONResponse({"token": value, "expires_in_seconds": valid_s})
 
+    def _for_realtime(self, message: dict[str, Any]) -> TemporaryKey:
+        """What opens a session with these settings. Raises `HttpError` for settings that the session would refuse."""
+        try:
+            session = default_session(None).updated(message["session"], self._served)
+            check_prompt(session.settings(self._served).prompt)
+        except (ProtocolError, OptionError) as error:
+            raise HttpError(400, str(error)) from error
+        return TemporaryKey(OpenAIRealtimeProtocol.name, json.dumps(message))
+
     def _issue(self, request: Request, what: TemporaryKey, valid_s: float) -> tuple[str, int]:
         offered = offered_keys(dict(request.headers), dict(request.query_params))
         owner = self._access.authenticator.owner(offered) or ""
@@ -90,10 +102,6 @@ class TemporaryKeys:
             return json_object(data.decode() or "{}")
         except (UnicodeDecodeError, ProtocolError):
             raise HttpError(400, "expected a JSON object; got something else") from None
-
-
-def _for_realtime(message: dict[str, Any]) -> TemporaryKey:
-    return TemporaryKey(OpenAIRealtimeProtocol.name, json.dumps(message))
 
 
 def _whole(query: Mapping[str, str], name: str, least: int, most: int) -> int:

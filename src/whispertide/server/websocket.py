@@ -92,6 +92,8 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
         hub.metrics.refused.labels("bad_request").inc()
         await refuse(socket, 400, str(error), {})
         return
+    # Nothing was waited for since the check, so no other handshake has used the key meanwhile.
+    access.authenticator.spend(admitted.once)
     with access.connected():
         await socket.accept(conversation.subprotocol)
         transport = WebSocketTransport(socket, hub.options.limits.message)

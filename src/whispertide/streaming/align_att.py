@@ -16,8 +16,9 @@ from typing import ClassVar, Literal, NamedTuple
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord, tokens_of
+from whispertide.options import check_range
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.choice import check_range, setting
+from whispertide.streaming.choice import setting
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search

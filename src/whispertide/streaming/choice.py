@@ -11,9 +11,10 @@ Each value checks itself when it is made. Knows no choice in particular.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
 from whispertide.errors import OptionError
+from whispertide.options import check_range, check_value
 
 T = TypeVar("T")
 
@@ -51,25 +52,6 @@ class Choice:
             least, most = item.metadata["least"], item.metadata["most"]
             if least is not None:
                 check_range(item.name, getattr(self, item.name), least, most)
-
-
-def check_value(name: str, kind: Any, value: object) -> None:
-    """Raise `OptionError` unless `value` is of the type, or among the literals, `kind`."""
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise OptionError(f"expected {name} to be one of {', '.join(get_args(kind))}; got {value!r}")
-        return
-    accepted = (int, float) if kind is float else (kind,)
-    # To Python a bool is an int, and here it is no number.
-    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-        raise OptionError(f"expected {name} to be of type {kind.__name__}; got {value!r}")
-
-
-def check_range(name: str, value: float, least: float, most: float) -> None:
-    """Raise `OptionError` unless `value` lies between `least` and `most`."""
-    # Written with `not`, so that nan is refused: no comparison holds for it.
-    if not least <= value <= most:
-        raise OptionError(f"expected {name} between {least:g} and {most:g}; got {value}")
 
 
 # `get_type_hints` evaluates all annotations each time, and every change of a recipe asks for the fields.

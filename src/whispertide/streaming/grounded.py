@@ -18,8 +18,9 @@ from typing import ClassVar
 
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord, tokens_of
+from whispertide.options import check_range
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.choice import check_range, setting
+from whispertide.streaming.choice import setting
 from whispertide.streaming.repetition import CONTEXT, normalise
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit
 from whispertide.streaming.searches import Search

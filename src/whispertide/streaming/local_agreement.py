@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from whispertide.decoding.draft import Reference
+from whispertide.options import check_range
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
-from whispertide.streaming.choice import check_range, setting
+from whispertide.streaming.choice import setting
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops, normalise, waits
 from whispertide.streaming.round import Bounded, Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from whispertide.errors import OptionError
-from whispertide.streaming.choice import Choice, check_range, setting
+from whispertide.options import check_range
+from whispertide.streaming.choice import Choice, setting
 from whispertide.types import CHUNK_SECONDS, to_samples
 
 

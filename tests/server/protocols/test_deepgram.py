@@ -187,6 +187,40 @@ def test_speech_started_and_utterance_end() -> None:
     assert start["channel"] == [0]
 
 
+@pytest.mark.parametrize(("gap_ms", "after"), [("3000", [9]), ("1500", [4, 9])])
+def test_a_pause_is_measured_in_what_was_heard(gap_ms: str, after: list[int]) -> None:
+    """All of the audio comes at once: the pause of two seconds is no longer one for that."""
+    words = said(10, pause_every=5)
+    talk = listen(words, utterance_end_ms=gap_ms)
+    for _ in range(60):
+        talk.send(silence(0.2))
+    talk.run()
+    told = [end["last_word_end"] for end in talk.json("UtteranceEnd")]
+    assert told == pytest.approx([words[index].end / SAMPLE_RATE for index in after], abs=0.2)
+
+
+def test_the_end_of_the_stream_ends_the_last_pause() -> None:
+    talk = listen(said(2), utterance_end_ms="1000")
+    talk.send(silence(4), {"type": "CloseStream"})
+    talk.run()
+    assert [reply["type"] for reply in talk.json()][-2:] == ["UtteranceEnd", "Metadata"]
+
+
+def test_utterance_end_waits_for_the_words_of_a_finalize() -> None:
+    one, two = Word(" one", 0, 6_400), Word(" two", 8_000, 14_400)
+    talk = listen(utterance_end_ms="1000")
+    talk.run()
+    talk.send(silence(2.5))
+    talk._perform(talk.protocol.events([SpeechStart(0, 1_600, 0), Confirmed(1, 16_000, (one,))]))
+    talk.send({"type": "Finalize"})
+    talk._perform(talk.protocol.events([Confirmed(2, 40_000, (two,)), TurnEnd(3, 40_000, 40_000)]))
+    talk._perform(talk.protocol.flushed())
+    talk._perform(talk.protocol.heard(40_000))
+    first, last, end = talk.json()
+    assert [transcript(first), transcript(last)] == ["one", "two"]
+    assert (end["type"], end["last_word_end"]) == ("UtteranceEnd", 0.9)
+
+
 def test_any_rate_any_channels_any_of_its_encodings() -> None:
     for encoding, width in (("linear16", 2), ("linear32", 4), ("mulaw", 1), ("alaw", 1)):
         talk = listen(encoding=encoding, sample_rate="44100", channels="2")

@@ -246,8 +246,14 @@ def test_log_probabilities_if_asked_for() -> None:
     talk = connect()
     talk.send(update(include=["item.input_audio_transcription.logprobs"]))
     talk._perform(talk.protocol.events([Confirmed(0, 1, (Word(" é", 0, 1, 0.5),))]))
-    (delta,) = talk.json(DELTA)
-    assert delta["logprobs"] == [{"token": " é", "logprob": -0.6931, "bytes": [32, 195, 169]}]
+    talk._perform(talk.protocol.events([Confirmed(1, 2, (Word(" a", 1, 2, 1.0),)), TurnEnd(2, 2, 2)]))
+    first, second = talk.json(DELTA)
+    assert first["logprobs"] == [{"token": " é", "logprob": -0.6931, "bytes": [32, 195, 169]}]
+    (done,) = talk.json(COMPLETED)
+    assert done["logprobs"] == [*first["logprobs"], *second["logprobs"]]
+    other = connect()
+    other._perform(other.protocol.events([Confirmed(0, 1, (Word(" a", 0, 1),)), TurnEnd(1, 1, 1)]))
+    assert not any("logprobs" in reply for reply in other.json())
 
 
 def test_a_commit_is_fine_while_the_server_detects_turns() -> None:

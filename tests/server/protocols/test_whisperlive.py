@@ -119,6 +119,21 @@ def test_other_sample_formats() -> None:
         assert audio.samples.tolist() == [0.5]
 
 
+@pytest.mark.parametrize(
+    ("bad", "told"), [("{}", "got the text"), ("END OF AUDIO", "got the text"), (b"abc", "3 bytes")]
+)
+def test_what_is_no_whole_sample_is_refused_and_spoils_none(bad: str | bytes, told: str) -> None:
+    talk = join(said(3))
+    tone = np.linspace(-0.5, 0.5, 800, dtype=np.float32)
+    talk.send(silence(1), bad, tone.tobytes(), silence(1), b"END_OF_AUDIO")
+    talk.run()
+    (warning,) = [reply for reply in talk.json() if reply.get("status") == "WARNING"]
+    assert told in warning["message"]
+    heard = [action.samples for action in talk.performed if isinstance(action, Audio)]
+    assert np.array_equal(np.concatenate(heard)[SAMPLE_RATE : SAMPLE_RATE + 800], tone)
+    assert "".join(segment["text"] for segment in kept(talk)).strip() == talk.text != ""
+
+
 def test_the_end_of_audio_is_said_once_and_audio_after_it_is_nothing() -> None:
     talk = join(said(3))
     talk.send(silence(2), b"END_OF_AUDIO", b"END_OF_AUDIO", silence(1), "END_OF_AUDIO")

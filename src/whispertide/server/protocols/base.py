@@ -10,6 +10,7 @@ the server performs its actions in order and calls it back, always from one thre
     flushed()       all events that belong to the oldest unanswered `Flush` have been given
     cleared()       the oldest unanswered `Clear` has been carried out, and its events have been given
     accepted(n)     n samples (16 kHz) of this session's audio are safe: told before events and once a second
+    heard(n)        n samples (16 kHz) were looked at, and all that is to be said of them so far has been given
     problem(p)      something is wrong; a fatal problem closes the connection after what this returns
     closed()        the other side will send nothing more
 
@@ -314,6 +315,10 @@ class WireProtocol(ABC):
 
     def accepted(self, samples: int) -> Actions:
         """The server has this much of the session's audio for good."""
+        return ()
+
+    def heard(self, samples: int) -> Actions:
+        """The session is done with this much of its audio, until more comes: all events about it have been given."""
         return ()
 
     def problem(self, problem: Problem) -> Actions:

@@ -56,6 +56,8 @@ class DeepgramProtocol(base.WireProtocol):
         self._said = False  # whether the open turn has words
         self._finalizing = 0
         self._held: tuple[tuple[Word, ...], int] | None = None  # the end of a turn, perhaps that of a `Finalize`
+        self._guessed = False  # whether there are words that are not confirmed
+        self._heard = 0  # audio about which all has been said
         self._last_word: int | None = None  # end of the last word, until its `UtteranceEnd` is sent
         self._ending = False
 
@@ -104,7 +106,7 @@ class DeepgramProtocol(base.WireProtocol):
             samples = self._audio.feed(data)
         except AudioError as error:
             raise base.ProtocolError(str(error), fatal=True) from error
-        return (*messages.heard(samples), *self._utterance_end())
+        return messages.heard(samples)
 
     def _rest(self) -> base.Actions:
         return () if self._audio is None else messages.heard(self._audio.drain())
@@ -133,24 +135,25 @@ class DeepgramProtocol(base.WireProtocol):
                     self._fresh += words
                     self._said = True
                 case Hypothesis(words=words):
-                    guess = words
+                    guess, self._guessed = words, bool(words)
                 case SpeechStart(start=start):
-                    actions += self._final()
+                    actions += [*self._final(), *self.heard(start)]
                     self._in_turn = True
                     if self._tells_speech:
                         actions.append(messages.reply(type="SpeechStarted", channel=[0], timestamp=_seconds(start)))
                 case TurnEnd(end=end):
-                    guess = ()
+                    guess, self._guessed = (), False
                     actions += self._end_turn(end)
                 case Error(message=message, fatal=fatal):
                     actions += self.problem(base.Problem("internal", message, fatal))
                     if fatal:
                         return [*actions, base.Close(1011, "NET-0000: the session failed")]
-                case End():
+                case End(duration=duration):
                     return [
                         *actions,
                         *self._release(from_finalize=False),
                         *self._final(),
+                        *self.heard(duration),
                         self._summary(),
                         base.Close(),
                     ]
@@ -166,6 +169,11 @@ class DeepgramProtocol(base.WireProtocol):
         if not answer:
             answer = [self._result((), self._received, is_final=True, from_finalize=True)]
         return [*answer, *self._utterance_end()]
+
+    def heard(self, samples: int) -> base.Actions:
+        """A pause is measured in audio that was listened to: what has only arrived may hold words."""
+        self._heard = max(self._heard, samples)
+        return self._utterance_end()
 
     def problem(self, problem: base.Problem) -> base.Actions:
         """Errors are messages; some have a close code of their own there."""
@@ -244,9 +252,11 @@ class DeepgramProtocol(base.WireProtocol):
         )
 
     def _utterance_end(self) -> list[base.Action]:
-        """`UtteranceEnd`, once per gap, when the gap that was asked for follows the last word."""
-        last = self._last_word
-        if self._gap is None or last is None or self._in_turn or self._received - last < self._gap:
+        """`UtteranceEnd`, once per gap, when the gap that was asked for follows the last word, and no word is to come
+        before it.
+        """
+        last, unsaid = self._last_word, self._in_turn or self._guessed or self._held is not None
+        if self._gap is None or last is None or unsaid or self._heard - last < self._gap:
             return []
         self._last_word = None
         return [messages.reply(type="UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]

@@ -14,7 +14,7 @@ import binascii
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from whispertide.errors import OptionError
@@ -36,6 +36,7 @@ class _Item:
 
     announced  whether the client was told that it is committed
     awaited    whether the client committed it, so that it ends with the flush and not with an utterance
+    logprobs   of the words, where the client asked for them
     """
 
     id: str
@@ -45,6 +46,7 @@ class _Item:
     text: str = ""
     announced: bool = False
     awaited: bool = False
+    logprobs: list[dict[str, Any]] = field(default_factory=list)
 
 
 class OpenAIRealtimeProtocol(base.WireProtocol):
@@ -137,7 +139,8 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         if self._session.detection is None and (not self._items or self._items[-1].announced):
             self._new_item(self._received)
         self._received += len(samples)
-        return [*actions, *messages.heard(samples)]
+        # Also where the resampler keeps all of it for now: it is audio, and does not count as a message.
+        return [*actions, base.Audio(samples)] if raw else actions
 
     def _start(self) -> list[base.Action]:
         if self._has_session:
@@ -226,8 +229,9 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         text = text if item.text else text.lstrip()
         item.text += text
         item.end = max(item.end, words[-1].end)
-        values: dict[str, Any] = {"logprobs": [_logprob(word) for word in words]} if self._session.logprobs else {}
-        return [self._say(f"{_TRANSCRIPTION}.delta", item_id=item.id, content_index=0, delta=text, **values)]
+        new = [_logprob(word) for word in words] if self._session.logprobs else []
+        item.logprobs += new
+        return [self._about(item, "delta", new, delta=text)]
 
     def _turn_ended(self, end: int) -> list[base.Action]:
         """The end of an utterance is that of its item, unless the client said or has to say where the item ends."""
@@ -298,10 +302,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         actions = self._announce(item)
         self._items.popleft()
         usage = {"type": "duration", "seconds": round(seconds(max(item.end - item.start, 0)), 3)}
-        done = self._say(
-            f"{_TRANSCRIPTION}.completed", item_id=item.id, content_index=0, transcript=item.text, usage=usage
-        )
-        return [*actions, done]
+        return [*actions, self._about(item, "completed", item.logprobs, transcript=item.text, usage=usage)]
 
     def _complete_all(self) -> list[base.Action]:
         """At the end of a session: nothing that was heard stays open."""
@@ -332,6 +333,11 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
             self.opening.at + (self.opening.server.limit_s or DEFAULT_LIMIT_S),
             older=self._older,
         )
+
+    def _about(self, item: _Item, what: str, logprobs: Sequence[dict[str, Any]], **values: Any) -> base.Reply:
+        """News of an item's transcript, with the log probabilities of its words where the client asked for them."""
+        more: dict[str, Any] = {"logprobs": logprobs} if self._session.logprobs else {}
+        return self._say(f"{_TRANSCRIPTION}.{what}", item_id=item.id, content_index=0, **values, **more)
 
     def _say(self, kind: str, **values: Any) -> base.Reply:
         self._said += 1

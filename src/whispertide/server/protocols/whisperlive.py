@@ -23,7 +23,7 @@ MOST_SEGMENTS = 100
 WAIT_MINUTES = 1.0  # what a client is told that finds no room
 
 _SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
-_FORMATS = {"float32": "f32le", "int16": "s16le", "uint8": "u8"}
+_FORMATS = {"float32": ("f32le", 4), "int16": ("s16le", 2), "uint8": ("u8", 1)}  # our name, and bytes a sample
 
 
 class WhisperLiveProtocol(base.WireProtocol):
@@ -34,6 +34,7 @@ class WhisperLiveProtocol(base.WireProtocol):
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         self._uid: str | None = None
+        self._format = "float32"
         self._audio = AudioInput("f32le", rate=SAMPLE_RATE)
         self._last_n = 10
         self._with_words = False
@@ -48,15 +49,26 @@ class WhisperLiveProtocol(base.WireProtocol):
             if isinstance(message, bytes):
                 raise base.ProtocolError("expected the client's options as JSON text first; got audio", fatal=True)
             return self._options(messages.json_object(message))
-        if isinstance(message, str):
-            message = message.encode()
-        if message == END_OF_AUDIO:
+        if message in (END_OF_AUDIO, END_OF_AUDIO.decode()):
             actions: base.Actions = () if self._finishing else (base.Finish(),)
             self._finishing = True
             return actions
         if self._finishing:
             return ()
-        return messages.heard(self._audio.feed(message))
+        return messages.heard(self._audio.feed(self._whole(message)))
+
+    def _whole(self, message: str | bytes) -> bytes:
+        """The message, if it is audio as their server takes it. One byte too many would spoil every later sample."""
+        width = _FORMATS[self._format][1]
+        if isinstance(message, str):
+            raise base.ProtocolError(
+                f"expected binary audio or {END_OF_AUDIO.decode()}; got the text {messages.shown(message)!r}"
+            )
+        if len(message) % width:
+            raise base.ProtocolError(
+                f"expected whole samples of {width} bytes ({self._format}) in a message; got {len(message)} bytes"
+            )
+        return message
 
     def _options(self, options: dict[str, Any]) -> base.Actions:
         """The session that the client wants. Whatever is wrong here is fatal: it will not say it again."""
@@ -66,10 +78,10 @@ class WhisperLiveProtocol(base.WireProtocol):
                 raise base.ProtocolError("expected the client's uid in its options; got none")
             self._last_n = min(max(1, messages.whole(options, "send_last_n_segments", 10)), MOST_SEGMENTS)
             self._with_words = messages.switch(options, "word_timestamps")
-            encoding = _FORMATS.get(messages.text(options, "audio_format") or "float32")
-            if encoding is None:
+            self._format = messages.text(options, "audio_format") or "float32"
+            if self._format not in _FORMATS:
                 raise base.ProtocolError(f"expected audio_format to be one of {', '.join(_FORMATS)}")
-            self._audio = AudioInput(encoding, rate=SAMPLE_RATE)
+            self._audio = AudioInput(_FORMATS[self._format][0], rate=SAMPLE_RATE)
             return (base.Start(self._settings(options)),)
         except base.ProtocolError as error:
             raise base.ProtocolError(str(error), fatal=True) from error
