@@ -90,7 +90,7 @@ def _pages(origins: Sequence[str]) -> Middleware:
         CORSMiddleware,
         allow_origins=[origin.rstrip("/").lower() for origin in origins],
         allow_methods=["GET", "POST"],
-        allow_headers=["authorization", "content-type", "x-api-key"],
+        allow_headers=["*"],  # OpenAI's client in a browser sends many of its own
         expose_headers=["x-whispertide-warning"],
     )
 
