@@ -194,10 +194,12 @@ def _ended_s(recipe: Recipe, audio: FloatArray) -> float:
 
 
 def area(scores: Sequence[float], bad: Sequence[bool]) -> float:
-    """How often a bad utterance has the higher score of a bad one and a good one: 0.5 by random choice, 1 at best."""
-    pairs = [(one, other) for one, is_bad in zip(scores, bad, strict=True) if is_bad for other in _good(scores, bad)]
-    return sum(1.0 if one > other else 0.5 * (one == other) for one, other in pairs) / len(pairs) if pairs else 0.5
+    """The area under the ROC curve: how often a bad one has the higher score of a pair of a bad and a good one.
 
-
-def _good(scores: Sequence[float], bad: Sequence[bool]) -> list[float]:
-    return [score for score, is_bad in zip(scores, bad, strict=True) if not is_bad]
+    0.5 by random choice, 1 at best.
+    """
+    marked, values = np.asarray(bad, bool), np.asarray(scores)
+    # Every pair of a bad and a good one; ties count half.
+    one, other = values[marked][:, None], values[~marked]
+    above = (one > other) + 0.5 * (one == other)
+    return float(np.mean(above)) if above.size else 0.5
