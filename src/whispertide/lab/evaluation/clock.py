@@ -17,7 +17,7 @@ memory and caches is not in it; in real time the workers are the executor's own.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from whispertide.checkpoint import ModelDims
@@ -136,10 +136,7 @@ class _Play:
             audio_s=seconds(len(self.samples)),
             shown=tuple(self.shown),
             rounds=tuple(self.rounds),
-            wall_s=usage.wall_s,
-            cpu_s=usage.cpu_s,
-            peak_mb=usage.peak_mb,
-            energy_j=usage.energy_j,
+            **asdict(usage),
         )
 
     def _run(self) -> None:

@@ -7,7 +7,7 @@ What becomes of a trace is `score`'s affair.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from whispertide.api import Transcriber
@@ -74,10 +74,7 @@ def offline(
             audio_s=utterance.seconds,
             shown=(Shown(end, words),),
             rounds=(RoundCost(utterance.seconds, usage.wall_s, utterance.seconds),),
-            wall_s=usage.wall_s,
-            cpu_s=usage.cpu_s,
-            peak_mb=usage.peak_mb,
-            energy_j=usage.energy_j,
+            **asdict(usage),
         )
 
     return recognise
