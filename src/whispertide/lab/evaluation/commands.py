@@ -18,7 +18,7 @@ from whispertide.api import Transcriber
 from whispertide.audio.vad import SpeechStopped
 from whispertide.decoding.search import Guard
 from whispertide.lab.evaluation.clips import sentences_in
-from whispertide.lab.evaluation.clock import simulate
+from whispertide.lab.evaluation.clock import play
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.speech.utterance import Utterance
 from whispertide.model.engine import EncoderState
@@ -173,7 +173,7 @@ def hear(
     where = HybridExecutor(counted) if recipe.executor.kind == "hybrid" else InPlace(counted)
     session = Session(recipe, where, make_gate(recipe), live=True)
     audio = np.concatenate((sentence.audio, SILENCE)) if gated else sentence.audio
-    trace = simulate(session, audio, compute_time=lambda result: result.stats.encode_s + result.stats.decode_s)
+    trace = play(session, audio, compute_time=lambda result: result.stats.encode_s + result.stats.decode_s)
     final = max((shown.at_s for shown in trace.shown if shown.confirmed), default=trace.shown[-1].at_s)
     way.waits.append(final - (_ended_s(recipe, audio) if gated else trace.audio_s))
     counts = align(sentence.words, trace.words).words
