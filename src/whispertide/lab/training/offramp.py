@@ -20,6 +20,7 @@ from whispertide.audio.buffer import to_float
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.evaluation.commands import area
 from whispertide.lab.evaluation.wer import align
+from whispertide.lab.speech.noise import between
 from whispertide.lab.training.augment import Augmentation, vary
 from whispertide.lab.training.noise import add_noise
 from whispertide.lab.training.shards import Utterance
@@ -130,8 +131,7 @@ def hear_examples(
 def _changed(said: Utterance, options: Augmentation, dice: Dice) -> FloatArray:
     samples, _ = vary(said, options, dice)
     if dice.random_sample() < options.noise:
-        low, high = options.ratio_db
-        add_noise(samples, low + (high - low) * dice.random_sample(), dice)
+        add_noise(samples, between(options.ratio_db, dice), dice)
     return samples
 
 

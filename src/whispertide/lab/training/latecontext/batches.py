@@ -13,7 +13,7 @@ from torch import Tensor
 
 from whispertide.checkpoint.intent_words import plain
 from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateVocabulary
-from whispertide.lab.speech.noise import Dice
+from whispertide.lab.speech.noise import Dice, between
 from whispertide.lab.training.augment import Augmentation, SpokenWord, vary
 from whispertide.lab.training.batches import Numbered
 from whispertide.lab.training.noise import make_noise
@@ -134,9 +134,8 @@ def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> tuple[Floa
     before, after = (int(dice.random_sample() * s * SAMPLE_RATE) for s in (options.before_s, options.after_s))
     samples = np.pad(samples, (before, after))
     if dice.random_sample() < options.augmentation.noise:
-        low, high = options.augmentation.ratio_db
-        ratio = low + (high - low) * dice.random_sample()
-        level = float(np.sqrt(np.mean(samples**2))) * 10 ** (-ratio / 20)
+        ratio_db = between(options.augmentation.ratio_db, dice)
+        level = float(np.sqrt(np.mean(samples**2))) * 10 ** (-ratio_db / 20)
         samples = samples + make_noise(len(samples), dice) * np.float32(level)
     return samples, [SpokenWord(word.text, word.start + before, word.end + before) for word in words]
 
