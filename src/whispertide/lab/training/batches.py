@@ -8,9 +8,9 @@ Windows are composed and their features computed in loader processes. Needs torc
 import signal
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -82,6 +82,17 @@ class Batch:
         """The same in memory that a GPU can read by itself; the loader calls it."""
         mel, tokens, targets, places = (t.pin_memory() for t in (self.mel, self.tokens, self.targets, self.places))
         return Batch(mel, tokens, targets, places, self.texts)
+
+
+@dataclass(slots=True)
+class Tensors:
+    """What kinds of batches add to: tensors, and what else they say of themselves."""
+
+    def to(self, device: torch.device) -> Self:
+        """The same with the tensors on that device."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 B = TypeVar("B")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from whispertide.features import log_mel
 from whispertide.lab.speech.noise import Dice
-from whispertide.lab.training.batches import SpeechBatches
+from whispertide.lab.training.batches import SpeechBatches, Tensors
 from whispertide.lab.training.windows import Window, WindowOptions, compose
 from whispertide.types import N_FRAMES
 
@@ -28,7 +28,7 @@ class MaskedBatchOptions:
 
 
 @dataclass(slots=True)
-class MaskedBatch:
+class MaskedBatch(Tensors):
     """Some windows.
 
     mel      [b, mels, 3000] Whisper's features, zeros after the audio
@@ -48,13 +48,6 @@ class MaskedBatch:
     def count(self) -> int:
         """How many tokens count."""
         return int(self.counted.sum())
-
-    def to(self, device: torch.device) -> "MaskedBatch":
-        """On that device."""
-        mel, frames, tokens, counted = (
-            part.to(device, non_blocking=True) for part in (self.mel, self.frames, self.tokens, self.counted)
-        )
-        return MaskedBatch(mel, frames, tokens, counted, self.seconds)
 
 
 class MaskedBatches(SpeechBatches[MaskedBatch, MaskedBatchOptions]):

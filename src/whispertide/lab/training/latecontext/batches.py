@@ -15,7 +15,7 @@ from whispertide.checkpoint.intent_words import plain
 from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateVocabulary
 from whispertide.lab.speech.noise import Dice, between
 from whispertide.lab.training.augment import Augmentation, SpokenWord, vary
-from whispertide.lab.training.batches import Numbered
+from whispertide.lab.training.batches import Numbered, Tensors
 from whispertide.lab.training.noise import make_noise
 from whispertide.lab.training.shards import Shards, Utterance
 from whispertide.model.latecontext import FACTOR, features
@@ -45,7 +45,7 @@ class LateBatchOptions:
 
 
 @dataclass(slots=True)
-class LateBatch:
+class LateBatch(Tensors):
     """Some utterances.
 
     mel      [b, mels, 4 t], zeros after the shorter ones
@@ -67,14 +67,6 @@ class LateBatch:
     def count(self) -> int:
         """How many tokens count."""
         return int((self.targets >= 0).sum())
-
-    def to(self, device: torch.device) -> "LateBatch":
-        """On that device."""
-        mel, lengths, tokens, targets, spoken = (
-            part.to(device, non_blocking=True)
-            for part in (self.mel, self.lengths, self.tokens, self.targets, self.spoken)
-        )
-        return LateBatch(mel, lengths, tokens, targets, spoken, self.seconds)
 
 
 class LateBatches(Numbered[LateBatch]):
