@@ -7,14 +7,16 @@ Windows are composed and their features computed in loader processes. Needs torc
 
 import signal
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from whispertide.checkpoint.tokenizer import Tokenizer
@@ -216,20 +218,18 @@ def hide(mel: FloatArray, mels: int, frames: int, dice: Dice) -> None:
 
 def collate(windows: Sequence[Window], mels: Sequence[FloatArray], filler: int) -> Batch:
     """Windows of one length as tensors; `filler` is the token after the shorter rows, which does not count."""
-    longest = max(len(window.tokens) for window in windows)
-    tokens = np.full((len(windows), longest), filler, np.int64)
-    targets = np.full((len(windows), longest), -1, np.int64)
-    places = np.full((len(windows), longest, 2), -1, np.float32)
-    for row, window in enumerate(windows):
-        count = len(window.tokens)
-        tokens[row, :count], targets[row, :count], places[row, :count] = window.tokens, window.targets, window.places
     return Batch(
         torch.from_numpy(np.stack(mels)),
-        torch.from_numpy(tokens),
-        torch.from_numpy(targets),
-        torch.from_numpy(places),
+        in_rows([window.tokens for window in windows], filler),
+        in_rows([window.targets for window in windows], -1),
+        in_rows([window.places for window in windows], -1),
         [window.text for window in windows],
     )
+
+
+def in_rows(arrays: Iterable[npt.NDArray[Any]], filler: int) -> Tensor:
+    """Arrays as rows, each filled up to the length of the longest."""
+    return pad_sequence([torch.from_numpy(array) for array in arrays], batch_first=True, padding_value=filler)
 
 
 def padded(options: BatchOptions) -> BatchOptions:
