@@ -21,14 +21,13 @@ from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.errors import GraphError
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
+from whispertide.streaming.attended_decode import MARGIN_TOKENS
 from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.round import Equipment, RoundPlan, RoundResult, stats_of
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.engine import Encoded
-
-MARGIN_TOKENS = 20  # of the text context that the forced prefix leaves to what is decoded, at least
 
 
 @dataclass(frozen=True, slots=True)
