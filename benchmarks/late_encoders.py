@@ -89,9 +89,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300, help="commands, spread evenly over the shards")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the scores as JSON")
     given = parser.parse_args()
-    every = open_shards(given.data)
-    chosen = np.linspace(0, len(every) - 1, min(given.count, len(every))).astype(int)
-    commands = Shards(tuple(every.places[at] for at in chosen))
+    commands = open_shards(given.data).spread(given.count)
     networks = {folder.name: load_late(folder) for folder in given.networks}
     told, ends = scores(measure(networks, commands)), encodings(networks)
     print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech\n")

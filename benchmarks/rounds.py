@@ -22,7 +22,7 @@ from typing import ClassVar
 from rich.progress import track
 
 from whispertide import Session, Transcriber, load
-from whispertide.lab.evaluation.clock import free
+from whispertide.lab.evaluation.clock import play
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.evaluation.page import Table, text_table
 from whispertide.lab.evaluation.score import aggregate, judge
@@ -89,7 +89,7 @@ def row(transcriber: Transcriber, talks: list[Utterance], name: str, chosen: Cho
     audio_s = sum(seconds(len(talk.audio())) for talk in talks)
     for talk in track(talks, name, transient=True):
         session = Session(recipe, executor, make_gate(recipe), schedule=chosen(talk))
-        trace = free(session, talk.audio(), utterance=talk.id)
+        trace = play(session, talk.audio(), utterance=talk.id, clock="free")
         judged.append(judge(talk, trace))
         rounds += len(trace.rounds)
     cpu_s = time.process_time() - began

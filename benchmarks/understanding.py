@@ -15,8 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-
 from whispertide.cli.progress import counting
 from whispertide.lab.evaluation.bootstrap import paired
 from whispertide.lab.evaluation.page import Table, markdown_table
@@ -71,9 +69,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS), metavar="WAY")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the scores as JSON")
     given = parser.parse_args()
-    every = open_shards(given.data)
-    chosen = np.linspace(0, len(every) - 1, min(given.count, len(every))).astype(int)
-    commands = Shards(tuple(every.places[at] for at in chosen))
+    commands = open_shards(given.data).spread(given.count)
     found = measure(LateModel.open(given.model), commands, list(dict.fromkeys([BASE, *given.ways])))
     print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech, {given.model.name}\n")
     print(markdown_table(table(found)))

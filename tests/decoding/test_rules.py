@@ -1,5 +1,6 @@
 """Each of Whisper's rules on its own, then all of them against openai-whisper's logit filters."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -146,6 +147,12 @@ def test_log_softmax_keeps_the_impossible_impossible() -> None:
     logprobs = log_softmax(np.array([[0.0, -np.inf, np.log(3.0)]], np.float32))
     np.testing.assert_allclose(np.exp(logprobs), [[0.25, 0.0, 0.75]], rtol=1e-6)
     assert logprobs.dtype == np.float32
+
+
+def test_log_softmax_is_one_in_all() -> None:
+    values = log_softmax(np.array([[1e4, 0.0, -1e4], [0.0, 0.0, 0.0]], np.float32))
+    assert np.allclose(np.exp(values).sum(axis=-1), 1)
+    assert np.allclose(values[1], -math.log(3))
 
 
 def test_log_softmax_of_a_row_does_not_depend_on_the_others() -> None:

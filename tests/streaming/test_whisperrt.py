@@ -25,13 +25,14 @@ from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
+from whispertide.streaming.attended_decode import MARGIN_TOKENS
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.schedule import Recorded
-from whispertide.streaming.stable_beam import MARGIN_TOKENS, StableBeam
+from whispertide.streaming.stable_beam import StableBeam
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
 SECONDS = 8

@@ -37,6 +37,7 @@ _OPENAI_BLOCK = {
     "mlp.2": "fc2",
     "mlp_ln": "final_layer_norm",
 }
+_TO_OPENAI = {canonical: name for name, canonical in (_OPENAI_TOP | _OPENAI_BLOCK).items()}
 # Buffers that openai/whisper may save next to the weights; both can be computed.
 _OPENAI_BUFFERS = frozenset({"decoder.mask", "alignment_heads"})
 
@@ -60,6 +61,17 @@ def from_openai_name(name: str) -> str | None:
         return f"{block[1]}.layers.{block[2]}.{_OPENAI_BLOCK[block[3]]}.{block[4]}"
     stem, _, kind = name.rpartition(".")
     return f"{_OPENAI_TOP[stem]}.{kind}" if stem in _OPENAI_TOP else name
+
+
+def to_openai_name(canonical: str) -> str:
+    """The name of a tensor in an OpenAI checkpoint."""
+    if canonical in _TO_OPENAI:
+        return _TO_OPENAI[canonical]
+    stem, _, kind = canonical.rpartition(".")
+    layer = re.fullmatch(r"(encoder|decoder)\.layers\.(\d+)\.(.+)", stem)
+    if layer:
+        return f"{layer[1]}.blocks.{layer[2]}.{_TO_OPENAI[layer[3]]}.{kind}"
+    return f"{_TO_OPENAI.get(stem, stem)}.{kind}"
 
 
 def check_tensors(shapes: Mapping[str, Shape], dims: ModelDims, source: str) -> None:

@@ -97,7 +97,7 @@ def timestamp_outweighs_text(logits: FloatArray, timestamp_begin: int) -> npt.ND
     return np.asarray(mass > text)
 
 
-def log_softmax(logits: FloatArray) -> FloatArray:
+def log_softmax(logits: FloatArray | npt.NDArray[np.float64]) -> FloatArray:
     """Log-probabilities over the last axis; -inf stays -inf."""
     # The largest becomes 0, so that exp cannot overflow.
     shifted = logits - logits.max(axis=-1, keepdims=True)

@@ -21,6 +21,7 @@ import numpy as np
 
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.alignment import WordTiming, merge_punctuation, sharpen, token_starts, word_timings
+from whispertide.decoding.search import Hypothesized
 from whispertide.types import FRAME_SAMPLES, FloatArray, IntArray, Span, Word
 
 if TYPE_CHECKING:
@@ -74,6 +75,20 @@ class Sampled:
     attention: FloatArray
     opening: int
     forced: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls, found: Hypothesized, tokenizer: Tokenizer, frames: int, opening: int, forced: tuple[int, ...]
+    ) -> Sampled:
+        """A hypothesis by the first `frames` of its attention; a character that is not whole yet is held back.
+
+        Of one without attention there is nothing.
+        """
+        if not found.attention:
+            return cls((), (), np.zeros((0, 0, 0), np.float32), opening, forced)
+        count = whole_characters(tokenizer, found.tokens)
+        attention = np.concatenate(found.attention, axis=1)[..., :frames]
+        return cls(found.tokens[:count], found.logprobs[:count], attention, opening, forced)
 
 
 def tokens_of(words: Iterable[TokenWord]) -> tuple[int, ...]:

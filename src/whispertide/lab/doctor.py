@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whispertide.decoding.rules import log_softmax
 from whispertide.features import log_mel
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming.recipes import usual_window_s
@@ -371,14 +372,7 @@ def log_probabilities(model: "WhisperModel", mel: FloatArray, tokens: list[int])
     output = model.decoder(model.encode(mel)).run(request)
     if output.logits is None:
         raise ValueError("the decoder returned no logits although they were asked for")
-    return log_softmax(output.logits[0])
-
-
-def log_softmax(logits: FloatArray) -> FloatArray:
-    """Over the last axis, in float64 inside."""
-    wide = logits.astype(np.float64)
-    wide -= wide.max(axis=-1, keepdims=True)
-    return np.asarray(wide - np.log(np.exp(wide).sum(axis=-1, keepdims=True)), np.float32)
+    return log_softmax(output.logits[0].astype(np.float64))
 
 
 def transformers_log_probabilities(folder: Path, mel: FloatArray, tokens: list[int]) -> FloatArray | None:
@@ -394,5 +388,4 @@ def transformers_log_probabilities(folder: Path, mel: FloatArray, tokens: list[i
         logits = reference(
             input_features=torch.from_numpy(mel[None].copy()), decoder_input_ids=torch.tensor([tokens])
         ).logits
-    values: FloatArray = logits[0].float().numpy()
-    return log_softmax(values)
+    return log_softmax(logits[0].double().numpy())

@@ -16,10 +16,10 @@ from whispertide.decoding.first_entropy import FirstEntropy
 from whispertide.decoding.guards import RepetitionGuard
 from whispertide.decoding.length_cap import Capped
 from whispertide.decoding.longform import Cost
-from whispertide.decoding.prompt import Prompt, build_prompt
-from whispertide.decoding.search import Guard, Hypothesized, StopReason, run_search
-from whispertide.decoding.token_search import TokenSearch, joined
-from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
+from whispertide.decoding.prompt import build_prompt
+from whispertide.decoding.search import Guard, StopReason, run_search
+from whispertide.decoding.token_search import TokenSearch
+from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.features import Features
 from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
@@ -114,7 +114,9 @@ class Pilot:
         # Written with `not`: nan is not more, so what nobody knows counts as speech.
         if not found.no_speech_prob > self.no_speech:
             began = time.perf_counter()
-            words = _words(equipment, plan, best, opened, search.prompt, language.language)
+            frames = min(-(-len(plan.window) // FRAME_SAMPLES), encoded.valid_frames)
+            sampled = Sampled.of(best, model.tokenizer, frames, len(search.prompt.tokens), plan.prefix)
+            words = read_words(sampled, model.tokenizer, plan.window, language=language.language)
             logprobs = best.logprobs[: len(best.tokens)]
             scores = Scores(logprobs, search.entropy, _offload_probability(equipment, logprobs, opened))
             heard = replace(heard, words=words, tokens=best.tokens, scores=scores)
@@ -167,24 +169,3 @@ def _offload_probability(equipment: Equipment, logprobs: Sequence[float], opened
     return equipment.offramp.offload_probability(
         logprobs, None if states is None else states[: opened.encoded.valid_frames]
     )
-
-
-def _words(
-    equipment: Equipment,
-    plan: RoundPlan,
-    best: Hypothesized,
-    opened: EncodedWindow,
-    prompt: Prompt,
-    language: str | None,
-) -> tuple[TokenWord, ...]:
-    """The words after the prefix; a character that is not whole yet is held back."""
-    attention = joined(best.attention)
-    if attention is None:
-        return ()
-    tokenizer = equipment.model.tokenizer
-    count = whole_characters(tokenizer, best.tokens)
-    frames = min(-(-len(plan.window) // FRAME_SAMPLES), opened.encoded.valid_frames)
-    sampled = Sampled(
-        best.tokens[:count], best.logprobs[:count], attention[..., :frames], len(prompt.tokens), plan.prefix
-    )
-    return read_words(sampled, tokenizer, plan.window, language=language)

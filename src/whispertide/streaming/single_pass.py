@@ -21,7 +21,7 @@ from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import AttendedDecode, HeardWords, Job, Listening
 from whispertide.streaming.choice import setting
-from whispertide.streaming.framing import BARE, PAD30
+from whispertide.streaming.framing import BARE, FRAMES_PER_S, PAD30
 from whispertide.streaming.round import Bounded, EncodedWindow, Equipment, RoundPlan, RoundResult, stats_of
 from whispertide.streaming.searches import Search
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, to_samples
@@ -131,9 +131,6 @@ def _turned_back(halt: Halt) -> bool:
 
 def _encoder_frames(mel_frames: int) -> int:
     return -(-mel_frames * HOP_LENGTH // FRAME_SAMPLES)
-
-
-FRAMES_PER_S = SAMPLE_RATE // FRAME_SAMPLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,21 +15,19 @@ from whispertide.decoding.accept import Beam
 from whispertide.decoding.guards import RepetitionGuard
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.search import Guard, Hypothesized, run_search
+from whispertide.decoding.search import Guard, run_search
 from whispertide.decoding.stable import Rule, Scored, StableSearch
-from whispertide.decoding.token_search import joined
-from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
+from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.errors import GraphError
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
+from whispertide.streaming.attended_decode import MARGIN_TOKENS
 from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.round import Equipment, RoundPlan, RoundResult, stats_of
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.engine import Encoded
-
-MARGIN_TOKENS = 20  # of the text context that the forced prefix leaves to what is decoded, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,8 @@ class StableBeam:
         found = run_search(search, model.decoder(encoded, heads=model.alignment_heads))
         decoded = Cost("decode", time.perf_counter() - began, steps=found.steps)
         began = time.perf_counter()
-        words = _words(equipment, plan, found.best, prompt, prefix, encoded.valid_frames, language.language)
+        sampled = Sampled.of(found.best, model.tokenizer, encoded.valid_frames, len(prompt.tokens), prefix)
+        words = read_words(sampled, model.tokenizer, plan.window, language=language.language, times="attended")
         costs = (opened.cost, decoded, Cost("align", time.perf_counter() - began))
         hypotheses = tuple(Scored.of(each) for each in (found.best, *found.others)[: options.beam])
         return RoundResult(
@@ -140,22 +139,3 @@ class StableBeam:
         return Prompt(
             tokens, sot_index=0, limit=min(said + self.most_tokens, model.dims.n_text_ctx - len(tokens))
         ), prefix
-
-
-def _words(
-    equipment: Equipment,
-    plan: RoundPlan,
-    best: Hypothesized,
-    prompt: Prompt,
-    prefix: tuple[int, ...],
-    frames: int,
-    language: str | None,
-) -> tuple[TokenWord, ...]:
-    """All words after the prefix; a character that is not whole yet is held back."""
-    attention = joined(best.attention)
-    if attention is None:
-        return ()
-    tokenizer = equipment.model.tokenizer
-    count = whole_characters(tokenizer, best.tokens)
-    sampled = Sampled(best.tokens[:count], best.logprobs[:count], attention[..., :frames], len(prompt.tokens), prefix)
-    return read_words(sampled, tokenizer, plan.window, language=language, times="attended")

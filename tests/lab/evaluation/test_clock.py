@@ -19,7 +19,7 @@ from whispertide.decoding.longform import Cost
 from whispertide.decoding.search import Guard
 from whispertide.errors import SessionError
 from whispertide.events import RoundStats
-from whispertide.lab.evaluation.clock import free, live, simulate
+from whispertide.lab.evaluation.clock import play
 from whispertide.lab.evaluation.flops import encoder_gflop
 from whispertide.lab.evaluation.holding import ANOTHER_ROUND
 from whispertide.lab.evaluation.trace import Trace
@@ -108,7 +108,7 @@ def first_seen_at(trace: Trace) -> dict[str, float]:
 
 def test_without_compute_time_the_delay_is_that_of_the_policy() -> None:
     words = numbered(5)
-    trace = free(Session(FIXED, Slow(words)), audio(5), utterance="u", recogniser="me")
+    trace = play(Session(FIXED, Slow(words)), audio(5), utterance="u", recogniser="me", clock="free")
     assert (trace.clock, trace.utterance, trace.recogniser, trace.audio_s) == ("free", "u", "me", 5.0)
     # a round at each full second; a word needs two rounds, the last ones the end of the audio
     assert first_seen_at(trace) == {f"w{at}": at + 1.0 for at in range(5)}
@@ -128,22 +128,22 @@ def test_a_schedule_that_looks_at_the_load_sees_the_clocks(compute: float | None
     recipe = FIXED.replace(schedule="adaptive", step_s=0.5, longest_step_s=2.0)
     session = Session(recipe, Timed(numbered(12)), live=True)
     if compute is None:
-        trace = free(session, audio(12))
+        trace = play(session, audio(12), clock="free")
     else:
-        trace = simulate(session, audio(12), compute_time=lambda _: compute)
+        trace = play(session, audio(12), compute_time=lambda _: compute)
     starts = [cost.start_s for cost in trace.rounds][1:-1]
     assert {round(later - earlier, 2) for earlier, later in pairwise(starts)} == {step}
 
 
 def test_rounds_say_how_far_they_heard() -> None:
-    trace = free(Session(FIXED, Slow(numbered(2))), audio(2))
+    trace = play(Session(FIXED, Slow(numbered(2))), audio(2), clock="free")
     assert [cost.window_end_s for cost in trace.rounds] == [1.0, 2.0, 2.0]
     assert {cost.waits for cost in trace.rounds} == {ANOTHER_ROUND, ""}
 
 
 def test_compute_time_delays_what_is_shown() -> None:
     words = numbered(5)
-    trace = simulate(Session(FIXED, Slow(words)), audio(5), compute_time=lambda _: 0.25)
+    trace = play(Session(FIXED, Slow(words)), audio(5), compute_time=lambda _: 0.25)
     assert first_seen_at(trace) == {f"w{at}": at + 1.25 for at in range(5)}
     assert confirmed_at(trace) == {"w0": 2.25, "w1": 3.25, "w2": 4.25, "w3": 5.25, "w4": 5.5}
     assert [cost.seconds for cost in trace.rounds] == [0.25] * 6
@@ -161,7 +161,7 @@ def test_the_sessions_own_work_delays_what_is_shown(monkeypatch: pytest.MonkeyPa
             now += 0.01 * len(samples) / SAMPLE_RATE
             return super().feed(samples)
 
-    trace = simulate(Session(FIXED, Slow(numbered(3)), Thorough()), audio(3), block=SAMPLE_RATE)
+    trace = play(Session(FIXED, Slow(numbered(3)), Thorough()), audio(3), block=SAMPLE_RATE)
     assert first_seen_at(trace) == pytest.approx({f"w{at}": at + 1.01 for at in range(3)})
 
 
@@ -177,15 +177,15 @@ def test_processor_time_is_of_computing_and_not_of_waiting(monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         clocks = SimpleNamespace(perf_counter=lambda: wall_s, process_time=lambda: cpu_s)
         patch.setattr("whispertide.lab.evaluation.clock.time", clocks)
-        trace = free(Session(FIXED, Busy(numbered(3))), audio(3))
+        trace = play(Session(FIXED, Busy(numbered(3))), audio(3), clock="free")
     assert [cost.cpu_s for cost in trace.rounds] == [pytest.approx(0.05)] * len(trace.rounds)
-    assert all(cost.cpu_s is not None for cost in simulate(overlapping(numbered(3)), audio(3)).rounds)
-    assert all(cost.cpu_s is None for cost in live(overlapping(numbered(1)), audio(1)).rounds)
+    assert all(cost.cpu_s is not None for cost in play(overlapping(numbered(3)), audio(3)).rounds)
+    assert all(cost.cpu_s is None for cost in play(overlapping(numbered(1)), audio(1), clock="live").rounds)
 
 
 def test_a_slow_worker_takes_all_that_has_arrived() -> None:
     words = numbered(6)
-    trace = simulate(Session(FIXED, Slow(words)), audio(6), compute_time=lambda _: 1.5)
+    trace = play(Session(FIXED, Slow(words)), audio(6), compute_time=lambda _: 1.5)
     # rounds start when the one before is done and look at all that is there: 1.0 s, 2.5 s, 4.0 s, 5.5 s of audio
     assert [cost.start_s for cost in trace.rounds] == [1.0, 2.5, 4.0, 5.5, 7.0]
     assert [cost.window_s for cost in trace.rounds] == [1.0, 2.5, 4.0, 5.5, 6.0]
@@ -194,7 +194,7 @@ def test_a_slow_worker_takes_all_that_has_arrived() -> None:
 
 def test_best_effort_starts_the_next_round_at_once() -> None:
     words = numbered(3)
-    trace = simulate(Session(BEST, Slow(words)), audio(3), compute_time=lambda _: 0.5)
+    trace = play(Session(BEST, Slow(words)), audio(3), compute_time=lambda _: 0.5)
     starts = [cost.start_s for cost in trace.rounds]
     assert starts == pytest.approx([0.02, 0.52, 1.02, 1.52, 2.02, 2.52, 3.02, 3.52])
     # what has arrived is whole blocks
@@ -203,7 +203,7 @@ def test_best_effort_starts_the_next_round_at_once() -> None:
 
 def test_all_words_are_confirmed_and_the_last_view_is_after_the_end() -> None:
     words = numbered(4)
-    trace = simulate(Session(FIXED, Slow(words)), audio(4), compute_time=lambda _: 0.1)
+    trace = play(Session(FIXED, Slow(words)), audio(4), compute_time=lambda _: 0.1)
     assert [word.strip() for word in trace.words] == [word.text.strip() for word in words]
     assert trace.shown[-1].at_s >= trace.audio_s
     assert trace.shown[-1].hypothesis == ()
@@ -238,10 +238,10 @@ def test_the_wall_clock_agrees_with_both_simulations() -> None:
     words, compute = numbered(3), 0.4
 
     def measure() -> None:
-        real = live(Session(FIXED, Slow(words, compute)), audio(3.5))
-        measured = simulate(Session(FIXED, Slow(words, compute)), audio(3.5))
-        told = simulate(Session(FIXED, Slow(words)), audio(3.5), compute_time=lambda _: compute)
-        policy = free(Session(FIXED, Slow(words)), audio(3.5))
+        real = play(Session(FIXED, Slow(words, compute)), audio(3.5), clock="live")
+        measured = play(Session(FIXED, Slow(words, compute)), audio(3.5))
+        told = play(Session(FIXED, Slow(words)), audio(3.5), compute_time=lambda _: compute)
+        policy = play(Session(FIXED, Slow(words)), audio(3.5), clock="free")
         assert real.clock == "live"
         assert real.wall_s >= 3.5
         assert (
@@ -281,8 +281,8 @@ def overlapping(words: Sequence[Word], seconds: float = 0.0) -> Session:
 def test_two_workers_encode_a_round_while_the_one_before_is_decoded() -> None:
     """A round of 1.6 s a second: one worker looks at every other second, two keep up, each round 1.6 s late."""
     words = numbered(6)
-    one = simulate(Session(FIXED, Slow(words)), audio(6), compute_time=lambda _: 1.6)
-    two = simulate(overlapping(words), audio(6), compute_time=lambda _: 1.6)
+    one = play(Session(FIXED, Slow(words)), audio(6), compute_time=lambda _: 1.6)
+    two = play(overlapping(words), audio(6), compute_time=lambda _: 1.6)
     assert [cost.start_s for cost in one.rounds][:3] == pytest.approx([1.0, 2.6, 4.2])
     assert [cost.start_s for cost in two.rounds][:5] == pytest.approx([1.0, 2.0, 3.0, 4.0, 5.0])
     assert [cost.seconds for cost in two.rounds] == pytest.approx([1.6] * len(two.rounds))
@@ -297,9 +297,9 @@ def test_two_workers_agree_with_the_wall_clock() -> None:
     words, stage = numbered(3), 0.4
 
     def measure() -> None:
-        real = live(overlapping(words, stage), audio(3.5))
-        measured = simulate(overlapping(words, stage), audio(3.5))
-        told = simulate(overlapping(words), audio(3.5), compute_time=lambda _: 2 * stage)
+        real = play(overlapping(words, stage), audio(3.5), clock="live")
+        measured = play(overlapping(words, stage), audio(3.5))
+        told = play(overlapping(words), audio(3.5), compute_time=lambda _: 2 * stage)
         assert (
             list(confirmed_at(real)) == list(confirmed_at(measured)) == list(confirmed_at(told)) == ["w0", "w1", "w2"]
         )
@@ -312,7 +312,8 @@ def test_two_workers_agree_with_the_wall_clock() -> None:
 
 def test_two_workers_that_take_no_time_are_as_quick_as_one() -> None:
     words = numbered(5)
-    two, one = free(overlapping(words), audio(5)), free(Session(FIXED, Slow(words)), audio(5))
+    sessions = (overlapping(words), Session(FIXED, Slow(words)))
+    two, one = (play(session, audio(5), clock="free") for session in sessions)
     assert confirmed_at(two) == confirmed_at(one)
     assert [cost.start_s for cost in two.rounds] == [cost.start_s for cost in one.rounds]
 
@@ -324,7 +325,7 @@ def test_every_word_is_shown_after_its_round_and_rounds_never_overlap(
 ) -> None:
     words = numbered(length)
     recipe = recipe.replace(step_s=max(recipe.schedule.step_s, 0.2))
-    trace = simulate(Session(recipe, Slow(words)), audio(length), block=block, compute_time=lambda _: compute)
+    trace = play(Session(recipe, Slow(words)), audio(length), block=block, compute_time=lambda _: compute)
     assert [word.strip() for word in trace.words] == [word.text.strip() for word in words]
     ends = [cost.start_s + cost.seconds for cost in trace.rounds]
     assert all(
@@ -340,7 +341,7 @@ def test_every_word_is_shown_after_its_round_and_rounds_never_overlap(
 def test_the_voice_gate_ends_utterances_on_the_same_clock() -> None:
     words = speech(("a", 0.5, 1.0), ("b", 1.0, 1.5), ("c", 6.0, 6.5))
     gated = FIXED.replace(vad=True)
-    trace = free(Session(gated, Slow(words), make_gate(words)), audio(8))
+    trace = play(Session(gated, Slow(words), make_gate(words)), audio(8), clock="free")
     at = confirmed_at(trace)
     assert 2.0 <= at["b"] <= 2.6  # half a second of silence ends the utterance, long before the next word
     assert at["c"] > 6.5
@@ -348,20 +349,20 @@ def test_the_voice_gate_ends_utterances_on_the_same_clock() -> None:
 
 def test_rounds_know_what_the_encoder_did() -> None:
     dims = ModelDims(80, 1500, 512, 8, 6, 51864, 448, 512, 8, 6)
-    trace = free(Session(FIXED, Slow(numbered(2))), audio(2), dims=dims)
-    assert {cost.encoder_gflop for cost in trace.rounds} == {encoder_gflop(dims, 100)}
-    assert {cost.encoder_gflop for cost in free(Session(FIXED, Slow(numbered(2))), audio(2)).rounds} == {0.0}
+    known, unknown = (play(Session(FIXED, Slow(numbered(2))), audio(2), clock="free", dims=d) for d in (dims, None))
+    assert {cost.encoder_gflop for cost in known.rounds} == {encoder_gflop(dims, 100)}
+    assert {cost.encoder_gflop for cost in unknown.rounds} == {0.0}
 
 
 def test_usage_is_measured() -> None:
-    trace = simulate(Session(FIXED, Slow(numbered(2), 0.01)), audio(2))
+    trace = play(Session(FIXED, Slow(numbered(2), 0.01)), audio(2))
     assert trace.wall_s >= 0.03  # three rounds
     assert trace.cpu_s > 0
     assert trace.peak_mb > 10
 
 
 def test_empty_audio_gives_an_empty_text() -> None:
-    trace = free(Session(FIXED, Slow(())), np.zeros(0, np.float32))
+    trace = play(Session(FIXED, Slow(())), np.zeros(0, np.float32), clock="free")
     assert trace.words == ()
     assert trace.rounds == ()
     assert trace.shown[-1].at_s == 0.0
@@ -369,4 +370,4 @@ def test_empty_audio_gives_an_empty_text() -> None:
 
 def test_a_session_without_executor_is_refused() -> None:
     with pytest.raises(SessionError, match="executor"):
-        free(Session(FIXED), audio(2))
+        play(Session(FIXED), audio(2), clock="free")

@@ -84,7 +84,7 @@ def test_pilots_stand_next_to_the_paper_s() -> None:
 
 def test_what_is_sent_for_a_goal_stands_next_to_the_paper_s() -> None:
     runner: Any = FakeRunner()
-    outcome = items.sending_table(runner)
+    outcome = items.sending(*items.both(runner))
     rows = table(outcome)
     assert rows["perplexity"][:2] == ("25.0", f"{(mean_wait_s(HEARD, [1, 9, 2, 5], 1, items.LINK)) / 4:.3f}")
     assert [rows["perplexity"][place] for place in (2, 4, 6)] == ["50.0", "50.0", "50.0"]
@@ -95,11 +95,11 @@ def test_what_is_sent_for_a_goal_stands_next_to_the_paper_s() -> None:
 
 def test_the_figures_have_every_way_to_decide() -> None:
     runner: Any = FakeRunner()
-    rows = table(items.trade_off_figure(runner))
+    rows = table(items.trade_off(*items.both(runner)))
     assert rows["all here"] == ("0.025", "17.50")
     assert rows["all sent"][1] == "5.00"
     assert rows["perplexity, half sent"][1] == "5.00"
-    chosen = table(items.selection_figure(runner))
+    chosen = table(items.selection(*items.both(runner)))
     assert chosen["perplexity, +1"] == ("100.0", "0.0", "50.0")
     assert chosen["random (NaiveHybrid), +1"] == ("100.0", "100.0", "100.0")
 

@@ -22,7 +22,6 @@ pytest.importorskip("torch")
 from whispertide.lab.training.offramp import (
     Example,
     OfframpOptions,
-    area,
     areas,
     fitting,
     hear_examples,
@@ -72,14 +71,6 @@ def test_where_nothing_goes_wrong_nothing_can_be_learned() -> None:
 def test_impossible_options() -> None:
     with pytest.raises(OptionError):
         OfframpOptions(epochs=0)
-
-
-@pytest.mark.parametrize(
-    ("scores", "bad", "expected"),
-    [([1, 2, 3], [False, False, True], 1.0), ([3, 2, 1], [False, False, True], 0.0), ([1, 1], [False, True], 0.5)],
-)
-def test_area(scores: list[float], bad: list[bool], expected: float) -> None:
-    assert area(scores, bad) == expected
 
 
 def spoken() -> list[Utterance]:

@@ -35,6 +35,8 @@ def test_some_of_several_folders(tmp_path: Path) -> None:
     short = shards.having(lambda place: place.seconds < 1)
     assert 0 < len(short) < 24
     assert all(len(said.samples) < 16_000 for said in short)
+    assert shards.spread(3).places == tuple(shards.places[at] for at in (0, 11, 23))
+    assert shards.spread(99) == shards
 
 
 @pytest.mark.parametrize(

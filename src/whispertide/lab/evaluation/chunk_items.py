@@ -16,7 +16,7 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.graphs.chunks import Plan, decoder_name, frames_of, layout_for, unrolled_decoder
 from whispertide.graphs.store import GraphFiles
 from whispertide.lab.evaluation import report
-from whispertide.lab.evaluation.clock import simulate
+from whispertide.lab.evaluation.clock import play
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.score import aggregate, judge
@@ -104,7 +104,7 @@ def word_latency(runner: "Runner", plan: Plan) -> float | None:
     for utterance in runner.corpus.utterances():
         options = DecodeOptions(language=utterance.language)
         session = Session(recipe, executor, make_gate(recipe), options=options, live=True)
-        trace = simulate(session, utterance.audio(), utterance=utterance.id, dims=transcriber.dims)
+        trace = play(session, utterance.audio(), utterance=utterance.id, dims=transcriber.dims)
         rows.append(judge(utterance, trace))
     late: float | None = aggregate(rows, {})["confirmed_mean_s"]
     return late

@@ -1,6 +1,6 @@
 """A session on a clock: audio arrives as it would be spoken, and what is shown is written down with the time.
 
-    simulate   discrete events: computing occupies the one worker for the wall time it was measured to take, so a talk
+    simulated  discrete events: computing occupies the one worker for the wall time it was measured to take, so a talk
                of an hour is done as fast as it can be computed
     free       computing takes no time: the delay of the policy alone
     live       the wall clock: what the other two are checked against
@@ -17,7 +17,7 @@ memory and caches is not in it; in real time the workers are the executor's own.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from whispertide.checkpoint import ModelDims
@@ -28,7 +28,7 @@ from whispertide.lab.evaluation.energy import Meter
 from whispertide.lab.evaluation.flops import encoder_gflop
 from whispertide.lab.evaluation.holding import holds_back
 from whispertide.lab.evaluation.pace import Clock, SimulatedClock, WallClock
-from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
+from whispertide.lab.evaluation.trace import FREE, ClockName, RoundCost, Shown, Trace
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
@@ -46,51 +46,26 @@ ComputeTime = Callable[[RoundResult[Any]], float]  # what a round took, in secon
 T = TypeVar("T")
 
 
-def simulate(
+def play(
     session: Session,
     samples: FloatArray,
     *,
+    clock: ClockName = "simulated",
     block: int = BLOCK,
     utterance: str = "",
     recogniser: str = "",
     dims: ModelDims | None = None,
     compute_time: ComputeTime | None = None,
 ) -> Trace:
-    """Play `samples` [n] to a new session, computing occupying the worker for its measured time.
+    """Play `samples` [n] to a new session.
 
     With `compute_time` a round takes what that says (where stages overlap, half of it in each) and everything else
-    nothing, so that the trace is a function of the audio. `dims` are the model's, to count the encoder's work. Raises
-    `SessionError` for a session without executor, and what the executor raises.
+    nothing, so that the trace is a function of the audio; so it is on the free clock. `dims` are the model's, to count
+    the encoder's work. Raises `SessionError` for a session without executor, and what the executor raises.
     """
-    clock = SimulatedClock(measured=compute_time is None)
-    return _Play(session, samples, block, clock, dims, compute_time).run(utterance, recogniser)
-
-
-def free(
-    session: Session,
-    samples: FloatArray,
-    *,
-    block: int = BLOCK,
-    utterance: str = "",
-    recogniser: str = "",
-    dims: ModelDims | None = None,
-) -> Trace:
-    """The same with computing in no time."""
-    clock = SimulatedClock(measured=False, name="free")
-    return _Play(session, samples, block, clock, dims, lambda _: 0.0).run(utterance, recogniser)
-
-
-def live(
-    session: Session,
-    samples: FloatArray,
-    *,
-    block: int = BLOCK,
-    utterance: str = "",
-    recogniser: str = "",
-    dims: ModelDims | None = None,
-) -> Trace:
-    """The same in real time: it takes as long as the audio, and longer if the session is late."""
-    return _Play(session, samples, block, WallClock(), dims, None).run(utterance, recogniser)
+    compute_time = (lambda _: 0.0) if clock == FREE else compute_time
+    ticking = WallClock() if clock == "live" else SimulatedClock(measured=compute_time is None, name=clock)
+    return _Play(session, samples, block, ticking, dims, compute_time).run(utterance, recogniser)
 
 
 @dataclass(slots=True)
@@ -136,10 +111,7 @@ class _Play:
             audio_s=seconds(len(self.samples)),
             shown=tuple(self.shown),
             rounds=tuple(self.rounds),
-            wall_s=usage.wall_s,
-            cpu_s=usage.cpu_s,
-            peak_mb=usage.peak_mb,
-            energy_j=usage.energy_j,
+            **asdict(usage),
         )
 
     def _run(self) -> None:

@@ -18,7 +18,7 @@ from whispertide.api import Transcriber
 from whispertide.audio.vad import SpeechStopped
 from whispertide.decoding.search import Guard
 from whispertide.lab.evaluation.clips import sentences_in
-from whispertide.lab.evaluation.clock import simulate
+from whispertide.lab.evaluation.clock import play
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.speech.utterance import Utterance
 from whispertide.model.engine import EncoderState
@@ -173,7 +173,7 @@ def hear(
     where = HybridExecutor(counted) if recipe.executor.kind == "hybrid" else InPlace(counted)
     session = Session(recipe, where, make_gate(recipe), live=True)
     audio = np.concatenate((sentence.audio, SILENCE)) if gated else sentence.audio
-    trace = simulate(session, audio, compute_time=lambda result: result.stats.encode_s + result.stats.decode_s)
+    trace = play(session, audio, compute_time=lambda result: result.stats.encode_s + result.stats.decode_s)
     final = max((shown.at_s for shown in trace.shown if shown.confirmed), default=trace.shown[-1].at_s)
     way.waits.append(final - (_ended_s(recipe, audio) if gated else trace.audio_s))
     counts = align(sentence.words, trace.words).words
@@ -194,10 +194,12 @@ def _ended_s(recipe: Recipe, audio: FloatArray) -> float:
 
 
 def area(scores: Sequence[float], bad: Sequence[bool]) -> float:
-    """How often a bad utterance has the higher score of a bad one and a good one: 0.5 by random choice, 1 at best."""
-    pairs = [(one, other) for one, is_bad in zip(scores, bad, strict=True) if is_bad for other in _good(scores, bad)]
-    return sum(1.0 if one > other else 0.5 * (one == other) for one, other in pairs) / len(pairs) if pairs else 0.5
+    """The area under the ROC curve: how often a bad one has the higher score of a pair of a bad and a good one.
 
-
-def _good(scores: Sequence[float], bad: Sequence[bool]) -> list[float]:
-    return [score for score, is_bad in zip(scores, bad, strict=True) if not is_bad]
+    0.5 by random choice, 1 at best.
+    """
+    marked, values = np.asarray(bad, bool), np.asarray(scores)
+    # Every pair of a bad and a good one; ties count half.
+    one, other = values[marked][:, None], values[~marked]
+    above = (one > other) + 0.5 * (one == other)
+    return float(np.mean(above)) if above.size else 0.5

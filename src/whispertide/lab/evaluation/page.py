@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.drawing import Drawing
 
-Value = str | float | int | None
-
 _EMPTY = "–"
 _SENTENCE = 48  # characters; what is longer is text that wraps
 

@@ -161,13 +161,8 @@ def _about(runner: "Runner", said: Sequence[Sentence]) -> str:
 # --- sending: table 5, figures 4 and 6 -------------------------------------------------------------------------------
 
 
-def sending_table(runner: "Runner") -> Outcome:
-    """Pilot inference, table 5."""
-    return sending(*_both(runner))
-
-
 def sending(heard: Sequence[Both], about: str) -> Outcome:
-    """How many inputs are sent, and the delay, for some word errors."""
+    """Pilot inference, table 5: how many inputs are sent, and the delay, for some word errors."""
     rows = []
     for each, scores in _choices(heard):
         cells = []
@@ -183,13 +178,8 @@ def sending(heard: Sequence[Both], about: str) -> Outcome:
     return Outcome((Table((*columns, *paper), tuple(rows)),), note=note)
 
 
-def trade_off_figure(runner: "Runner") -> Outcome:
-    """Pilot inference, figure 4."""
-    return trade_off(*_both(runner))
-
-
 def trade_off(heard: Sequence[Both], about: str) -> Outcome:
-    """Errors against delay as more and more is sent."""
+    """Pilot inference, figure 4: errors against delay as more and more is sent."""
     curves, rows = [], []
     shares = [round(share) for share in np.linspace(0, len(heard), min(GRID, len(heard) + 1))]
     for each, scores in _choices(heard):
@@ -208,13 +198,8 @@ def trade_off(heard: Sequence[Both], about: str) -> Outcome:
     return Outcome((Table(columns, tuple(rows)),), (Plot(drawing, caption),), about)
 
 
-def selection_figure(runner: "Runner") -> Outcome:
-    """Pilot inference, figure 6."""
-    return selection(*_both(runner))
-
-
 def selection(heard: Sequence[Both], about: str) -> Outcome:
-    """Of the inputs that the server hears better, and of the others, how many are sent."""
+    """Pilot inference, figure 6: of the inputs that the server hears better, and of the others, how many are sent."""
     better = [one.remote_errors < one.local_errors for one in heard]
     rows, bars = [], []
     for colour, above in enumerate((2.0, 1.0)):
@@ -258,7 +243,7 @@ def _delay(heard: Sequence[Both], each: Choice, scores: Sequence[float] | None, 
     return (none + (whole - none) * sent / len(heard)) / seconds
 
 
-def _both(runner: "Runner") -> tuple[list[Both], str]:
+def both(runner: "Runner") -> tuple[list[Both], str]:
     """All sentences that had a pilot, heard here and by the server, and what they are."""
     said = all_sentences(runner)
 

@@ -107,10 +107,7 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
             axes.annotate(
                 f"{item.value:.3g}", (max(edge, 0), row), xytext=(5, 0), textcoords="offset points", va="center"
             )
-        axes.set_yticks(range(len(items)), [fill(item.label, _LABEL) for item in items])
-        axes.set_ylim(max(len(items), 2) - 0.5, -0.5)  # the first on top, and one bar alone no thicker than others
-        axes.grid(axis="y", visible=False)
-        axes.tick_params(axis="y", length=0)
+        _in_rows(axes, [item.label for item in items])
         low = min((min(item.value, item.low or item.value) for item in items), default=0.0)
         axes.set_xlim(min(0.0, 1.1 * low), 1.2 * reach)
 
@@ -140,10 +137,7 @@ def stacked(items: Sequence[tuple[str, Mapping[str, float]]], *, x_label: str, t
             edge = sum(value for value in values.values() if value > 0)
             total = f"{sum(values.values()):.3g}"
             axes.annotate(total, (edge, row), xytext=(5, 0), textcoords="offset points", va="center")
-        axes.set_yticks(range(len(items)), [fill(label, _LABEL) for label, _ in items])
-        axes.set_ylim(max(len(items), 2) - 0.5, -0.5)
-        axes.grid(axis="y", visible=False)
-        axes.tick_params(axis="y", length=0)
+        _in_rows(axes, [label for label, _ in items])
         axes.margins(x=0.15)
 
     height = 0.7 + _BAR_HEIGHT * max(len(items), 2)
@@ -191,6 +185,14 @@ def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str
         axes.yaxis.set_minor_formatter("{x:g}")
 
     return of_curves(draw, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
+
+
+def _in_rows(axes: "Axes", labels: Sequence[str]) -> None:
+    """A label for each bar, the first on top; one bar alone is no thicker than others."""
+    axes.set_yticks(range(len(labels)), [fill(label, _LABEL) for label in labels])
+    axes.set_ylim(max(len(labels), 2) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
 
 
 def _from_zero(axes: "Axes", *, x: bool = False, y: bool = False) -> None:

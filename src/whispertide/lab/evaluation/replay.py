@@ -7,11 +7,11 @@ What becomes of a trace is `score`'s affair.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from whispertide.api import Transcriber
-from whispertide.lab.evaluation import clock as clocks
+from whispertide.lab.evaluation.clock import play
 from whispertide.lab.evaluation.energy import Meter
 from whispertide.lab.evaluation.score import aggregate, judge
 from whispertide.lab.evaluation.store import Json
@@ -39,13 +39,12 @@ def streaming(
     pays for it. Raises `UnknownLanguageError` for an utterance in a language that the model cannot write.
     """
     transcriber.warm_up()
-    play = {"simulated": clocks.simulate, "free": clocks.free, "live": clocks.live}[clock]
 
     def recognise(utterance: Utterance) -> Trace:
         asked = options or DecodeOptions(language=utterance.language)
         session = transcriber.session(recipe, options=asked, live=True)
         samples, dims = utterance.audio(), transcriber.dims
-        return play(session, samples, utterance=utterance.id, recogniser=recipe.name, dims=dims)
+        return play(session, samples, clock=clock, utterance=utterance.id, recogniser=recipe.name, dims=dims)
 
     return recognise
 
@@ -74,10 +73,7 @@ def offline(
             audio_s=utterance.seconds,
             shown=(Shown(end, words),),
             rounds=(RoundCost(utterance.seconds, usage.wall_s, utterance.seconds),),
-            wall_s=usage.wall_s,
-            cpu_s=usage.cpu_s,
-            peak_mb=usage.peak_mb,
-            energy_j=usage.energy_j,
+            **asdict(usage),
         )
 
     return recognise

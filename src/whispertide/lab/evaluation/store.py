@@ -32,6 +32,7 @@ from whispertide.atomic import write_text
 from whispertide.errors import OptionError, OutputError
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.from_json import built
+from whispertide.streaming.allocation import processor
 
 Json = dict[str, Any]
 
@@ -224,11 +225,7 @@ def commit() -> str:
 @cache
 def machine() -> str:
     """Processor, cores and system, as a report names them."""
-    name = platform.processor() or platform.machine()
-    with suppress(OSError):
-        if found := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
-            name = found[1].strip()
-    return f"{name}, {os.cpu_count()} cores, {platform.system()}"
+    return f"{processor()}, {os.cpu_count()} cores, {platform.system()}"
 
 
 def _git(*arguments: str) -> str:

@@ -74,12 +74,9 @@ def microphone(dice: Dice) -> Sound:
     they are. 64 ms.
     """
     size = SAMPLE_RATE * 64 // 1000
-
-    def between(low: float, high: float) -> float:
-        return float(low + (high - low) * dice.random_sample())
-
     hertz = np.maximum(np.fft.rfftfreq(size, 1 / SAMPLE_RATE), 1.0)
-    low_hz, high_hz, peak_hz, peak_db = between(60, 200), between(5000, 8000), between(2000, 5000), between(0, 6)
+    ranges = ((60, 200), (5000, 8000), (2000, 5000), (0, 6))
+    low_hz, high_hz, peak_hz, peak_db = (between(limits, dice) for limits in ranges)
     gain = 1 / np.sqrt(1 + (low_hz / hertz) ** 4) / np.sqrt(1 + (hertz / high_hz) ** 4)
     gain *= 10 ** (peak_db / 20 * np.exp(-(np.log2(hertz / peak_hz) ** 2)))
     cepstrum = np.fft.irfft(np.log(np.maximum(gain, 1e-3)), size)

@@ -27,6 +27,7 @@ from whispertide.lab.speech.cached import (
 )
 from whispertide.lab.speech.flite import INSTALL
 from whispertide.lab.speech.installed import installed
+from whispertide.lab.speech.noise import between
 from whispertide.lab.speech.talks import open_speaker
 from whispertide.lab.speech.text import TEXT_VERSION, reserved_sentences
 from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Int16Array, Spoken, Voice
@@ -92,7 +93,7 @@ def make_sentences(folder: Path, source: Source, seed: int, voice: int, count: i
 
 def recording(text: str, spoken: Spoken, dice: np.random.RandomState) -> tuple[Int16Array, list[tuple[str, int, int]]]:
     """A sentence between silences: 16 kHz int16 [n], and its words with first and end sample."""
-    lead, tail = (to_samples(low + (high - low) * dice.random_sample()) for low, high in (_LEAD_S, _TAIL_S))
+    lead, tail = (to_samples(between(limits, dice)) for limits in (_LEAD_S, _TAIL_S))
     sound = np.pad(spoken.samples.astype(np.float64), (lead, tail))
     level = _PEAK * 32767 / max(1.0, float(np.max(np.abs(sound))))
     words = [(word, lead + start, lead + end) for word, (start, end) in zip(text.split(), spoken.words, strict=True)]

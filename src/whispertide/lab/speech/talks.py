@@ -25,6 +25,7 @@ from whispertide.lab.speech.cached import CachedCorpus, cached_corpus, make_apar
 from whispertide.lab.speech.espeak import EspeakSpeaker
 from whispertide.lab.speech.flite import FliteSpeaker
 from whispertide.lab.speech.installed import EVERY_VOICE, Installed, installed
+from whispertide.lab.speech.noise import between
 from whispertide.lab.speech.text import TEXT_VERSION, reserved_sentences
 from whispertide.lab.speech.utterance import Beginnings
 from whispertide.lab.speech.voices import HELD_OUT, Int16Array, Speaker, Spoken, Voice
@@ -172,9 +173,9 @@ def _sentences(plan: TalkPlan, speaker: Speaker) -> Iterator[tuple[int, str, Spo
         spoken = speaker.speak(text)
         if spoken is None:
             continue
-        low, high = _PARAGRAPH_S if left == 0 else _PAUSE_S
+        pause_s = between(_PARAGRAPH_S if left == 0 else _PAUSE_S, dice)
         left = left or int(dice.randint(_SENTENCES[0], _SENTENCES[1] + 1))
-        yield to_samples(low + (high - low) * dice.random_sample()), text, spoken
+        yield to_samples(pause_s), text, spoken
         left -= 1
         count += len(spoken.words)
         if count >= plan.words:

@@ -7,14 +7,16 @@ Windows are composed and their features computed in loader processes. Needs torc
 
 import signal
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from whispertide.checkpoint.tokenizer import Tokenizer
@@ -82,6 +84,17 @@ class Batch:
         """The same in memory that a GPU can read by itself; the loader calls it."""
         mel, tokens, targets, places = (t.pin_memory() for t in (self.mel, self.tokens, self.targets, self.places))
         return Batch(mel, tokens, targets, places, self.texts)
+
+
+@dataclass(slots=True)
+class Tensors:
+    """What kinds of batches add to: tensors, and what else they say of themselves."""
+
+    def to(self, device: torch.device) -> Self:
+        """The same with the tensors on that device."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 B = TypeVar("B")
@@ -205,20 +218,18 @@ def hide(mel: FloatArray, mels: int, frames: int, dice: Dice) -> None:
 
 def collate(windows: Sequence[Window], mels: Sequence[FloatArray], filler: int) -> Batch:
     """Windows of one length as tensors; `filler` is the token after the shorter rows, which does not count."""
-    longest = max(len(window.tokens) for window in windows)
-    tokens = np.full((len(windows), longest), filler, np.int64)
-    targets = np.full((len(windows), longest), -1, np.int64)
-    places = np.full((len(windows), longest, 2), -1, np.float32)
-    for row, window in enumerate(windows):
-        count = len(window.tokens)
-        tokens[row, :count], targets[row, :count], places[row, :count] = window.tokens, window.targets, window.places
     return Batch(
         torch.from_numpy(np.stack(mels)),
-        torch.from_numpy(tokens),
-        torch.from_numpy(targets),
-        torch.from_numpy(places),
+        in_rows([window.tokens for window in windows], filler),
+        in_rows([window.targets for window in windows], -1),
+        in_rows([window.places for window in windows], -1),
         [window.text for window in windows],
     )
+
+
+def in_rows(arrays: Iterable[npt.NDArray[Any]], filler: int) -> Tensor:
+    """Arrays as rows, each filled up to the length of the longest."""
+    return pad_sequence([torch.from_numpy(array) for array in arrays], batch_first=True, padding_value=filler)
 
 
 def padded(options: BatchOptions) -> BatchOptions:

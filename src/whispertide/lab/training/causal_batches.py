@@ -15,7 +15,7 @@ from torch import Tensor
 from whispertide.errors import OptionError
 from whispertide.features import block_ends, causal_log_mel, raw_log_mel
 from whispertide.lab.speech.noise import Dice
-from whispertide.lab.training.batches import SpeechBatches
+from whispertide.lab.training.batches import SpeechBatches, Tensors, in_rows
 from whispertide.lab.training.causal_labels import FRAMES_PER_SECOND, Ids, Spoken, sample_points
 from whispertide.lab.training.windows import WindowOptions, compose
 from whispertide.types import HOP_LENGTH, FloatArray
@@ -66,7 +66,7 @@ class CausalBatchOptions:
 
 
 @dataclass(slots=True)
-class CausalBatch:
+class CausalBatch(Tensors):
     """Some windows and p sample points of them.
 
     block    frames in a block; the first has `first_block(block)`
@@ -100,11 +100,6 @@ class CausalBatch:
         """The same windows with some of the points: a mask [p], or places."""
         rows, limits, targets = self.rows[chosen], self.limits[chosen], self.targets[chosen]
         return CausalBatch(self.block, self.mel, self.tokens, rows, limits, targets, self.turns[chosen])
-
-    def to(self, device: torch.device) -> "CausalBatch":
-        """On that device."""
-        parts = (self.mel, self.tokens, self.rows, self.limits, self.targets, self.turns)
-        return CausalBatch(self.block, *(part.to(device, non_blocking=True) for part in parts))
 
 
 class CausalBatches(SpeechBatches[CausalBatch, CausalBatchOptions]):
@@ -141,21 +136,12 @@ class _Asked:
 
 def collate(windows: Sequence[_Asked], block: int, filler: int) -> CausalBatch:
     """Windows of one length as tensors; `filler` is the token after the shorter rows, which does not count."""
-    longest = max(len(window.tokens) for window in windows)
-    tokens = np.full((len(windows), longest), filler, np.int64)
-    targets = np.full((sum(len(window.points) for window in windows), longest), -1, np.int64)
-    at = 0
-    for row, window in enumerate(windows):
-        tokens[row, : len(window.tokens)] = window.tokens
-        for wanted in window.targets:
-            targets[at, : len(wanted)] = wanted
-            at += 1
     return CausalBatch(
         block,
         torch.from_numpy(np.stack([window.mel for window in windows])),
-        torch.from_numpy(tokens),
+        in_rows([window.tokens for window in windows], filler),
         torch.tensor([row for row, window in enumerate(windows) for _ in window.points]),
         torch.tensor([point for window in windows for point in window.points]),
-        torch.from_numpy(targets),
+        in_rows([wanted for window in windows for wanted in window.targets], -1),
         torch.tensor([turn for window in windows for turn in range(len(window.points))]),
     )

@@ -28,7 +28,7 @@ from whispertide.decoding.recurrent import LEARNED, CellWeights
 from whispertide.errors import CheckpointError, CorpusError, OptionError
 from whispertide.features import log_mel
 from whispertide.lab.speech.noise import Dice
-from whispertide.lab.training.batches import Numbered
+from whispertide.lab.training.batches import Numbered, Tensors
 from whispertide.lab.training.epochs import Descent, EpochOptions, EpochTrainer, Lessons
 from whispertide.lab.training.lessons import HELD_BACK, divided, unreserved
 from whispertide.lab.training.loop import Figures
@@ -159,8 +159,8 @@ def _read_part(path: Path) -> list[HiddenStates]:
 # --- learning ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+@dataclass(slots=True)
+class Places(Tensors):
     """Places of a text: the state [n, width] that predicted a token, and the rows [n, 1 + length] of that token and of
     those after it; -1 after the end of a window.
     """
@@ -193,10 +193,6 @@ class Places:
     def count(self) -> int:
         """How many tokens count."""
         return int((self.rows[:, 1:] >= 0).sum())
-
-    def to(self, device: torch.device) -> "Places":
-        """On that device."""
-        return Places(self.hidden.to(device), self.rows.to(device))
 
 
 class PlaceBatches(Numbered[Places]):

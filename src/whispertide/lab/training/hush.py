@@ -21,7 +21,7 @@ from torch.nn import functional
 from whispertide.checkpoint import Tokenizer
 from whispertide.errors import OptionError
 from whispertide.lab.speech.noise import Dice
-from whispertide.lab.training.batches import SpeechBatches
+from whispertide.lab.training.batches import SpeechBatches, Tensors
 from whispertide.lab.training.epochs import Descent, EpochOptions, EpochTrainer, Lessons
 from whispertide.lab.training.hush_windows import HushWindowOptions, compose_hush, opening
 from whispertide.lab.training.lessons import speech_lessons, unreserved
@@ -63,7 +63,7 @@ class HushOptions(EpochOptions):
 
 
 @dataclass(slots=True)
-class HushWindow:
+class HushWindow(Tensors):
     """One window: what `mel.followed` takes, and tokens and targets [1, n] (-1: does not count)."""
 
     before: Tensor
@@ -76,11 +76,6 @@ class HushWindow:
     def seconds(self) -> float:
         """Of sound."""
         return float(HOP_LENGTH * self.before.shape[2] + self.tail.shape[1]) / SAMPLE_RATE
-
-    def to(self, device: torch.device) -> "HushWindow":
-        """On that device."""
-        parts = (self.before, self.tail, self.peak, self.tokens, self.targets)
-        return HushWindow(*(part.to(device, non_blocking=True) for part in parts))
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from whispertide.features import log_mel
 from whispertide.lab.speech.noise import Dice
-from whispertide.lab.training.batches import SpeechBatches
+from whispertide.lab.training.batches import SpeechBatches, Tensors, in_rows
 from whispertide.lab.training.windows import Window, WindowOptions, compose
 from whispertide.types import N_FRAMES
 
@@ -28,7 +28,7 @@ class MaskedBatchOptions:
 
 
 @dataclass(slots=True)
-class MaskedBatch:
+class MaskedBatch(Tensors):
     """Some windows.
 
     mel      [b, mels, 3000] Whisper's features, zeros after the audio
@@ -49,13 +49,6 @@ class MaskedBatch:
         """How many tokens count."""
         return int(self.counted.sum())
 
-    def to(self, device: torch.device) -> "MaskedBatch":
-        """On that device."""
-        mel, frames, tokens, counted = (
-            part.to(device, non_blocking=True) for part in (self.mel, self.frames, self.tokens, self.counted)
-        )
-        return MaskedBatch(mel, frames, tokens, counted, self.seconds)
-
 
 class MaskedBatches(SpeechBatches[MaskedBatch, MaskedBatchOptions]):
     """Windows and what they should teach."""
@@ -71,16 +64,12 @@ class MaskedBatches(SpeechBatches[MaskedBatch, MaskedBatchOptions]):
 
 def _collated(windows: Sequence[Window], n_mels: int, filler: int, seconds: float) -> MaskedBatch:
     """`filler` is the token after the shorter rows, which does not count."""
-    longest = max(len(window.tokens) for window in windows)
     mel = np.zeros((len(windows), n_mels, N_FRAMES), np.float32)
-    tokens = np.full((len(windows), longest), filler, np.int64)
-    counted = np.zeros((len(windows), longest), bool)
     frames = []
     for row, window in enumerate(windows):
         features = log_mel(window.samples, n_mels)
         mel[row, :, : features.shape[1]] = features
         frames.append(-(-features.shape[1] // 2))
-        tokens[row, : len(window.tokens)] = window.tokens
-        counted[row, : len(window.tokens)] = window.targets >= 0
-    parts = [torch.from_numpy(part) for part in (mel, np.array(frames), tokens, counted)]
-    return MaskedBatch(parts[0], parts[1], parts[2], parts[3], seconds)
+    tokens = in_rows([window.tokens for window in windows], filler)
+    counted = in_rows([window.targets >= 0 for window in windows], False)
+    return MaskedBatch(torch.from_numpy(mel), torch.tensor(frames), tokens, counted, seconds)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.lab.speech.noise import Dice
+from whispertide.lab.speech.noise import Dice, between
 from whispertide.lab.training.augment import Augmentation
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -116,8 +116,7 @@ def disturb(sound: FloatArray, options: Augmentation, dice: Dice, *, speech: boo
         if dice.random_sample() < 0.8:
             sound += make_noise(len(sound), dice) * np.float32(10 ** ((-75 + 65 * dice.random_sample()) / 20))
     elif dice.random_sample() < options.noise:
-        low, high = options.ratio_db
-        add_noise(sound, low + (high - low) * dice.random_sample(), dice)
+        add_noise(sound, between(options.ratio_db, dice), dice)
     if dice.random_sample() < options.band:
         narrow(sound, 50 + 250 * dice.random_sample(), 3400 + 3600 * dice.random_sample())
     np.clip(sound, -1, 1, out=sound)

@@ -18,7 +18,9 @@ from torch.nn import functional
 
 from whispertide.audio.buffer import to_float
 from whispertide.errors import CorpusError, OptionError
+from whispertide.lab.evaluation.commands import area
 from whispertide.lab.evaluation.wer import align
+from whispertide.lab.speech.noise import between
 from whispertide.lab.training.augment import Augmentation, vary
 from whispertide.lab.training.noise import add_noise
 from whispertide.lab.training.shards import Utterance
@@ -129,8 +131,7 @@ def hear_examples(
 def _changed(said: Utterance, options: Augmentation, dice: Dice) -> FloatArray:
     samples, _ = vary(said, options, dice)
     if dice.random_sample() < options.noise:
-        low, high = options.ratio_db
-        add_noise(samples, low + (high - low) * dice.random_sample(), dice)
+        add_noise(samples, between(options.ratio_db, dice), dice)
     return samples
 
 
@@ -303,14 +304,6 @@ def areas(offramp: TrainedOfframp, examples: Sequence[Example]) -> dict[str, flo
         "entropy": [each.scores.entropy for each in examples],
     }
     return {f"area_{name}": round(area(values, wrong), 3) for name, values in scores.items()}
-
-
-def area(scores: Sequence[float], bad: Sequence[bool]) -> float:
-    """The area under the ROC curve: how often a bad one has the higher score of a pair of a bad and a good one."""
-    marked, values = np.asarray(bad, bool), np.asarray(scores)
-    # Every pair of a bad and a good one; ties count half.
-    above = values[marked][:, None] - values[~marked][None]
-    return float(np.mean((above > 0) + 0.5 * (above == 0))) if above.size else 0.5
 
 
 def pilots_recipe(step_s: float = 0.5) -> Recipe:

@@ -82,6 +82,11 @@ class Shards(Sequence[Utterance]):
         """Only those utterances of which `wanted` is true."""
         return Shards(tuple(filter(wanted, self.places)))
 
+    def spread(self, count: int) -> "Shards":
+        """At most `count` utterances, from the first to the last, evenly apart."""
+        chosen = np.linspace(0, len(self) - 1, min(count, len(self))).astype(int)
+        return Shards(tuple(self.places[at] for at in chosen))
+
     def by_speaker(self) -> dict[str, "Shards"]:
         """The utterances of each source, a voice or a speaker."""
         found: defaultdict[str, list[ShardEntry]] = defaultdict(list)

@@ -19,6 +19,7 @@ from whispertide.audio.buffer import to_float
 from whispertide.decoding.truncation import END_FRAMES, TruncationDetector
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import log_mel
+from whispertide.lab.speech.noise import Dice, between
 from whispertide.lab.training.shards import Int16Array, Utterance
 from whispertide.model.engine import LAST_LAYER
 from whispertide.model.whisper import WhisperModel
@@ -26,7 +27,6 @@ from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
 Framing = Literal["bare", "pad30", "both"]
 Ending = Literal["inside", "after", "pause"]
-Dice = np.random.RandomState
 
 _INSIDE = (0.2, 0.8)  # of a word's length: cuts that are clear
 _AFTER_S = 0.03  # how long after a word a cut still belongs to it although the next one has begun
@@ -107,13 +107,11 @@ def cut_window(said: Utterance, longest_s: float, dice: Dice) -> Cut | None:
     ending: Ending = ("inside", "inside", "after", "pause")[dice.randint(4)]
     start, end = within[-1] if ending == "pause" else within[int(dice.randint(len(within)))]
     if ending == "inside":
-        low, high = _INSIDE
-        at = round(start + (end - start) * (low + (high - low) * dice.random_sample()))
+        at = round(start + (end - start) * between(_INSIDE, dice))
     elif ending == "after":
         at = end + int(_AFTER_S * SAMPLE_RATE * dice.random_sample())
     else:
-        low, high = _PAUSE_S
-        at = end + int(SAMPLE_RATE * (low + (high - low) * dice.random_sample()))
+        at = end + int(SAMPLE_RATE * between(_PAUSE_S, dice))
     if ending == "pause" and any(start >= end for start, _ in words[first + len(within) :]):
         return None  # not the last word of the sentence: no pause follows
     if at - begin < _SHORTEST * SAMPLE_RATE:

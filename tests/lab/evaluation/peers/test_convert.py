@@ -8,18 +8,17 @@ import pytest
 
 from reference import NANO, ct2_folder
 from whispertide.checkpoint import load_checkpoint
-from whispertide.checkpoint.layout import expected_shapes, from_openai_name
+from whispertide.checkpoint.layout import expected_shapes, from_openai_name, to_openai_name
 from whispertide.lab.evaluation.peers import convert_ct2, convert_ggml, convert_openai
 from whispertide.lab.evaluation.peers.livekit import alignment_mask
-from whispertide.lab.evaluation.peers.names import openai_name
 
 CHECKPOINT = load_checkpoint(NANO)
 
 
 def test_every_name_has_its_openai_name() -> None:
     for name in expected_shapes(CHECKPOINT.dims):
-        assert from_openai_name(openai_name(name)) == name
-        assert openai_name(name) != name or name.startswith("encoder.conv")
+        assert from_openai_name(to_openai_name(name)) == name
+        assert to_openai_name(name) != name or name.startswith("encoder.conv")
 
 
 @pytest.mark.slow
@@ -69,7 +68,7 @@ def test_ggml_by_hand(tmp_path: Path) -> None:
         values = np.frombuffer(data, dtype, int(np.prod(shape)), place).reshape(shape)
         place += values.nbytes
         tensors[name] = values
-    assert set(tensors) == {openai_name(name) for name in expected_shapes(CHECKPOINT.dims)}
+    assert set(tensors) == {to_openai_name(name) for name in expected_shapes(CHECKPOINT.dims)}
     assert tensors["encoder.conv1.bias"].shape == (256, 1)
     assert tensors["encoder.positional_embedding"].dtype == np.float32
     assert tensors["encoder.conv2.weight"].dtype == np.float16

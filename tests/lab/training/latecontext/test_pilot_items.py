@@ -76,10 +76,17 @@ def test_those_with_a_pilot_are_sent_by_its_perplexity() -> None:
     assert rows(items.selection_figure(RUNNER))["perplexity, +1"] == ("100.0", "0.0", "50.0")
 
 
-@pytest.mark.parametrize("name", ["frequency_table", "ablation_figure", "sending_table", "trade_off_figure"])
-def test_where_whisper_comes_first_it_is_whispers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "whispers"),
+    [
+        *(("frequency_table", "frequency_table"), ("ablation_figure", "ablation_figure")),
+        *(("sending_table", "sending"), ("trade_off_figure", "trade_off"), ("selection_figure", "selection")),
+    ],
+)
+def test_where_whisper_comes_first_it_is_whispers(name: str, whispers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Outcome(note="by Whisper")
-    monkeypatch.setattr(by_whisper, name, lambda runner: told)
+    monkeypatch.setattr(by_whisper, "both", lambda runner: ())
+    monkeypatch.setattr(by_whisper, whispers, lambda *asked: told)
     whisper: Any = SimpleNamespace(models=("nano.en",))
     assert getattr(items, name)(whisper) is told
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
+from whispertide.checkpoint.generation import heads_or_later_half
 from whispertide.checkpoint.tokenizer import read_json
 from whispertide.types import FloatArray
 
@@ -51,8 +52,7 @@ def convert(model: str, output: Path) -> None:
 
 def _configure(checkpoint: Checkpoint, config: Any) -> None:
     generation, dims = checkpoint.generation, checkpoint.dims
-    later_half = range(dims.n_text_layer // 2, dims.n_text_layer)
-    heads = generation.alignment_heads or [(layer, head) for layer in later_half for head in range(dims.n_text_head)]
+    heads = heads_or_later_half(generation.alignment_heads, dims)
     config.alignment_heads = [list(pair) for pair in heads]
     config.suppress_ids = list(generation.suppress_tokens or ())
     config.suppress_ids_begin = list(generation.begin_suppress_tokens or ())

@@ -86,11 +86,8 @@ def serve(load: Callable[[Job], Recogniser]) -> None:
                 audio_s=seconds(len(samples)),
                 shown=heard.shown,
                 rounds=heard.rounds,
-                wall_s=usage.wall_s,
-                cpu_s=usage.cpu_s,
-                peak_mb=usage.peak_mb,
-                energy_j=usage.energy_j,
                 settings={name: str(value) for name, value in job.settings.items()},
+                **asdict(usage),
             )
             file.write(dump_trace(trace) + "\n")
             file.flush()

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from whispertide.checkpoint.intent_words import plain
 from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateVocabulary
-from whispertide.lab.speech.noise import Dice
+from whispertide.lab.speech.noise import Dice, between
 from whispertide.lab.training.augment import Augmentation, SpokenWord, vary
-from whispertide.lab.training.batches import Numbered
+from whispertide.lab.training.batches import Numbered, Tensors, in_rows
 from whispertide.lab.training.noise import make_noise
 from whispertide.lab.training.shards import Shards, Utterance
 from whispertide.model.latecontext import FACTOR, features
@@ -45,7 +45,7 @@ class LateBatchOptions:
 
 
 @dataclass(slots=True)
-class LateBatch:
+class LateBatch(Tensors):
     """Some utterances.
 
     mel      [b, mels, 4 t], zeros after the shorter ones
@@ -67,14 +67,6 @@ class LateBatch:
     def count(self) -> int:
         """How many tokens count."""
         return int((self.targets >= 0).sum())
-
-    def to(self, device: torch.device) -> "LateBatch":
-        """On that device."""
-        mel, lengths, tokens, targets, spoken = (
-            part.to(device, non_blocking=True)
-            for part in (self.mel, self.lengths, self.tokens, self.targets, self.spoken)
-        )
-        return LateBatch(mel, lengths, tokens, targets, spoken, self.seconds)
 
 
 class LateBatches(Numbered[LateBatch]):
@@ -134,9 +126,8 @@ def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> tuple[Floa
     before, after = (int(dice.random_sample() * s * SAMPLE_RATE) for s in (options.before_s, options.after_s))
     samples = np.pad(samples, (before, after))
     if dice.random_sample() < options.augmentation.noise:
-        low, high = options.augmentation.ratio_db
-        ratio = low + (high - low) * dice.random_sample()
-        level = float(np.sqrt(np.mean(samples**2))) * 10 ** (-ratio / 20)
+        ratio_db = between(options.augmentation.ratio_db, dice)
+        level = float(np.sqrt(np.mean(samples**2))) * 10 ** (-ratio_db / 20)
         samples = samples + make_noise(len(samples), dice) * np.float32(level)
     return samples, [SpokenWord(word.text, word.start + before, word.end + before) for word in words]
 
@@ -158,13 +149,8 @@ def collated(mels: list[FloatArray], texts: list[list[int]], spoken: list[Labels
     """One batch of mels [bands, frames], their labels, and those of each frame, padded to the longest."""
     frames = [mel.shape[1] // FACTOR for mel in mels]
     mel = np.zeros((len(mels), len(mels[0]), FACTOR * max(frames)), np.float32)
-    tokens = np.zeros((len(mels), 1 + max(map(len, texts))), np.int64)
-    targets = np.full_like(tokens, -1)
-    said = np.full((len(mels), max(frames)), -1, np.int64)
-    for row, (values, text, labelled) in enumerate(zip(mels, texts, spoken, strict=True)):
-        said[row, : len(labelled)] = labelled
-        mel[row, :, : FACTOR * frames[row]] = values[:, : FACTOR * frames[row]]
-        tokens[row, 1 : len(text) + 1] = text
-        targets[row, : len(text) + 1] = [*text, 0]
-    parts = [torch.from_numpy(part) for part in (mel, np.array(frames), tokens, targets, said)]
-    return LateBatch(parts[0], parts[1], parts[2], parts[3], parts[4], seconds)
+    for row, (values, count) in enumerate(zip(mels, frames, strict=True)):
+        mel[row, :, : FACTOR * count] = values[:, : FACTOR * count]
+    tokens = in_rows([np.array([0, *text]) for text in texts], 0)
+    targets = in_rows([np.array([*text, 0]) for text in texts], -1)
+    return LateBatch(torch.from_numpy(mel), torch.tensor(frames), tokens, targets, in_rows(spoken, -1), seconds)

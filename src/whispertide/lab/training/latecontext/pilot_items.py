@@ -78,17 +78,17 @@ def ablation_figure(runner: "Runner") -> Outcome:
 
 def sending_table(runner: "Runner") -> Outcome:
     """Pilot inference, table 5: how many inputs are sent, and the delay, for some word errors."""
-    return by_whisper.sending(*_both(runner)) if _is_own(runner) else by_whisper.sending_table(runner)
+    return by_whisper.sending(*_both(runner))
 
 
 def trade_off_figure(runner: "Runner") -> Outcome:
     """Pilot inference, figure 4: errors against delay as more and more is sent."""
-    return by_whisper.trade_off(*_both(runner)) if _is_own(runner) else by_whisper.trade_off_figure(runner)
+    return by_whisper.trade_off(*_both(runner))
 
 
 def selection_figure(runner: "Runner") -> Outcome:
     """Pilot inference, figure 6: of the inputs that the server hears better, and of the others, how many are sent."""
-    return by_whisper.selection(*_both(runner)) if _is_own(runner) else by_whisper.selection_figure(runner)
+    return by_whisper.selection(*_both(runner))
 
 
 def _is_own(runner: "Runner") -> bool:
@@ -147,6 +147,8 @@ def commands_of(runner: "Runner") -> list[Sentence]:
 
 def _both(runner: "Runner") -> tuple[list[Both], str]:
     """All commands that had a pilot, understood here and heard by the server, and what they are."""
+    if not _is_own(runner):
+        return by_whisper.both(runner)
     here, there = runner.models[0], runner.models[-1]
     if is_late(Path(there)):
         raise OptionError(
