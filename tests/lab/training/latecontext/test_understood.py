@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmark_scripts import benchmark
+
 pytest.importorskip("torch")
 
-from benchmark_scripts import benchmark
 from small_late import small_late
 from whispertide.checkpoint.latecontext import save_late
 from whispertide.lab.training.latecontext.understood import BASE, WAYS, CommandResult, Way, around, hear, score
@@ -51,7 +52,7 @@ class Scripted:
 
 
 def said(text: str, intent: str | None, wait_s: float, *, final: bool = True) -> Understood:
-    return Understood(intent, text, 0, 48_000, 1.5, final, wait_s)
+    return Understood(intent, text, 0, 48_000, 1.5, final, 0.9, wait_s=wait_s)
 
 
 def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +64,15 @@ def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypat
     heard = hear(model, command(), WAYS[BASE])
     pushes = -(-len(around(command())) // 1600)
     assert heard == CommandResult(
-        errors=2, words=3, right=True, speech_s=3.0, wait_s=1, cpu_s=pushes + 1, early=True, perplexity=1.5
+        errors=2,
+        words=3,
+        right=True,
+        speech_s=3.0,
+        wait_s=1,
+        cpu_s=pushes + 1,
+        early=True,
+        perplexity=1.5,
+        chance=0.9,
     )
     assert told.samples == len(around(command())) == 48_000 + 16_000 + 4800
     told.told = []
@@ -80,6 +89,19 @@ def test_all_commands_together() -> None:
     assert found.delay == pytest.approx(0.5 / 6)
     assert found.cpu_s_per_s == pytest.approx(0.3)
     assert score([one]).early is None
+
+
+def test_what_sending_commands_saves() -> None:
+    with benchmark("sent_commands") as script:
+        # Two are wrong here; the server hears one of them, and gets one wrong that is right here.
+        found = [
+            script.Sent(here, there, {"chance of the intent": unsure})
+            for here, there, unsure in ((False, True, 0.9), (False, False, 0.8), (True, False, 0.1), (True, True, 0.2))
+        ]
+        table = script.table(found)
+    assert script.wrong(found, [0.9, 0.8, 0.1, 0.2]) == [0.5, 0.25, 0.25, 0.25, 0.5]
+    # None sent is as good as all: half of the intents are right either way.
+    assert table.rows == (("chance of the intent", "0", "100.0", "1.00"), ("random", "0", "100.0", "0.50"))
 
 
 def test_the_level_of_a_recording_does_not_matter() -> None:
