@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from whispertide.atomic import replacing
 from whispertide.batch.archive import Archive, Made, opened, report_in
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
@@ -77,6 +78,20 @@ def test_a_run_that_was_killed_in_mid_line_goes_on(tmp_path: Path) -> None:
     assert (part.exists(), other.exists()) == (False, True)
     with archive(out) as third:
         assert third.remaining(TASKS) == []
+
+
+def test_what_a_killed_run_left_of_a_long_name_is_removed(tmp_path: Path) -> None:
+    long = Task("/in/long.wav", PurePosixPath("x" * 251 + ".txt"))
+    out = tmp_path / "out"
+    with archive(out, [long]):
+        pass
+    with replacing(out / long.output) as unfinished:
+        unfinished.touch()
+        left = unfinished.with_name(unfinished.name.replace(str(os.getpid()), "1"))
+        left.touch()
+    (out / long.output).unlink()
+    with archive(out, [long]):
+        assert not left.exists()
 
 
 @pytest.mark.parametrize("change", [{"format": "srt"}, {"weights": "def"}, {"language": "de"}, {"prompt": "Ada"}])

@@ -138,6 +138,17 @@ def test_a_partial_transcript_has_a_name_that_says_so(tmp_path: Path) -> None:
     assert partial_path(path).read_text() == "1\n"
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_longest_name_can_be_written(tmp_path: Path, whole: bool) -> None:
+    path = tmp_path / ("x" * 251 + ".txt")
+    writer = Writer(plan_targets(["a.wav"], str(path), None)[0])
+    writer.write("text")
+    place = writer.finish(whole=whole)
+    assert place is not None
+    assert [(found.name, found.read_text()) for found in tmp_path.iterdir()] == [(place.name, "text")]
+    assert place == path if whole else place.name.endswith("x.partial.txt")
+
+
 def test_a_transcript_without_text_is_an_empty_file(tmp_path: Path) -> None:
     Writer(Target(tmp_path / "out.txt", "txt")).finish()
     assert (tmp_path / "out.txt").read_bytes() == b""

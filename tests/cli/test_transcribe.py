@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ from whispertide import api
 from whispertide.cli import tune
 from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
+from whispertide.cli.output import Writer
 from whispertide.events import from_dict
 from whispertide.formats.files import FORMATS
 from whispertide.types import SAMPLE_RATE
@@ -217,6 +219,25 @@ def test_an_output_that_cannot_be_is_told_before_any_work(
 def test_a_full_disk_is_an_error(run: Run, talk: Path) -> None:
     result = run("transcribe", talk, "-o", "/dev/full", "-f", "srt")
     assert (result.exit_code, "No space left" in result.stderr) == (5, True)
+
+
+def test_an_output_that_cannot_be_written_does_not_stop_the_others(
+    run: Run, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = write_wav(tmp_path / "second.wav", 2)
+    start = Writer._start
+
+    def full(self: Writer) -> Any:
+        if self.destination.endswith("talk.txt"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return start(self)
+
+    monkeypatch.setattr(Writer, "_start", full)
+    result = run("transcribe", talk, second, "-o", f"{tmp_path}/out/")
+    assert result.exit_code == 5
+    assert "No space left" in result.stderr
+    assert result.stderr.endswith("1 of 2 inputs could not be transcribed: talk.wav\n")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["second.txt"]
 
 
 def test_a_failing_engine_leaves_what_was_confirmed(

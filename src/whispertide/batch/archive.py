@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from filelock import FileLock, Timeout
 
-from whispertide.atomic import replacing, write_text
+from whispertide.atomic import replacing, shortened, write_text
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
 from whispertide.errors import OutputError
@@ -207,7 +207,7 @@ def _tidy(folder: Path, tasks: Iterable[Task]) -> None:
     """Remove what a run that was killed left unfinished of these transcripts."""
     names: defaultdict[Path, set[str]] = defaultdict(set)
     for task in tasks:
-        names[(folder / task.output).parent].add(task.output.name)
+        names[(folder / task.output).parent].add(shortened(task.output.name))
     for place, known in names.items():
         for path in place.glob(".*.part"):
             unfinished = _UNFINISHED.fullmatch(path.name)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from whispertide.atomic import shortened
 from whispertide.errors import OptionError, OutputError
 
 STDIN = "-"
@@ -139,7 +140,8 @@ def _is_special(path: Path) -> bool:
 
 def partial_path(path: Path) -> Path:
     """`talk.txt` -> `talk.partial.txt`: where an interrupted transcript goes."""
-    return path.with_name(f"{path.stem}.partial{path.suffix}")
+    ending = f".partial{path.suffix}"
+    return path.with_name(shortened(path.stem, len(os.fsencode(ending))) + ending)
 
 
 class Writer:
@@ -200,7 +202,7 @@ class Writer:
         if _is_special(self._path):
             return self._path.open("w", encoding="utf-8", newline="\n")
         real = self._path.resolve()
-        handle, name = tempfile.mkstemp(prefix=f"{real.name}.", suffix=".part", dir=real.parent)
+        handle, name = tempfile.mkstemp(prefix=f"{shortened(real.name)}.", suffix=".part", dir=real.parent)
         self._temporary = Path(name)
         return os.fdopen(handle, "w", encoding="utf-8", newline="\n")
 

@@ -11,7 +11,7 @@ from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say
 from whispertide.cli.output import STDIN, plan_targets
 from whispertide.cli.source import PcmFormat, Source, with_folders_opened
-from whispertide.errors import AudioError, OptionError
+from whispertide.errors import AudioError, OptionError, OutputError
 
 if TYPE_CHECKING:
     from whispertide.streaming.recipe import Recipe
@@ -87,7 +87,9 @@ def transcribe(
             else:
                 job = StreamJob(*about, recipe=recipe, live=live)
             codes[number] = job.run(_blocks(source, recipe, live=live))[1]
-        except AudioError as error:
+        except (AudioError, OutputError) as error:
+            if isinstance(error, OutputError) and targets[number].path is None:
+                raise  # standard output is that of all others, too
             codes[number] = report(error, about=source.label)
         if codes[number] is ExitCode.INTERRUPTED:
             break
