@@ -42,6 +42,15 @@ def test_what_is_kept_is_whole_and_reported_and_not_made_again(tmp_path: Path) -
         assert [entry.state for entry in second.entries(TASKS)] == ["done"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs names of any bytes")
+def test_a_name_that_is_not_utf_8_is_kept(tmp_path: Path) -> None:
+    odd = Task(os.fsdecode(b"/in/caf\xe9.wav"), PurePosixPath(os.fsdecode(b"caf\xe9.txt")))
+    with archive(tmp_path / "out", [odd]) as first:
+        first.keep(odd, FINE)
+    with archive(tmp_path / "out", [odd]) as second:
+        assert second.remaining([odd]) == []
+
+
 def test_what_failed_is_tried_again_and_the_last_line_counts(tmp_path: Path) -> None:
     with archive(tmp_path / "out") as first:
         first.keep(ONE, Outcome("unusable", reason="no audio"))

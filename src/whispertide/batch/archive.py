@@ -89,7 +89,8 @@ class Archive:
                 _write(place, outcome.text)
             output = None if outcome.text is None else str(task.output)
             entry = Entry(task.input, output, outcome.state, outcome.reason, outcome.audio_s)
-            self._report.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+            # In ASCII: a file name need not be Unicode, and what stands for its other bytes cannot be written as UTF-8.
+            self._report.write(json.dumps(asdict(entry)) + "\n")
             self._report.flush()
         except OSError as error:
             raise OutputError(f"cannot write {place}: {error.strerror or error}; the same command goes on") from error
