@@ -103,8 +103,9 @@ def test_an_interrupted_file_does_not_look_whole(long_talk: Path, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["long.wav", "out.json", "out.partial.json", "sign"]
 
 
-def test_ctrl_c_while_waiting_for_input() -> None:
-    with started("transcribe", "-", "--rate", "16000", "--pace", "max") as program:
+@pytest.mark.parametrize("pace", ["max", "live"])
+def test_ctrl_c_while_waiting_for_input(pace: str) -> None:
+    with started("transcribe", "-", "--rate", "16000", "--pace", pace) as program:
         program.send(12)
         assert program.stdout.readline().startswith(b"word0")
         program.process.send_signal(signal.SIGINT)

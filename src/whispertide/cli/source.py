@@ -3,6 +3,7 @@
 Knows nothing of what is done with it.
 """
 
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -101,7 +102,12 @@ def _file_on_stdin() -> "Iterator[FloatArray]":
 
 def stdin_bytes() -> BinaryIO:
     """Standard input as bytes."""
-    return sys.stdin.buffer
+    try:
+        number = sys.stdin.fileno()
+    except io.UnsupportedOperation:
+        return sys.stdin.buffer
+    # Python closes `sys.stdin` when it ends, and dies where another thread still waits in it for input.
+    return open(os.dup(number), "rb", buffering=0)
 
 
 def with_folders_opened(names: Iterable[str]) -> list[str]:
