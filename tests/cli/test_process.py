@@ -129,6 +129,36 @@ def test_raw_audio_through_a_pipe_appears_as_it_is_confirmed() -> None:
         assert program.finish() == (0, b"word10 word11\n", b"")
 
 
+@pytest.mark.parametrize(
+    ("closed", "audio", "expected"),
+    [
+        ("2>&-", "talk.wav", (0, b"word0 word1\n", b"")),
+        (">&-", "talk.wav", (0, b"", b"")),
+        ("<&-", "talk.wav", (0, b"word0 word1\n", b"")),
+        ("2>&-", "none.wav", (3, b"", b"")),
+        ("<&- >&- 2>&-", "none.wav", (3, b"", b"")),
+    ],
+)
+def test_a_stream_that_is_closed_is_no_bug(
+    tmp_path: Path, closed: str, audio: str, expected: tuple[int, bytes, bytes]
+) -> None:
+    write_wav(tmp_path / "talk.wav", 1)
+    assert run_closed(closed, "transcribe", tmp_path / audio) == expected
+
+
+def test_audio_from_a_closed_standard_input_is_an_audio_error() -> None:
+    code, out, err = run_closed("<&-", "transcribe", "-", "--rate", "16000")
+    assert (code, out) == (3, b"")
+    assert b"error: expected audio on standard input; it is closed" in err
+
+
+def run_closed(closed: str, *arguments: object) -> tuple[int, bytes, bytes]:
+    """The command line, started by a shell that closes some of its streams."""
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    done = subprocess.run([*shell, *PROGRAM, *map(str, arguments)], capture_output=True, timeout=120, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
 def test_output_that_is_no_terminal_has_no_escape_codes(tmp_path: Path) -> None:
     with started("transcribe", write_wav(tmp_path / "talk.wav", 1), "--pace", "live", FORCE_COLOR="1") as program:
         assert program.finish() == (0, b"word0 word1\n", b"")

@@ -1,5 +1,6 @@
 """The command line: puts the commands together. One file per command; heavy imports happen when a command runs."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -57,11 +58,23 @@ def options(
 def main() -> None:
     """The entry point `whispertide`."""
     end_as_after_ctrl_c()
+    _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # What cannot be printed on an old terminal must not end the run; files and pipes get UTF-8 always.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     app()
+
+
+def _fill_closed_streams() -> None:
+    """Where the caller has closed a standard stream (`2>&-`) Python has None, and the next file to be opened would get
+    its number, and with it what libraries print. Standard input stays None: nothing can be read from it.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if name != "stdin":
+                setattr(sys, name, os.fdopen(handle, "w"))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from whispertide.audio.extensions import AUDIO
 from whispertide.cli.output import STDIN
-from whispertide.errors import AudioFileError
+from whispertide.errors import AudioError, AudioFileError
 
 if TYPE_CHECKING:
     from whispertide.types import FloatArray
@@ -101,7 +101,9 @@ def _file_on_stdin() -> "Iterator[FloatArray]":
 
 
 def stdin_bytes() -> BinaryIO:
-    """Standard input as bytes."""
+    """Standard input as bytes. Raises `AudioError` where the caller has closed it."""
+    if sys.stdin is None:
+        raise AudioError("expected audio on standard input; it is closed: pipe audio into it, or name a file")
     try:
         number = sys.stdin.fileno()
     except io.UnsupportedOperation:
