@@ -70,6 +70,7 @@ def test_a_document_has_words_inside_the_recording(model: whispertide.Transcribe
     document = model.transcribe(CLIP)
     assert document.language == "en"
     assert document.model == "nano.en"
+    assert document.duration == len(load_audio(CLIP)) > document.segments[-1].end
     assert "".join(word.text for word in document.words).strip() == document.text
     assert all(0 <= word.start <= word.end <= len(load_audio(CLIP)) for word in document.words)
 

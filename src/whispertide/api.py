@@ -143,11 +143,19 @@ class Transcriber:
         `progress(done, total)` counts samples. Raises `AudioError` for audio that cannot be used (a truncated file
         included: use `transcribe_segments` to keep what came before), `UnknownLanguageError` and `GraphError`.
         """
-        segments = tuple(self.transcribe_segments(audio, options=options, progress=progress))
+        samples = 0
+
+        def counted() -> Iterator[FloatArray]:
+            nonlocal samples
+            for block in _blocks(audio):
+                samples += len(block)
+                yield block
+
+        segments = tuple(self.transcribe_segments(counted(), options=options, progress=progress))
         return Document(
             segments=tuple(map(text_segment, segments)),
             language=segments[0].language if segments else None,
-            duration=max((segment.span.end for segment in segments), default=0),
+            duration=samples,
             model=self.name,
             recipe="offline",
             source=str(audio) if isinstance(audio, str | Path) else "",
