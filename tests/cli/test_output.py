@@ -101,6 +101,13 @@ def test_a_folder_that_takes_no_files_is_refused() -> None:
         plan_targets(["a.wav"], "/proc/self/out.txt", None)
 
 
+@pytest.mark.parametrize(("name", "why"), [("loop", "symbolic links"), ("x" * 300, "too long")])
+def test_a_name_that_leads_nowhere_is_refused(tmp_path: Path, name: str, why: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(OutputError, match=why):
+        plan_targets(["a.wav"], str(tmp_path / name), None)
+
+
 def test_an_output_must_not_be_an_input(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("audio, for all we know")

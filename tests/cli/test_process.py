@@ -143,18 +143,27 @@ def test_a_stream_that_is_closed_is_no_bug(
     tmp_path: Path, closed: str, audio: str, expected: tuple[int, bytes, bytes]
 ) -> None:
     write_wav(tmp_path / "talk.wav", 1)
-    assert run_closed(closed, "transcribe", tmp_path / audio) == expected
+    assert run_redirected(closed, "transcribe", tmp_path / audio) == expected
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", ["models list", "--version", "--help", "transcribe --help"])
+def test_whatever_cannot_be_printed_is_an_output_error(arguments: str) -> None:
+    code, _, err = run_redirected(">/dev/full", *arguments.split())
+    assert code == 5
+    assert b"error: [Errno 28] No space left on device" in err
+    assert b"Traceback" not in err
 
 
 def test_audio_from_a_closed_standard_input_is_an_audio_error() -> None:
-    code, out, err = run_closed("<&-", "transcribe", "-", "--rate", "16000")
+    code, out, err = run_redirected("<&-", "transcribe", "-", "--rate", "16000")
     assert (code, out) == (3, b"")
     assert b"error: expected audio on standard input; it is closed" in err
 
 
-def run_closed(closed: str, *arguments: object) -> tuple[int, bytes, bytes]:
-    """The command line, started by a shell that closes some of its streams."""
-    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+def run_redirected(streams: str, *arguments: object) -> tuple[int, bytes, bytes]:
+    """The command line, started by a shell that closes or redirects some of its streams."""
+    shell = ["sh", "-c", f'exec "$@" {streams}', "sh"]
     done = subprocess.run([*shell, *PROGRAM, *map(str, arguments)], capture_output=True, timeout=120, check=False)
     return done.returncode, done.stdout, done.stderr
 

@@ -221,6 +221,13 @@ def test_a_full_disk_is_an_error(run: Run, talk: Path) -> None:
     assert (result.exit_code, "No space left" in result.stderr) == (5, True)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_raw_audio_without_a_whole_sample_cannot_be_used(run: Run, mode: tuple[str, ...]) -> None:
+    result = run("transcribe", "-", "--rate", "16000", *mode, stdin=b"x")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "ended inside its first sample: 1 of 2 bytes" in result.stderr
+
+
 def test_an_output_that_cannot_be_written_does_not_stop_the_others(
     run: Run, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from whispertide.cli.bench import bench
 from whispertide.cli.compress import compress
 from whispertide.cli.demo import demo
 from whispertide.cli.doctor import doctor
-from whispertide.cli.exit import HELP
+from whispertide.cli.exit import HELP, report
 from whispertide.cli.export import export
 from whispertide.cli.interrupt import end_as_after_ctrl_c
 from whispertide.cli.listen import listen
@@ -63,7 +63,10 @@ def main() -> None:
         # What cannot be printed on an old terminal must not end the run; files and pipes get UTF-8 always.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
-    app()
+    try:
+        app()
+    except OSError as error:  # the help or the version cannot be printed; commands report their own errors
+        sys.exit(int(report(error)))
 
 
 def _fill_closed_streams() -> None:

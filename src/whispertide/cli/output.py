@@ -45,6 +45,11 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
         return [Target(None, chosen, shared=len(inputs) > 1)] * len(inputs)
     if not output:
         raise OptionError("expected a file or a folder for --output; got an empty name")
+    with _as_output_error(output):
+        return _planned(inputs, output, form)
+
+
+def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Target]:
     folder = Path(output)
     if output.endswith(("/", os.sep)) or folder.is_dir():
         targets = [Target(path, form or "txt") for path in _names(inputs, folder, form or "txt")]
@@ -110,6 +115,8 @@ def _check_target(path: Path | None, inputs: Sequence[str]) -> None:
     """Everything about an output file that can be known before the work is done."""
     if path is None:
         return
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        path.stat()  # an OSError for a name that is too long, or a link to itself
     for name in inputs:
         if name != STDIN and path.exists() and Path(name).exists() and path.samefile(name):
             raise OutputError(f"the output {path} is one of the inputs; choose another name")
@@ -220,7 +227,7 @@ def _mode_for(path: Path) -> int:
 def _as_output_error(destination: str) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:
-        raise  # whoever read our output has gone, which is no fault
+    except (BrokenPipeError, OutputError):
+        raise  # whoever read our output has gone, which is no fault; or all is said
     except OSError as error:
         raise OutputError(f"cannot write {destination}: {error.strerror or error}") from error
