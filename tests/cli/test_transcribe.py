@@ -228,6 +228,15 @@ def test_raw_audio_without_a_whole_sample_cannot_be_used(run: Run, mode: tuple[s
     assert "ended inside its first sample: 1 of 2 bytes" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["transcribe", "batch"])
+def test_a_prompt_that_is_not_utf_8_is_refused_before_any_work(
+    run: Run, talk: Path, tmp_path: Path, loads: Loads, command: str
+) -> None:
+    result = run(command, talk, "-o", tmp_path / "out.txt", "--prompt", "caf\udce9")
+    assert (result.exit_code, loads) == (2, [])
+    assert "expected --prompt in UTF-8" in result.stderr
+
+
 def test_an_output_that_cannot_be_written_does_not_stop_the_others(
     run: Run, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

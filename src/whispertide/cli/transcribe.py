@@ -69,7 +69,7 @@ def transcribe(
     _check_usage(names, pcm)
     word = stream.hush_word()
     sources, targets = [Source(name, pcm) for name in names], plan_targets(names, folder, form)
-    options, live = arguments.with_code(text), pace == "live"
+    options, live = arguments.checked(text), pace == "live"
     recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
     durations, codes = _probed(sources)  # before a model is loaded, or even downloaded
     if durations:
