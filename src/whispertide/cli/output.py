@@ -49,6 +49,15 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
         return _planned(inputs, output, form)
 
 
+def as_folder(output: str | None) -> str | None:
+    """The output as a folder, which may yet be made; one that is named as a file of some format stays a file."""
+    return f"{output}/" if output and _extension(Path(output)) not in EXTENSIONS else output
+
+
+def _extension(path: Path) -> str:
+    return path.suffix.lstrip(".").lower()
+
+
 def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Target]:
     folder = Path(output)
     if output.endswith(("/", os.sep)) or folder.is_dir():
@@ -67,7 +76,7 @@ def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Targe
 
 def _format_of(path: Path) -> str:
     """The format that a file's extension names; text without one. An unknown extension is an `OptionError`."""
-    suffix = path.suffix.lstrip(".").lower()
+    suffix = _extension(path)
     if suffix and suffix not in EXTENSIONS:
         raise OptionError(
             f"expected an output that ends with .{', .'.join(EXTENSIONS)}; got {path.name!r}: choose one of them, or "
