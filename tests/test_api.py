@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,15 @@ import pytest
 import whispertide
 from reference import remembering
 from whispertide.audio.file import decode_blocks, load_audio
-from whispertide.errors import AudioError, CheckpointNotFoundError, UnknownLanguageError, UnknownRecipeError
+from whispertide.errors import (
+    AudioError,
+    CheckpointNotFoundError,
+    OptionError,
+    UnknownLanguageError,
+    UnknownRecipeError,
+)
 from whispertide.events import Confirmed, End, Event, to_dict
+from whispertide.options import DecodeOptions
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 CLIP = Path(__file__).parent / "clips" / "quiet.flac"
@@ -70,6 +78,7 @@ def test_a_document_has_words_inside_the_recording(model: whispertide.Transcribe
     document = model.transcribe(CLIP)
     assert document.language == "en"
     assert document.model == "nano.en"
+    assert document.duration == len(load_audio(CLIP)) > document.segments[-1].end
     assert "".join(word.text for word in document.words).strip() == document.text
     assert all(0 <= word.start <= word.end <= len(load_audio(CLIP)) for word in document.words)
 
@@ -127,6 +136,24 @@ def test_the_speed_of_the_machine_does_not_matter_unless_audio_is_live(
     once = said(0)
     assert said(1) == said(2) == once
     assert said(1, live=True) != once
+
+
+@pytest.mark.parametrize("changes", [{"language": "xx"}, {"language": "de", "step_s": 2.0}, {"task": "translate"}])
+def test_what_the_model_cannot_write_is_refused_at_once(
+    model: whispertide.Transcriber, changes: dict[str, Any]
+) -> None:
+    session = model.session(FAST)
+    before = session.recipe, session.options
+    with pytest.raises(OptionError):
+        session.configure(**changes)
+    assert (session.recipe, session.options) == before
+    session.configure(language="English")
+    assert session.options.language == "en"
+
+
+def test_a_session_that_is_to_translate_needs_a_model_that_can(model: whispertide.Transcriber) -> None:
+    with pytest.raises(OptionError, match="cannot translate"):
+        model.session(FAST, options=DecodeOptions(task="translate"))
 
 
 def nothing_said() -> Iterator[FloatArray]:

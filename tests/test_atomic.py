@@ -44,3 +44,11 @@ def test_the_folder_that_one_is_in_is_no_file(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(OSError, match="here"):
         write_text(Path("."), "text")
     assert [path.name for path in tmp_path.rglob("*")] == ["here"]
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "\u00fc" * 127], ids=["ASCII", "two bytes each"])
+def test_the_longest_name_has_a_temporary_one(tmp_path: Path, name: str) -> None:
+    with replacing(tmp_path / name) as unfinished:
+        unfinished.write_text("text")
+        assert unfinished.name.endswith(".part")
+    assert [path.name for path in tmp_path.iterdir()] == [name]

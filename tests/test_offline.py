@@ -173,6 +173,17 @@ class TestSilenceBeforeSpeech:
         assert [segment.text for segment in twice[: len(once)]] == [segment.text for segment in once]
         assert [segment.text.split()[-1] for segment in twice] == [segment.text.split()[-1] for segment in once] * 2
 
+    @pytest.mark.parametrize("lead_s", [4, 7])
+    def test_word_times_rise(self, lead_s: int) -> None:
+        """The model closes a text there long before its last word."""
+        demo = load_audio(CLIPS[0])
+        recording = np.concatenate([np.zeros(lead_s * SAMPLE_RATE, np.float32), demo])
+        segments = transcribe_samples(nano(), recording, DecodeOptions())
+        words = [word for segment in segments for word in segment.words]
+        assert all(before.end <= after.start for before, after in pairwise(words))
+        texts = [word.text.strip(" .").lower() for word in words]
+        assert not any(before == after for before, after in pairwise(texts))
+
     def test_without_a_gate_the_model_is_believed(self) -> None:
         samples = np.concatenate([np.zeros(8 * SAMPLE_RATE, np.float32), short_recording()])
         features = Features.of([samples], nano().dims.n_mels)

@@ -143,11 +143,19 @@ class Transcriber:
         `progress(done, total)` counts samples. Raises `AudioError` for audio that cannot be used (a truncated file
         included: use `transcribe_segments` to keep what came before), `UnknownLanguageError` and `GraphError`.
         """
-        segments = tuple(self.transcribe_segments(audio, options=options, progress=progress))
+        samples = 0
+
+        def counted() -> Iterator[FloatArray]:
+            nonlocal samples
+            for block in _blocks(audio):
+                samples += len(block)
+                yield block
+
+        segments = tuple(self.transcribe_segments(counted(), options=options, progress=progress))
         return Document(
             segments=tuple(map(text_segment, segments)),
             language=segments[0].language if segments else None,
-            duration=max((segment.span.end for segment in segments), default=0),
+            duration=samples,
             model=self.name,
             recipe="offline",
             source=str(audio) if isinstance(audio, str | Path) else "",
@@ -200,20 +208,26 @@ class Transcriber:
         which. What the recipe needs besides the model is found or made now: the word-truncation detector next to the
         checkpoint (`truncate=detector`), the hush word (`framing=hush`), static graphs (`search=unrolled`). Raises
         `CheckpointNotFoundError` where there is no such detector or hush word, `GraphError` where graphs cannot be
-        built, `UnknownRecipeError`, and `UnknownLanguageError` for a language that this model cannot write.
+        built, `UnknownRecipeError`, `UnknownLanguageError` for a language that this model cannot write, and
+        `OptionError` where an English-only one is to translate.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
         if vad is not None:
             recipe = recipe.replace(vad=vad)
-        options = options or DecodeOptions()
-        if options.language is not None:
-            options = replace(options, language=self.tokenizer.language(options.language))
+        options = self._possible(options or DecodeOptions())
         recipe, allocation = allocate(self.model, self.framed(recipe, live=live).recipe)
         key = executor_key(recipe), recipe.executor.kind, allocation
         if key not in self._executors:
             self._executors[key] = make_executor(self.model, recipe, hush=self.hush, allocation=allocation)
         executor = self._executors[key]
-        return Session(recipe, executor, make_gate(recipe), options=options, live=live)
+        return Session(recipe, executor, make_gate(recipe), options=options, live=live, possible=self._possible)
+
+    def _possible(self, options: DecodeOptions) -> DecodeOptions:
+        """The same with the language as a code. Raises `OptionError` for what this model cannot write."""
+        if options.language is not None:
+            options = replace(options, language=self.tokenizer.language(options.language))
+        self.tokenizer.sot_sequence(options.language, options.task)
+        return options
 
     def stream(
         self,

@@ -6,6 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_LONGEST_NAME = 255  # bytes, on all usual file systems
+_ADDED = 40  # what a temporary name has more than the file's, and some room
+
+
+def shortened(name: str, room: int = _ADDED) -> str:
+    """The name of a file, or as much of it as leaves room for so many bytes more in a longer name."""
+    encoded = os.fsencode(name)
+    longest = _LONGEST_NAME - room
+    return name if len(encoded) <= longest else encoded[:longest].decode("utf-8", "ignore")
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -13,7 +23,7 @@ def replacing(path: Path) -> Iterator[Path]:
     what was there (a folder: only an empty one); after an error it is removed. Raises OSError.
     """
     whole = Path(os.path.abspath(path))  # "." has no name
-    unfinished = whole.with_name(f".{whole.name}.{os.getpid()}.part")
+    unfinished = whole.with_name(f".{shortened(whole.name)}.{os.getpid()}.part")
     try:
         yield unfinished
         unfinished.replace(whole)

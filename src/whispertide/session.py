@@ -22,6 +22,7 @@ round only where it could not begin another one without: so still nothing depend
 `collect` now and then, to have results as soon as they are there; then their timing decides what the next round knows.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -58,19 +59,22 @@ class Session:
         policy: AnyPolicy | None = None,
         live: bool = False,
         max_in_flight: int | None = None,
+        possible: Callable[[DecodeOptions], DecodeOptions] | None = None,
     ) -> None:
         """`gate` None: the whole stream is one utterance, whatever the recipe says (`recipes.make_gate` makes one).
 
         `live`: the audio arrives as it is spoken, so the schedule counts how long rounds were computed and a machine
         that is too slow can keep up. Otherwise nobody waits, and the result does not depend on the machine's speed.
         `schedule` and `policy` replace those of the recipe. `max_in_flight` is how many rounds may be planned before
-        the first of them comes back; None: as many as the executor overlaps. Raises `UnknownRecipeError`.
+        the first of them comes back; None: as many as the executor overlaps. `possible` gives the form in which the
+        model takes options that change, or raises `OptionError` for what it cannot do. Raises `UnknownRecipeError`.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
         self.executor = executor  # what runs its rounds; None: somebody else does
         self._gate = gate
         self._own_schedule = schedule
         self._own_policy = policy
+        self._possible = possible
         self._state = SessionState(recipe, options or DecodeOptions())
         self.tells_lag = True  # else its owner does: see `note_lag`
         self._lowered = 0  # steps of quality, by the policy
@@ -280,11 +284,11 @@ class Session:
     def configure(self, **changes: Any) -> None:
         """Change fields of the recipe or of the decode options, from the next planned round on.
 
-        Raises `OptionError` for unknown fields, impossible values, and what a session is built with (gate, framing,
-        policy, executor); then nothing is changed.
+        Raises `OptionError` for unknown fields, impossible values, what the model cannot write, and what a session is
+        built with (gate, framing, policy, executor); then nothing is changed.
         """
         self._require_open()
-        self._state.configure(changes)
+        self._state.configure(changes, self._possible)
         self._connect()
 
     def note_lag(self, at: int, behind: int, lowered: int = 0) -> None:

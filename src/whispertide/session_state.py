@@ -4,7 +4,7 @@ The transcript is confirmed words, which are only ever added to, and one guess a
 here it becomes final. Time is in samples.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -125,13 +125,15 @@ class SessionState:
         self.transcript.forget()
         self.turns.forget()
 
-    def configure(self, changes: Mapping[str, Any]) -> None:
+    def configure(
+        self, changes: Mapping[str, Any], possible: Callable[[DecodeOptions], DecodeOptions] | None = None
+    ) -> None:
         """See `Session.configure`."""
         of_recipe, of_options = divided(self.recipe, dict(changes))
         recipe, options = self.recipe.replace(**of_recipe), replace(self.options, **of_options)
         if fixed := [name for name in built_in(recipe) if built_in(recipe)[name] != built_in(self.recipe)[name]]:
             raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
-        self.recipe, self.options = recipe, options
+        self.recipe, self.options = recipe, possible(options) if possible else options
 
     def copy(self) -> "SessionState":
         """An independent copy; values that never change are shared."""

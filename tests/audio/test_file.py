@@ -503,6 +503,13 @@ def test_pcm_that_ends_inside_a_sample_is_an_error_after_everything_whole() -> N
     assert "expected a multiple of 2 bytes (1 x s16le), got 1 more" in str(error)
 
 
+def test_pcm_that_ends_inside_its_first_sample_is_no_audio() -> None:
+    samples, error = collect(pcm_blocks(pipe(b"\7"), SAMPLE_RATE))
+    assert len(samples) == 0
+    assert isinstance(error, AudioError)
+    assert not isinstance(error, TruncatedAudioError)
+
+
 def test_pcm_of_nothing_is_nothing() -> None:
     assert list(pcm_blocks(pipe(b""), 8_000)) == []
 

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from whispertide.atomic import replacing
 from whispertide.batch.archive import Archive, Made, opened, report_in
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
@@ -39,6 +40,15 @@ def test_what_is_kept_is_whole_and_reported_and_not_made_again(tmp_path: Path) -
     with archive(out) as second:
         assert second.remaining(TASKS) == [TWO]
         assert [entry.state for entry in second.entries(TASKS)] == ["done"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs names of any bytes")
+def test_a_name_that_is_not_utf_8_is_kept(tmp_path: Path) -> None:
+    odd = Task(os.fsdecode(b"/in/caf\xe9.wav"), PurePosixPath(os.fsdecode(b"caf\xe9.txt")))
+    with archive(tmp_path / "out", [odd]) as first:
+        first.keep(odd, FINE)
+    with archive(tmp_path / "out", [odd]) as second:
+        assert second.remaining([odd]) == []
 
 
 def test_what_failed_is_tried_again_and_the_last_line_counts(tmp_path: Path) -> None:
@@ -77,6 +87,20 @@ def test_a_run_that_was_killed_in_mid_line_goes_on(tmp_path: Path) -> None:
     assert (part.exists(), other.exists()) == (False, True)
     with archive(out) as third:
         assert third.remaining(TASKS) == []
+
+
+def test_what_a_killed_run_left_of_a_long_name_is_removed(tmp_path: Path) -> None:
+    long = Task("/in/long.wav", PurePosixPath("x" * 251 + ".txt"))
+    out = tmp_path / "out"
+    with archive(out, [long]):
+        pass
+    with replacing(out / long.output) as unfinished:
+        unfinished.touch()
+        left = unfinished.with_name(unfinished.name.replace(str(os.getpid()), "1"))
+        left.touch()
+    (out / long.output).unlink()
+    with archive(out, [long]):
+        assert not left.exists()
 
 
 @pytest.mark.parametrize("change", [{"format": "srt"}, {"weights": "def"}, {"language": "de"}, {"prompt": "Ada"}])

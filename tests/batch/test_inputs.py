@@ -63,6 +63,15 @@ def test_a_folder_or_a_pattern_without_recordings_is_an_error(tmp_path: Path) ->
             find([name])
 
 
+def test_links_to_recordings_are_recordings(talks: Path, tmp_path: Path) -> None:
+    links = tmp_path / "links"
+    links.mkdir()
+    for name, target in {"one.wav": talks / "b.wav", "lost.wav": talks / "none.wav", "folder.wav": talks}.items():
+        (links / name).symlink_to(target)
+    for name in (str(links), f"{links}/*.wav"):
+        assert find([name]) == [Found(str(links / "one.wav"), PurePosixPath("one"), 5)]
+
+
 def test_a_recording_that_is_named_twice_is_one(talks: Path) -> None:
     assert places(find([str(talks / "b.wav"), f"{talks}/*.wav", str(talks / "b.wav")])) == ["b"]
 

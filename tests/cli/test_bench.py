@@ -182,8 +182,8 @@ def test_an_estimate_comes_before_the_first_cell(run: Run, heard: Heard) -> None
     ("arguments", "code", "said"),
     [
         (("--corpora", "talks,speech"), 2, "librispeech:PATH"),
-        (("--corpora", "talks,manifest:gone.jsonl"), 1, "gone.jsonl; it does not exist"),
-        (("--corpora", "manifest:gone.jsonl,talks"), 1, "gone.jsonl; it does not exist"),
+        (("--corpora", "talks,manifest:gone.jsonl"), 3, "gone.jsonl; it does not exist"),
+        (("--corpora", "manifest:gone.jsonl,talks"), 3, "gone.jsonl; it does not exist"),
         (("--recipes", "tide,whisperflow"), 4, "hush word"),
         (("--output", "file/results"), 5, "choose another with --output"),
         (("--recipes", "", "--peers", "moonshine"), 2, "peer:moonshine cannot run"),
@@ -209,7 +209,7 @@ def test_what_is_read_is_read_before_anything_is_made(run: Run, heard: Heard, mo
 
     monkeypatch.setattr(corpora, "open_corpus", open_corpus)
     result = run("bench", "run", "--corpora", "talks,manifest:bad.jsonl")
-    assert (result.exit_code, "line 3 cannot be scored" in result.stderr) == (1, True)
+    assert (result.exit_code, "line 3 cannot be scored" in result.stderr) == (3, True)
 
 
 def test_without_word_times_the_table_says_so_and_shows_what_can_be_had(

@@ -1,3 +1,5 @@
+import errno
+
 import pytest
 import typer
 
@@ -24,7 +26,7 @@ def test_every_error_has_the_code_of_its_kind() -> None:
         errors.AddressError: 7,
         errors.SessionError: 1,
         errors.TranscriptError: 1,
-        errors.CorpusError: 1,
+        errors.CorpusError: 3,
         errors.WhispertideError: 1,
     }
     tree = {item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, Exception)}
@@ -32,6 +34,7 @@ def test_every_error_has_the_code_of_its_kind() -> None:
     assert {kind: int(code_for(kind("x"))) for kind in tree} == expected
     assert code_for(KeyboardInterrupt()) == 130
     assert code_for(ZeroDivisionError()) == 1
+    assert (code_for(OSError(errno.ENOSPC, "full")), code_for(OSError(errno.EIO, "broken"))) == (5, 1)
 
 
 def test_the_help_names_every_code() -> None:

@@ -101,6 +101,13 @@ def test_a_folder_that_takes_no_files_is_refused() -> None:
         plan_targets(["a.wav"], "/proc/self/out.txt", None)
 
 
+@pytest.mark.parametrize(("name", "why"), [("loop", "symbolic links"), ("x" * 300, "too long")])
+def test_a_name_that_leads_nowhere_is_refused(tmp_path: Path, name: str, why: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(OutputError, match=why):
+        plan_targets(["a.wav"], str(tmp_path / name), None)
+
+
 def test_an_output_must_not_be_an_input(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("audio, for all we know")
@@ -136,6 +143,17 @@ def test_a_partial_transcript_has_a_name_that_says_so(tmp_path: Path) -> None:
     assert writer.finish(whole=False) == partial_path(path) == tmp_path / "out.partial.srt"
     assert path.read_text() == "the whole one of yesterday"
     assert partial_path(path).read_text() == "1\n"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_longest_name_can_be_written(tmp_path: Path, whole: bool) -> None:
+    path = tmp_path / ("x" * 251 + ".txt")
+    writer = Writer(plan_targets(["a.wav"], str(path), None)[0])
+    writer.write("text")
+    place = writer.finish(whole=whole)
+    assert place is not None
+    assert [(found.name, found.read_text()) for found in tmp_path.iterdir()] == [(place.name, "text")]
+    assert place == path if whole else place.name.endswith("x.partial.txt")
 
 
 def test_a_transcript_without_text_is_an_empty_file(tmp_path: Path) -> None:

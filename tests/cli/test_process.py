@@ -103,8 +103,9 @@ def test_an_interrupted_file_does_not_look_whole(long_talk: Path, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["long.wav", "out.json", "out.partial.json", "sign"]
 
 
-def test_ctrl_c_while_waiting_for_input() -> None:
-    with started("transcribe", "-", "--rate", "16000", "--pace", "max") as program:
+@pytest.mark.parametrize("pace", ["max", "live"])
+def test_ctrl_c_while_waiting_for_input(pace: str) -> None:
+    with started("transcribe", "-", "--rate", "16000", "--pace", pace) as program:
         program.send(12)
         assert program.stdout.readline().startswith(b"word0")
         program.process.send_signal(signal.SIGINT)
@@ -126,6 +127,45 @@ def test_raw_audio_through_a_pipe_appears_as_it_is_confirmed() -> None:
         program.send(6)
         assert program.stdout.readline() == b" ".join(b"word%d" % n for n in range(10)) + b".\n"
         assert program.finish() == (0, b"word10 word11\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("closed", "audio", "expected"),
+    [
+        ("2>&-", "talk.wav", (0, b"word0 word1\n", b"")),
+        (">&-", "talk.wav", (0, b"", b"")),
+        ("<&-", "talk.wav", (0, b"word0 word1\n", b"")),
+        ("2>&-", "none.wav", (3, b"", b"")),
+        ("<&- >&- 2>&-", "none.wav", (3, b"", b"")),
+    ],
+)
+def test_a_stream_that_is_closed_is_no_bug(
+    tmp_path: Path, closed: str, audio: str, expected: tuple[int, bytes, bytes]
+) -> None:
+    write_wav(tmp_path / "talk.wav", 1)
+    assert run_redirected(closed, "transcribe", tmp_path / audio) == expected
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", ["models list", "--version", "--help", "transcribe --help"])
+def test_whatever_cannot_be_printed_is_an_output_error(arguments: str) -> None:
+    code, _, err = run_redirected(">/dev/full", *arguments.split())
+    assert code == 5
+    assert b"error: [Errno 28] No space left on device" in err
+    assert b"Traceback" not in err
+
+
+def test_audio_from_a_closed_standard_input_is_an_audio_error() -> None:
+    code, out, err = run_redirected("<&-", "transcribe", "-", "--rate", "16000")
+    assert (code, out) == (3, b"")
+    assert b"error: expected audio on standard input; it is closed" in err
+
+
+def run_redirected(streams: str, *arguments: object) -> tuple[int, bytes, bytes]:
+    """The command line, started by a shell that closes or redirects some of its streams."""
+    shell = ["sh", "-c", f'exec "$@" {streams}', "sh"]
+    done = subprocess.run([*shell, *PROGRAM, *map(str, arguments)], capture_output=True, timeout=120, check=False)
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_output_that_is_no_terminal_has_no_escape_codes(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_every_bad_line_is_named(manifest: Path, tmp_path: Path) -> None:
     with manifest.open("a") as file:
         file.write('\n{"audio": "gone.wav", "text": "Hi."}\n{"audio": "0.wav", "text": ""}\n')
     refused = run("train", "prepare", manifest, "--output", tmp_path / "mine")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 3
     assert "2 lines" in refused.stderr
     assert "line 5: there is no file" in refused.stderr
     assert "line 6: expected a text that is not empty" in refused.stderr

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ from whispertide import api
 from whispertide.cli import tune
 from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
+from whispertide.cli.output import Writer
 from whispertide.events import from_dict
 from whispertide.formats.files import FORMATS
 from whispertide.types import SAMPLE_RATE
@@ -219,6 +221,55 @@ def test_a_full_disk_is_an_error(run: Run, talk: Path) -> None:
     assert (result.exit_code, "No space left" in result.stderr) == (5, True)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_raw_audio_without_a_whole_sample_cannot_be_used(run: Run, mode: tuple[str, ...]) -> None:
+    result = run("transcribe", "-", "--rate", "16000", *mode, stdin=b"x")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "ended inside its first sample: 1 of 2 bytes" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--rate", "1"), "expected a sample rate between 1000 and 768000 Hz; got 1"),
+        (("--rate", "16000", "--channels", "1000"), "expected 1 to 64 channels; got 1000"),
+    ],
+)
+def test_raw_audio_that_cannot_be_is_refused_before_any_work(
+    run: Run, loads: Loads, options: tuple[str, ...], message: str
+) -> None:
+    result = run("transcribe", "-", *options, stdin=b"")
+    assert (result.exit_code, message in result.stderr, loads) == (2, True, [])
+
+
+@pytest.mark.parametrize("command", ["transcribe", "batch"])
+def test_a_prompt_that_is_not_utf_8_is_refused_before_any_work(
+    run: Run, talk: Path, tmp_path: Path, loads: Loads, command: str
+) -> None:
+    result = run(command, talk, "-o", tmp_path / "out.txt", "--prompt", "caf\udce9")
+    assert (result.exit_code, loads) == (2, [])
+    assert "expected --prompt in UTF-8" in result.stderr
+
+
+def test_an_output_that_cannot_be_written_does_not_stop_the_others(
+    run: Run, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = write_wav(tmp_path / "second.wav", 2)
+    start = Writer._start
+
+    def full(self: Writer) -> Any:
+        if self.destination.endswith("talk.txt"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return start(self)
+
+    monkeypatch.setattr(Writer, "_start", full)
+    result = run("transcribe", talk, second, "-o", f"{tmp_path}/out/")
+    assert result.exit_code == 5
+    assert "No space left" in result.stderr
+    assert result.stderr.endswith("1 of 2 inputs could not be transcribed: talk.wav\n")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["second.txt"]
+
+
 def test_a_failing_engine_leaves_what_was_confirmed(
     run: Run, talk: Path, tmp_path: Path, transcriber: FakeTranscriber
 ) -> None:
@@ -257,6 +308,15 @@ def test_a_folder_stands_for_the_recordings_in_it(run: Run, folder: Path, tmp_pa
 def test_a_folder_with_one_recording_gives_a_folder_all_the_same(run: Run, folder: Path, tmp_path: Path) -> None:
     assert run("transcribe", folder / "deeper", "-o", tmp_path / "out").exit_code == 0
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["c.txt"]
+
+
+def test_a_folder_gives_a_folder_whatever_that_is_called(run: Run, folder: Path, tmp_path: Path) -> None:
+    assert run("transcribe", folder, "-o", tmp_path / "v1.0").exit_code == 0
+    assert sorted(path.name for path in (tmp_path / "v1.0").iterdir()) == ["a.txt", "b.txt"]
+    assert run("transcribe", folder / "deeper", "-o", tmp_path / "c.srt").exit_code == 0
+    assert parse_srt((tmp_path / "c.srt").read_text()).text == "word0 word1"
+    result = run("transcribe", folder, "-o", "")
+    assert (result.exit_code, "got an empty name" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("how", [[], ["--recipe", "tide"]])

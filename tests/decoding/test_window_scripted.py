@@ -283,6 +283,25 @@ class TestWindowAfterWindow:
         run.next_window()
         assert run.seek == seek
 
+    @pytest.mark.parametrize(("end", "seek"), [(1350, 2800), (1420, 2840)], ids=["before", "after"])
+    def test_a_word_that_goes_on_after_its_text_closes_is_heard_once(self, end: int, seek: int) -> None:
+        """A text that closes at encoder frame 1,400, and its last word that ends at frame `end`."""
+        told = [time(0), *story((" walk", 1250), (" home", end - 10)), time(1400)]
+        run = transcription(telling(told), 40)
+        (written,) = run.next_window()
+        assert written.words[-1].end == end * FRAME_SAMPLES
+        assert run.seek == seek
+
+    def test_words_after_a_long_rest_are_heard_once(self) -> None:
+        """The text closes at 1 s, somebody speaks again at 20 s, and one of its words lies there."""
+        told = [time(0), *story((" we", 10), (" walk", 40), (" home", 1200)), (time(50)[0], 1240)]
+        run = transcription(telling(told), 40, voice=lambda start, end: 20 * SAMPLE_RATE)
+        (written,) = run.next_window()
+        assert written.text == " we walk"
+        assert [word.text for word in written.words] == [" we", " walk"]
+        assert written.words[-1].end <= written.span.end <= 20 * SAMPLE_RATE
+        assert run.seek == 2000
+
     def test_windows_do_not_creep_twice(self) -> None:
         crawl = [time(0), *story((" we", 5)), time(20), time(20), *story((" walk", 30))]
         run = transcription(telling(crawl), 10)

@@ -98,6 +98,19 @@ def test_a_speech_without_a_pause_is_cut() -> None:
     check(cues(document_of(words)), words)
 
 
+def test_a_cue_that_lies_far_too_late_does_not_push_the_others() -> None:
+    sentences = [(0, "One was here."), (60, "Two went wrong."), (4, "Three came later."), (8, "Four is last.")]
+    segments = tuple(TextSegment(at * SECOND, (at + 2) * SECOND, f" {text}") for at, text in sentences)
+    found = cues(Document(segments))
+    assert texts(found) == [text for _, text in sentences], "none is lost"
+    assert [round(cue.start / SECOND) for cue in found] == [0, 4, 4, 8]
+
+
+def test_a_cue_that_lies_too_early_does_not_pull_the_others() -> None:
+    segments = tuple(TextSegment(at * SECOND, (at + 1) * SECOND, " Word.") for at in (4, 8, 0, 12, 16))
+    assert [round(cue.start / SECOND) for cue in cues(Document(segments))] == [4, 8, 8, 12, 16]
+
+
 PARTS = st.sampled_from(
     [
         " word",

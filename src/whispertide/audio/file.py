@@ -98,11 +98,20 @@ def pcm_blocks(
 
     Waits for input as the stream does, and takes what has arrived: nothing is held back but the unfinished block.
     Raises `OptionError` for a rate, channel count or format that cannot be; `TruncatedAudioError` after the last block
-    if the input ends inside a sample; `AudioError` if the stream does not wait (non-blocking mode).
+    if the input ends inside a sample; `AudioError` if it ends inside the first one, or if the stream does not wait
+    (non-blocking mode).
     """
     decoder = PcmDecoder(rate, channels=channels, sample_format=sample_format)
-    yield from rechunk(_pcm_parts(stream, decoder), block)
+    any_audio = False
+    for samples in rechunk(_pcm_parts(stream, decoder), block):
+        any_audio = True
+        yield samples
     _warn_replaced("the input", decoder.replaced)
+    if decoder.leftover and not any_audio:
+        raise AudioError(
+            f"expected audio; the input ended inside its first sample: {decoder.leftover} of "
+            f"{decoder.bytes_per_frame} bytes ({channels} x {sample_format})"
+        )
     if decoder.leftover:
         raise TruncatedAudioError(
             f"the input ended inside a sample: expected a multiple of {decoder.bytes_per_frame} bytes "

@@ -31,6 +31,14 @@ def downmix(samples: FloatArray) -> FloatArray:
     return samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
 
 
+def check_shape(rate: int, channels: int) -> None:
+    """Raise `OptionError` for a rate outside 1 kHz to 768 kHz or a channel count outside 1 to 64."""
+    if not MIN_RATE <= rate <= MAX_RATE:
+        raise OptionError(f"expected a sample rate between {MIN_RATE} and {MAX_RATE} Hz; got {rate}")
+    if not 1 <= channels <= MAX_CHANNELS:
+        raise OptionError(f"expected 1 to {MAX_CHANNELS} channels; got {channels}")
+
+
 class StreamingResampler:
     """Turns audio at `rate_in` into 16 kHz mono, portion by portion; the portions do not change the result.
 
@@ -40,11 +48,8 @@ class StreamingResampler:
     """
 
     def __init__(self, rate_in: int, channels: int = 1) -> None:
-        """Raises `OptionError` for a rate outside 1 kHz to 768 kHz or a channel count outside 1 to 64."""
-        if not MIN_RATE <= rate_in <= MAX_RATE:
-            raise OptionError(f"expected a sample rate between {MIN_RATE} and {MAX_RATE} Hz; got {rate_in}")
-        if not 1 <= channels <= MAX_CHANNELS:
-            raise OptionError(f"expected 1 to {MAX_CHANNELS} channels; got {channels}")
+        """Raises `OptionError` as `check_shape` does."""
+        check_shape(rate_in, channels)
         self.rate_in = rate_in
         self.channels = channels
         self.replaced = 0

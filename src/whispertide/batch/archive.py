@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from filelock import FileLock, Timeout
 
-from whispertide.atomic import replacing, write_text
+from whispertide.atomic import replacing, shortened, write_text
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
 from whispertide.errors import OutputError
@@ -89,7 +89,8 @@ class Archive:
                 _write(place, outcome.text)
             output = None if outcome.text is None else str(task.output)
             entry = Entry(task.input, output, outcome.state, outcome.reason, outcome.audio_s)
-            self._report.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+            # In ASCII: a file name need not be Unicode, and what stands for its other bytes cannot be written as UTF-8.
+            self._report.write(json.dumps(asdict(entry)) + "\n")
             self._report.flush()
         except OSError as error:
             raise OutputError(f"cannot write {place}: {error.strerror or error}; the same command goes on") from error
@@ -207,7 +208,7 @@ def _tidy(folder: Path, tasks: Iterable[Task]) -> None:
     """Remove what a run that was killed left unfinished of these transcripts."""
     names: defaultdict[Path, set[str]] = defaultdict(set)
     for task in tasks:
-        names[(folder / task.output).parent].add(task.output.name)
+        names[(folder / task.output).parent].add(shortened(task.output.name))
     for place, known in names.items():
         for path in place.glob(".*.part"):
             unfinished = _UNFINISHED.fullmatch(path.name)

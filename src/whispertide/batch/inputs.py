@@ -105,12 +105,17 @@ def _recordings(system: Any, files: Mapping[str, Mapping[str, Any]], root: str, 
     for path, about in sorted(files.items()):
         place = PurePosixPath(path[len(root) :].lstrip("/"))
         hidden = any(part.startswith(".") for part in place.parts)
-        if about["type"] == "file" and not hidden and _is_recording(path):
+        if _is_file(path, about) and not hidden and _is_recording(path):
             address = path if _is_local(system) else system.unstrip_protocol(path)
             found.append(Found(address, place.with_suffix(""), about.get("size") or 0))
     if not found:
         raise AudioFileError(f"{name}: expected recordings there; there are none (they are known by their extensions)")
     return found
+
+
+def _is_file(path: str, about: Mapping[str, Any]) -> bool:
+    # fsspec calls every link on this machine "other", whatever it leads to.
+    return about["type"] == "file" or (about.get("islink", False) and os.path.isfile(path))
 
 
 def _is_recording(name: str) -> bool:

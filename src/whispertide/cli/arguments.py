@@ -119,10 +119,16 @@ Format = Annotated[
 ]
 
 
-def with_code(options: DecodeOptions) -> DecodeOptions:
-    """The same with the language as a code, if it came by name. Raises `UnknownLanguageError`."""
+def checked(options: DecodeOptions) -> DecodeOptions:
+    """The same with the language as a code, if it came by name. Raises `UnknownLanguageError`, and `OptionError` for a
+    prompt that no model can be shown.
+    """
     from whispertide.checkpoint.languages import language_code
 
+    try:
+        options.prompt.encode()
+    except UnicodeEncodeError as error:
+        raise OptionError("expected --prompt in UTF-8; got other bytes: convert them, as by iconv") from error
     return options if options.language is None else replace(options, language=language_code(options.language))
 
 

@@ -70,7 +70,7 @@ def batch(
         raise OptionError(f"--address is that of a Ray cluster; add --engine ray, or leave it out; got {address!r}")
     if where == "ray":
         require("ray", "--engine ray")
-    options, form = arguments.with_code(text), form or "txt"
+    options, form = arguments.checked(text), form or "txt"
     engine = replace(engine, threads=engine.threads or 1)
     tasks = plan(find(inputs), form)
     transcriber = arguments.load(model, engine, revision)  # downloads and builds, once for all

@@ -23,6 +23,7 @@ from whispertide.errors import (
     AddressError,
     AudioError,
     CheckpointError,
+    CorpusError,
     GraphError,
     OptionError,
     OutputError,
@@ -57,6 +58,7 @@ HELP = (
 _CODES: tuple[tuple[type[WhispertideError], ExitCode], ...] = (
     (TruncatedAudioError, ExitCode.TRUNCATED),
     (AudioError, ExitCode.AUDIO),
+    (CorpusError, ExitCode.AUDIO),
     (CheckpointError, ExitCode.MODEL),
     (GraphError, ExitCode.MODEL),
     (OptionError, ExitCode.USAGE),
@@ -69,7 +71,11 @@ def code_for(error: BaseException) -> ExitCode:
     """The exit code for an error."""
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILURE)
+    # Nobody who prints expects a full disk, which everywhere else is an error of the tree.
+    full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    return next(
+        (code for kind, code in _CODES if isinstance(error, kind)), ExitCode.OUTPUT if full else ExitCode.FAILURE
+    )
 
 
 def combine(codes: list[ExitCode]) -> ExitCode:

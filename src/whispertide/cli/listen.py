@@ -40,7 +40,7 @@ def listen(
     from whispertide.cli.tune import may_ask, tune_first
 
     word, (target,) = stream.hush_word(), plan_targets([NAME], output, form)
-    options, recipe = arguments.with_code(text), stream.resolve(word)
+    options, recipe = arguments.checked(text), stream.resolve(word)
     with mic.microphone_blocks(device):
         pass  # no microphone: say so before a model is loaded, or even downloaded
     transcriber = arguments.load(model, engine, revision, word)

@@ -1,5 +1,6 @@
 """The command line: puts the commands together. One file per command; heavy imports happen when a command runs."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from whispertide.cli.bench import bench
 from whispertide.cli.compress import compress
 from whispertide.cli.demo import demo
 from whispertide.cli.doctor import doctor
-from whispertide.cli.exit import HELP
+from whispertide.cli.exit import HELP, report
 from whispertide.cli.export import export
 from whispertide.cli.interrupt import end_as_after_ctrl_c
 from whispertide.cli.listen import listen
@@ -57,11 +58,26 @@ def options(
 def main() -> None:
     """The entry point `whispertide`."""
     end_as_after_ctrl_c()
+    _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # What cannot be printed on an old terminal must not end the run; files and pipes get UTF-8 always.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
-    app()
+    try:
+        app()
+    except OSError as error:  # the help or the version cannot be printed; commands report their own errors
+        sys.exit(int(report(error)))
+
+
+def _fill_closed_streams() -> None:
+    """Where the caller has closed a standard stream (`2>&-`) Python has None, and the next file to be opened would get
+    its number, and with it what libraries print. Standard input stays None: nothing can be read from it.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if name != "stdin":
+                setattr(sys, name, os.fdopen(handle, "w"))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from whispertide.atomic import shortened
 from whispertide.errors import OptionError, OutputError
 
 STDIN = "-"
@@ -44,6 +45,20 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
         return [Target(None, chosen, shared=len(inputs) > 1)] * len(inputs)
     if not output:
         raise OptionError("expected a file or a folder for --output; got an empty name")
+    with _as_output_error(output):
+        return _planned(inputs, output, form)
+
+
+def as_folder(output: str | None) -> str | None:
+    """The output as a folder, which may yet be made; one that is named as a file of some format stays a file."""
+    return f"{output}/" if output and _extension(Path(output)) not in EXTENSIONS else output
+
+
+def _extension(path: Path) -> str:
+    return path.suffix.lstrip(".").lower()
+
+
+def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Target]:
     folder = Path(output)
     if output.endswith(("/", os.sep)) or folder.is_dir():
         targets = [Target(path, form or "txt") for path in _names(inputs, folder, form or "txt")]
@@ -61,7 +76,7 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
 
 def _format_of(path: Path) -> str:
     """The format that a file's extension names; text without one. An unknown extension is an `OptionError`."""
-    suffix = path.suffix.lstrip(".").lower()
+    suffix = _extension(path)
     if suffix and suffix not in EXTENSIONS:
         raise OptionError(
             f"expected an output that ends with .{', .'.join(EXTENSIONS)}; got {path.name!r}: choose one of them, or "
@@ -109,6 +124,8 @@ def _check_target(path: Path | None, inputs: Sequence[str]) -> None:
     """Everything about an output file that can be known before the work is done."""
     if path is None:
         return
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        path.stat()  # an OSError for a name that is too long, or a link to itself
     for name in inputs:
         if name != STDIN and path.exists() and Path(name).exists() and path.samefile(name):
             raise OutputError(f"the output {path} is one of the inputs; choose another name")
@@ -139,7 +156,8 @@ def _is_special(path: Path) -> bool:
 
 def partial_path(path: Path) -> Path:
     """`talk.txt` -> `talk.partial.txt`: where an interrupted transcript goes."""
-    return path.with_name(f"{path.stem}.partial{path.suffix}")
+    ending = f".partial{path.suffix}"
+    return path.with_name(shortened(path.stem, len(os.fsencode(ending))) + ending)
 
 
 class Writer:
@@ -200,7 +218,7 @@ class Writer:
         if _is_special(self._path):
             return self._path.open("w", encoding="utf-8", newline="\n")
         real = self._path.resolve()
-        handle, name = tempfile.mkstemp(prefix=f"{real.name}.", suffix=".part", dir=real.parent)
+        handle, name = tempfile.mkstemp(prefix=f"{shortened(real.name)}.", suffix=".part", dir=real.parent)
         self._temporary = Path(name)
         return os.fdopen(handle, "w", encoding="utf-8", newline="\n")
 
@@ -218,7 +236,7 @@ def _mode_for(path: Path) -> int:
 def _as_output_error(destination: str) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:
-        raise  # whoever read our output has gone, which is no fault
+    except (BrokenPipeError, OutputError):
+        raise  # whoever read our output has gone, which is no fault; or all is said
     except OSError as error:
         raise OutputError(f"cannot write {destination}: {error.strerror or error}") from error

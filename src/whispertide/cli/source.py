@@ -3,6 +3,7 @@
 Knows nothing of what is done with it.
 """
 
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from whispertide.audio.extensions import AUDIO
 from whispertide.cli.output import STDIN
-from whispertide.errors import AudioFileError
+from whispertide.errors import AudioError, AudioFileError
 
 if TYPE_CHECKING:
     from whispertide.types import FloatArray
@@ -100,8 +101,15 @@ def _file_on_stdin() -> "Iterator[FloatArray]":
 
 
 def stdin_bytes() -> BinaryIO:
-    """Standard input as bytes."""
-    return sys.stdin.buffer
+    """Standard input as bytes. Raises `AudioError` where the caller has closed it."""
+    if sys.stdin is None:
+        raise AudioError("expected audio on standard input; it is closed: pipe audio into it, or name a file")
+    try:
+        number = sys.stdin.fileno()
+    except io.UnsupportedOperation:
+        return sys.stdin.buffer
+    # Python closes `sys.stdin` when it ends, and dies where another thread still waits in it for input.
+    return open(os.dup(number), "rb", buffering=0)
 
 
 def with_folders_opened(names: Iterable[str]) -> list[str]:

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say
-from whispertide.cli.output import STDIN, plan_targets
+from whispertide.cli.output import STDIN, as_folder, plan_targets
 from whispertide.cli.source import PcmFormat, Source, with_folders_opened
-from whispertide.errors import AudioError, OptionError
+from whispertide.errors import AudioError, OptionError, OutputError
 
 if TYPE_CHECKING:
     from whispertide.streaming.recipe import Recipe
@@ -64,12 +63,12 @@ def transcribe(
     from whispertide.cli.tune import may_ask, tune_first
 
     pcm, names = None if rate is None else PcmFormat(rate, channels, sample_format), with_folders_opened(files)
-    # A folder gives a folder, also where it holds one recording, or is yet to be made.
-    folder = output if output is None or names == files or Path(output).suffix else f"{output}/"
     _check_usage(names, pcm)
     word = stream.hush_word()
-    sources, targets = [Source(name, pcm) for name in names], plan_targets(names, folder, form)
-    options, live = arguments.with_code(text), pace == "live"
+    # A folder gives a folder, also where it holds one recording.
+    destination = output if names == files else as_folder(output)
+    sources, targets = [Source(name, pcm) for name in names], plan_targets(names, destination, form)
+    options, live = arguments.checked(text), pace == "live"
     recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
     durations, codes = _probed(sources)  # before a model is loaded, or even downloaded
     if durations:
@@ -87,7 +86,9 @@ def transcribe(
             else:
                 job = StreamJob(*about, recipe=recipe, live=live)
             codes[number] = job.run(_blocks(source, recipe, live=live))[1]
-        except AudioError as error:
+        except (AudioError, OutputError) as error:
+            if isinstance(error, OutputError) and targets[number].path is None:
+                raise  # standard output is that of all others, too
             codes[number] = report(error, about=source.label)
         if codes[number] is ExitCode.INTERRUPTED:
             break
@@ -101,6 +102,10 @@ def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
         raise OptionError("--rate describes raw audio on standard input; add - to the files, or leave out --rate")
     if files.count(STDIN) > 1:
         raise OptionError("standard input can be read once; expected one - among the files")
+    if pcm is not None:
+        from whispertide.audio.pcm import check_shape
+
+        check_shape(pcm.rate, pcm.channels)
 
 
 def _probed(sources: Sequence[Source]) -> tuple[dict[int, float | None], dict[int, ExitCode]]:

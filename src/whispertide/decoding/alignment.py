@@ -290,18 +290,29 @@ def within(
         return kept, list(segments)
     left, shorter = sum(len(timing.tokens) for timing in kept), []
     for segment in segments:
-        tokens = []
-        for token in segment.tokens:
-            # Timestamps stay, so that a segment keeps its place where its last words go.
-            if token >= eot or left > 0:
-                tokens.append(token)
-            left -= token < eot
-        shorter.append(replace(segment, tokens=tuple(tokens)))
+        shorter.append(replace(segment, tokens=_opening(segment.tokens, left, eot)))
+        left -= sum(token < eot for token in segment.tokens)
     return kept, shorter
 
 
+def _opening(tokens: Sequence[int], count: int, eot: int) -> tuple[int, ...]:
+    """The first `count` text tokens, and all timestamps: so a segment keeps its place where its last words go."""
+    kept = []
+    for token in tokens:
+        if token >= eot or count > 0:
+            kept.append(token)
+        count -= token < eot
+    return tuple(kept)
+
+
 def place_words(
-    timings: Sequence[WordTiming], segments: Sequence[TimedSegment], *, eot: int, offset: int = 0, last_speech: int = 0
+    timings: Sequence[WordTiming],
+    segments: Sequence[TimedSegment],
+    *,
+    eot: int,
+    offset: int = 0,
+    last_speech: int = 0,
+    until: int | None = None,
 ) -> list[SpokenSegment]:
     """Give each segment its words, with all repairs, in absolute samples.
 
@@ -309,6 +320,7 @@ def place_words(
     segments  relative to the window too, in order
     offset    absolute sample of the window's start
     last_speech   absolute sample where speech before these segments ended
+    until     sample from the window's start; words that begin there or later are left out
     """
     typical = typical_duration(timings)
     # Two typical words, as in openai/whisper (`add_word_timestamps`, max_duration).
@@ -329,8 +341,17 @@ def place_words(
         spoken = _fitted(segment.shifted(offset), words, typical, last_speech)
         if words:
             last_speech = spoken.span.end
+        if words and until is not None:
+            spoken = _ended(spoken, [len(timing.tokens) for timing in merged[first:next_word]], offset + until, eot)
         placed.append(spoken)
     return placed
+
+
+def _ended(segment: SpokenSegment, sizes: Sequence[int], until: int, eot: int) -> SpokenSegment:
+    """What of a segment lies before a sample; `sizes` is how many tokens each of its words has."""
+    words = tuple(replace(word, end=min(word.end, until)) for word in segment.words if word.start < until)
+    span = Span(min(segment.span.start, until), min(segment.span.end, until))
+    return SpokenSegment(span, words, _opening(segment.tokens, sum(sizes[: len(words)]), eot))
 
 
 def _fitted(segment: TimedSegment, words: list[Word], typical: int, last_speech: int) -> SpokenSegment:

@@ -151,11 +151,12 @@ class Transcription:
             return []
         began = time.perf_counter()
         hushed = mel.shape[1] > count
-        spoken = self._spoken(encoded, result, count, hushed=hushed)
+        resumed = self._resumed(result, count)
+        spoken = self._spoken(encoded, result, count, hushed=hushed, until=resumed)
         # Words are aligned in one run of the decoder, and only in these cases.
         steps = Steps.run(1) if hushed or self.options.word_timestamps else NO_STEPS
         self.costs.append(Cost("align", time.perf_counter() - began, steps=steps))
-        self.seek = self._next_seek(result, spoken, count)
+        self.seek = self._next_seek(result, spoken, count, resumed)
         return self._written(result, spoken)
 
     def _after_silence(self, count: int) -> int:
@@ -178,9 +179,11 @@ class Transcription:
         self.costs.append(Cost("encode", time.perf_counter() - began, encoded.computed))
         return encoded
 
-    def _spoken(self, encoded: Encoded, result: WindowResult, count: int, *, hushed: bool) -> list[SpokenSegment]:
+    def _spoken(
+        self, encoded: Encoded, result: WindowResult, count: int, *, hushed: bool, until: int | None
+    ) -> list[SpokenSegment]:
         """The window's segments in absolute samples, with words if the options ask for them, or if a hush word follows:
-        what is found in that was not said, and only word times tell.
+        what is found in that was not said, and only word times tell. Words that lie after `until` are left out.
         """
         offset = self.seek * HOP_LENGTH
         if not hushed and not self.options.word_timestamps:
@@ -194,26 +197,31 @@ class Transcription:
             task=self.options.task,
             duration=count * HOP_LENGTH,
             hushed=hushed,
+            until=until,
             offset=offset,
             last_speech=self.last_speech,
         )
 
-    def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment], count: int) -> int:
+    def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment], count: int, resumed: int | None) -> int:
         """After the last closed segment of the window of `count` frames; more exactly after its last word, where words
-        are known.
+        are known. `resumed` is where somebody speaks again (`_resumed`).
 
         Unlike the original, what may be a sentence that the window cuts is heard again whole, a window without words is
         done with, and two windows in a row may not both advance by less than a second: on silence or noise a model can
         place its one word at the very start, window after window.
         """
-        seek = self.seek + self._dealt_with(result, count) // HOP_LENGTH
+        seek = self.seek + self._dealt_with(result, count, resumed) // HOP_LENGTH
         words = [word for segment in spoken for word in segment.words]
         if words:
             self.last_speech = words[-1].end
             said = self.last_speech > self.seek * HOP_LENGTH
             is_rest = self.reread or result.stop == "length" or seek * HOP_LENGTH - self.last_speech > MUCH
-            if result.segmentation.ends_in_speech and said and is_rest:
-                seek = round(self.last_speech / HOP_LENGTH)
+            after = -(-self.last_speech // HOP_LENGTH)
+            if not result.segmentation.ends_in_speech:
+                # Timestamps may close a text before its last word, which would be heard, and written, again.
+                seek = max(seek, after)
+            elif said and is_rest:
+                seek = after
         creeps = seek - self.seek < SHORT_STEP
         if creeps and self.crept:
             seek = self.seek + SHORT_STEP
@@ -221,20 +229,32 @@ class Transcription:
         # Whatever the times say, the loop has to end.
         return max(seek, self.seek + 1)
 
-    def _dealt_with(self, result: WindowResult, count: int) -> int:
+    def _dealt_with(self, result: WindowResult, count: int, resumed: int | None) -> int:
         """Samples of the window that need not be heard again. The original takes a single timestamp at the end to say
         that no speech follows. Checkpoints say it of cut sentences, too, and those would be lost.
         """
         segmentation = result.segmentation
         if segmentation.ends_in_speech or not segmentation.segments:
             return segmentation.consumed
-        closed, end = segmentation.segments[-1].end, count * HOP_LENGTH
-        if end - closed in CUT_SENTENCE and self.seek + count < self.end:
-            return closed
+        if resumed is not None:
+            return resumed
+        closed = segmentation.segments[-1].end
+        is_cut = count * HOP_LENGTH - closed in CUT_SENTENCE and self.seek + count < self.end
+        return closed if is_cut else segmentation.consumed
+
+    def _resumed(self, result: WindowResult, count: int) -> int | None:
+        """Where in the window the voice gate hears somebody after a text that closes long before the window ends.
+
+        From there on the audio is heard again, with the words in it.
+        """
+        segmentation = result.segmentation
+        if self.voice is None or segmentation.ends_in_speech or not segmentation.segments:
+            return None
+        begun, closed, end = self.seek * HOP_LENGTH, segmentation.segments[-1].end, count * HOP_LENGTH
         if end - closed < LONG_REST:
-            return segmentation.consumed
-        begun = self.seek * HOP_LENGTH
-        return self._next_voice(begun + closed, begun + end) - begun
+            return None
+        found = self.voice(begun + closed, begun + end)
+        return None if found is None else found - begun
 
     def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> list[OfflineSegment]:
         """Number the segments that last and say something, and remember them as context."""

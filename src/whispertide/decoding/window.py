@@ -124,6 +124,7 @@ def align_window(
     task: Task = "transcribe",
     duration: int | None = None,
     hushed: bool = False,
+    until: int | None = None,
     offset: int = 0,
     last_speech: int = 0,
 ) -> list[SpokenSegment]:
@@ -131,7 +132,8 @@ def align_window(
 
     `offset` is the absolute sample of the window's start, `duration` its real audio in samples (None = all valid
     frames), `last_speech` the absolute sample where the speech before it ended. `hushed`: a hush word follows the
-    audio; words may be found in it, and these were not said: they are left out.
+    audio; words may be found in it, and these were not said: they are left out. So are those that begin at sample
+    `until` of the window or later, which another window will hear.
     """
     eot = model.tokenizer.eot
     # All segments at once: aligned one by one, a segment could claim the audio of the next.
@@ -141,4 +143,4 @@ def align_window(
     timings = locate_words(model, encoded, text, language=language, task=task, frames=frames)
     if hushed and duration is not None:
         timings, segments = within(timings, segments, duration, eot=eot)
-    return place_words(timings, segments, eot=eot, offset=offset, last_speech=last_speech)
+    return place_words(timings, segments, eot=eot, offset=offset, last_speech=last_speech, until=until)

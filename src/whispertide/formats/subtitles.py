@@ -5,8 +5,8 @@ pause where it can, else between two phrases. Cues follow each other and never o
 Where to break is a shortest path: each cue has a cost, and the cheapest way through all words is taken, as TeX does
 with lines (Knuth & Plass 1981).
 
-Pure: knows nothing of file formats. Time is in samples. `server/web/subtitles.js` is the same for the page; a test
-compares what the two write.
+Pure: knows nothing of file formats. Time is in samples. `server/web/subtitles.js` is the same for the page, where
+words always come in order; a test compares what the two write.
 """
 
 import re
@@ -240,9 +240,7 @@ def _break(units: Sequence[_Unit]) -> int | None:
 
 def _timed(found: Sequence[Sequence[_Unit]]) -> list[Cue]:
     """Cues with their lines and times: each stays for a second at least, unless the next one comes sooner."""
-    starts: list[int] = []
-    for units in found:
-        starts.append(max(_start(units), starts[-1] + _LEAST if starts else 0))
+    starts = _in_order([_start(units) for units in found])
     cues = []
     for units, start, after in zip(found, starts, [*starts, None][1:], strict=True):
         end = min(max(_end(units), start + SHORTEST), start + LONGEST)
@@ -250,3 +248,15 @@ def _timed(found: Sequence[Sequence[_Unit]]) -> list[Cue]:
         text = "\n".join(_joined(line) for line in (units[:at], units[at:]) if line)
         cues.append(Cue(start, end if after is None else min(end, after), text))
     return cues
+
+
+def _in_order(starts: Sequence[int]) -> list[int]:
+    """The same starts, each after the one before it. One that lies after both that follow it is misplaced: it comes
+    with the next one, or it would push back all that follow.
+    """
+    ordered: list[int] = []
+    for number, start in enumerate(starts):
+        after = starts[number + 1 : number + 3]
+        placed = after[0] if after and start > max(after) else start
+        ordered.append(max(placed, ordered[-1] + _LEAST if ordered else 0))
+    return ordered
