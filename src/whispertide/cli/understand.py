@@ -26,7 +26,7 @@ def understand(
     model: Annotated[
         Path | None,
         typer.Option(
-            "--model", "-m", metavar="FOLDER", help="A network of `whispertide train latecontext`. Default: commands."
+            "--model", "-m", metavar="FOLDER", help="Folder of `whispertide train latecontext`. Default: commands."
         ),
     ] = None,
     every: Annotated[
@@ -38,8 +38,6 @@ def understand(
         typer.Option(
             "--send-below",
             metavar="P",
-            min=0,
-            max=1,
             help="The server that WHISPERTIDE_REMOTE names hears what is less likely to be understood; 0: nothing.",
         ),
     ] = 0.0,
