@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
-from whispertide.decoding import token_search
+from whispertide.decoding import longform, token_search
 from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
+from whispertide.decoding.alignment import SpokenSegment
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.longform import Transcription
 from whispertide.decoding.search import Steps
@@ -283,13 +284,18 @@ class TestWindowAfterWindow:
         run.next_window()
         assert run.seek == seek
 
-    @pytest.mark.parametrize(("end", "seek"), [(1350, 2800), (1420, 2840)], ids=["before", "after"])
-    def test_a_word_that_goes_on_after_its_text_closes_is_heard_once(self, end: int, seek: int) -> None:
-        """A text that closes at encoder frame 1,400, and its last word that ends at frame `end`."""
-        told = [time(0), *story((" walk", 1250), (" home", end - 10)), time(1400)]
+    @pytest.mark.parametrize(
+        ("begin", "text", "seek"),
+        [(1380, " we walk home", 2800), (1395, " we walk home", 2810), (1410, " we walk", 2820)],
+        ids=["before", "across", "after"],
+    )
+    def test_the_words_around_a_text_s_end_are_heard_once(self, begin: int, text: str, seek: int) -> None:
+        """A text that closes at encoder frame 1,400, and its last word, which lasts 10 frames from `begin` on."""
+        told = [time(0), *story((" we", 10), (" walk", 1370), (" home", begin)), time(1400)]
         run = transcription(telling(told), 40)
         (written,) = run.next_window()
-        assert written.words[-1].end == end * FRAME_SAMPLES
+        assert written.text == text == "".join(word.text for word in written.words)
+        assert written.words[-1].end == written.span.end <= seek * HOP_LENGTH
         assert run.seek == seek
 
     def test_words_after_a_long_rest_are_heard_once(self) -> None:
@@ -300,6 +306,24 @@ class TestWindowAfterWindow:
         assert written.text == " we walk"
         assert [word.text for word in written.words] == [" we", " walk"]
         assert written.words[-1].end <= written.span.end <= 20 * SAMPLE_RATE
+        assert run.seek == 2000
+
+    @pytest.mark.parametrize("speaks", [True, False])
+    def test_words_that_are_all_found_after_a_long_rest(self, speaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The text closes at 1 s, its words are found after 20 s. If somebody speaks before that, they are there."""
+
+        def voice(start: int, end: int) -> int | None:
+            return 20 * SAMPLE_RATE if end > 20 * SAMPLE_RATE else start if speaks else None
+
+        def align(*_: Any, duration: int, until: int | None = None, **__: Any) -> list[SpokenSegment]:
+            if until is not None:
+                return [SpokenSegment(Span(0, 0), (), ())]
+            assert duration == 20 * SAMPLE_RATE
+            return [SpokenSegment(Span(0, SAMPLE_RATE), (Word(" we walk home", 0, SAMPLE_RATE),), TOKENS)]
+
+        monkeypatch.setattr(longform, "align_window", align)
+        run = transcription(telling([time(0), *WORDS, time(50)]), 40, voice=voice)
+        assert [segment.text for segment in run.next_window()] == [" we walk home"] * speaks
         assert run.seek == 2000
 
     def test_windows_do_not_creep_twice(self) -> None:

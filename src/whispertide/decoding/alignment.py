@@ -342,16 +342,25 @@ def place_words(
         if words:
             last_speech = spoken.span.end
         if words and until is not None:
-            spoken = _ended(spoken, [len(timing.tokens) for timing in merged[first:next_word]], offset + until, eot)
+            sizes = [len(timing.tokens) for timing in merged[first:next_word]]
+            spoken = _ended(spoken, sizes, offset + until, longest=2 * typical, eot=eot)
         placed.append(spoken)
     return placed
 
 
-def _ended(segment: SpokenSegment, sizes: Sequence[int], until: int, eot: int) -> SpokenSegment:
-    """What of a segment lies before a sample; `sizes` is how many tokens each of its words has."""
-    words = tuple(replace(word, end=min(word.end, until)) for word in segment.words if word.start < until)
-    span = Span(min(segment.span.start, until), min(segment.span.end, until))
-    return SpokenSegment(span, words, _opening(segment.tokens, sum(sizes[: len(words)]), eot))
+def _ended(segment: SpokenSegment, sizes: Sequence[int], until: int, *, longest: int, eot: int) -> SpokenSegment:
+    """A segment without the words that begin at a sample or later; `sizes` is how many tokens each of its words has.
+
+    Beyond that sample the last word goes on for as long as words do, `longest`, but does not linger.
+    """
+    words = [word for word in segment.words if word.start < until]
+    end = segment.span.start
+    if words:
+        last = words[-1]
+        end = min(last.end, max(until, last.start + longest))
+        words[-1] = replace(last, end=end)
+    tokens = _opening(segment.tokens, sum(sizes[: len(words)]), eot)
+    return SpokenSegment(Span(segment.span.start, end), tuple(words), tokens)
 
 
 def _fitted(segment: TimedSegment, words: list[Word], typical: int, last_speech: int) -> SpokenSegment:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -151,12 +152,12 @@ class Transcription:
             return []
         began = time.perf_counter()
         hushed = mel.shape[1] > count
-        resumed = self._resumed(result, count)
-        spoken = self._spoken(encoded, result, count, hushed=hushed, until=resumed)
+        again = self._heard_again(result, count)
+        spoken = self._spoken(encoded, result, count, hushed=hushed, until=again)
         # Words are aligned in one run of the decoder, and only in these cases.
         steps = Steps.run(1) if hushed or self.options.word_timestamps else NO_STEPS
         self.costs.append(Cost("align", time.perf_counter() - began, steps=steps))
-        self.seek = self._next_seek(result, spoken, count, resumed)
+        self.seek = self._next_seek(result, spoken, again)
         return self._written(result, spoken)
 
     def _after_silence(self, count: int) -> int:
@@ -183,34 +184,43 @@ class Transcription:
         self, encoded: Encoded, result: WindowResult, count: int, *, hushed: bool, until: int | None
     ) -> list[SpokenSegment]:
         """The window's segments in absolute samples, with words if the options ask for them, or if a hush word follows:
-        what is found in that was not said, and only word times tell. Words that lie after `until` are left out.
+        what is found in that was not said, and only word times tell. Words that begin after `until` are left out.
         """
         offset = self.seek * HOP_LENGTH
         if not hushed and not self.options.word_timestamps:
             shifted = [segment.shifted(offset) for segment in result.segments]
             return [SpokenSegment(Span(segment.start, segment.end), (), segment.tokens) for segment in shifted]
-        return align_window(
+        align = partial(
+            align_window,
             self.model,
             encoded,
             result.segments,
             language=self.language,
             task=self.options.task,
-            duration=count * HOP_LENGTH,
-            hushed=hushed,
-            until=until,
             offset=offset,
             last_speech=self.last_speech,
         )
+        spoken = align(duration=count * HOP_LENGTH, hushed=hushed, until=until)
+        if until is None or any(segment.words for segment in spoken) or not self._voice_before(offset + until):
+            return spoken
+        # All words were found in what is heard again. If somebody speaks before that, they belong there.
+        return align(duration=until)
 
-    def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment], count: int, resumed: int | None) -> int:
-        """After the last closed segment of the window of `count` frames; more exactly after its last word, where words
-        are known. `resumed` is where somebody speaks again (`_resumed`).
+    def _voice_before(self, sample: int) -> bool:
+        """Whether the voice gate hears somebody between the window's start and a sample."""
+        start = max(0, self.seek * HOP_LENGTH - SAMPLE_RATE)  # it passes over the first second
+        return self.voice is not None and self.voice(start, sample) is not None
+
+    def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment], again: int | None) -> int:
+        """After the last closed segment of the window, or where it is to be heard `again`; more exactly after its last
+        word, where words are known.
 
         Unlike the original, what may be a sentence that the window cuts is heard again whole, a window without words is
         done with, and two windows in a row may not both advance by less than a second: on silence or noise a model can
         place its one word at the very start, window after window.
         """
-        seek = self.seek + self._dealt_with(result, count, resumed) // HOP_LENGTH
+        dealt_with = result.segmentation.consumed if again is None else again
+        seek = self.seek + dealt_with // HOP_LENGTH
         words = [word for segment in spoken for word in segment.words]
         if words:
             self.last_speech = words[-1].end
@@ -218,7 +228,7 @@ class Transcription:
             is_rest = self.reread or result.stop == "length" or seek * HOP_LENGTH - self.last_speech > MUCH
             after = -(-self.last_speech // HOP_LENGTH)
             if not result.segmentation.ends_in_speech:
-                # Timestamps may close a text before its last word, which would be heard, and written, again.
+                # A text may close inside a word, which would be heard, and written, twice.
                 seek = max(seek, after)
             elif said and is_rest:
                 seek = after
@@ -229,29 +239,19 @@ class Transcription:
         # Whatever the times say, the loop has to end.
         return max(seek, self.seek + 1)
 
-    def _dealt_with(self, result: WindowResult, count: int, resumed: int | None) -> int:
-        """Samples of the window that need not be heard again. The original takes a single timestamp at the end to say
-        that no speech follows. Checkpoints say it of cut sentences, too, and those would be lost.
+    def _heard_again(self, result: WindowResult, count: int) -> int | None:
+        """The sample of the window from which it is heard again, and with it the words that begin there or later.
+
+        The original takes a single timestamp at the end to say that no speech follows. Checkpoints say it of cut
+        sentences, too, and those would be lost.
         """
         segmentation = result.segmentation
         if segmentation.ends_in_speech or not segmentation.segments:
-            return segmentation.consumed
-        if resumed is not None:
-            return resumed
-        closed = segmentation.segments[-1].end
-        is_cut = count * HOP_LENGTH - closed in CUT_SENTENCE and self.seek + count < self.end
-        return closed if is_cut else segmentation.consumed
-
-    def _resumed(self, result: WindowResult, count: int) -> int | None:
-        """Where in the window the voice gate hears somebody after a text that closes long before the window ends.
-
-        From there on the audio is heard again, with the words in it.
-        """
-        segmentation = result.segmentation
-        if self.voice is None or segmentation.ends_in_speech or not segmentation.segments:
             return None
         begun, closed, end = self.seek * HOP_LENGTH, segmentation.segments[-1].end, count * HOP_LENGTH
-        if end - closed < LONG_REST:
+        if end - closed in CUT_SENTENCE and self.seek + count < self.end:
+            return closed
+        if end - closed < LONG_REST or self.voice is None:
             return None
         found = self.voice(begun + closed, begun + end)
         return None if found is None else found - begun
