@@ -5,7 +5,7 @@ import errno
 import io
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -538,7 +538,21 @@ def test_keys_for_a_short_time() -> None:
 
 def events_of(answer: httpx.Response) -> list[dict[str, Any]]:
     """What was streamed."""
-    return [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
+    return events_in(answer.text.splitlines())
+
+
+def events_in(lines: Sequence[str]) -> list[dict[str, Any]]:
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line]
+
+
+async def lines_of(client: httpx.AsyncClient, data: bytes, begun: asyncio.Event) -> list[str]:
+    """The lines of a streamed transcription; `begun` is set with the first."""
+    lines, files = [], {"file": ("a.wav", data)}
+    async with client.stream("POST", "/v1/audio/transcriptions", files=files, data={"stream": "true"}) as answer:
+        async for line in answer.aiter_lines():
+            lines.append(line)
+            begun.set()
+    return lines
 
 
 @pytest.mark.parametrize("drain_s", [30.0, 0.2])
@@ -557,17 +571,16 @@ def test_the_end_waits_for_files_and_then_says_so(drain_s: float) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=120) as client:
                 writer.write(head + form[:1000])
-                streamed = asyncio.create_task(post(client, wav(40), stream="true"))
-                while len(model.offline.offline_options) < 1 or hub.files < 2:
-                    await asyncio.sleep(0.01)
+                begun = asyncio.Event()
+                streamed = asyncio.create_task(lines_of(client, wav(40), begun))
+                await begun.wait()
                 waiting = asyncio.create_task(post(client, wav(4)))
                 while hub.files < 3:
                     await asyncio.sleep(0.01)
-                await asyncio.sleep(0.3)  # the first segment is there
                 server.should_exit = True
                 if drain_s > 1:
                     writer.write(form[1000:])
-                last, waited = events_of(await streamed)[-1], await waiting
+                last, waited = events_in(await streamed)[-1], await waiting
                 coming = await reader.read()
             writer.close()
         if drain_s > 1:
