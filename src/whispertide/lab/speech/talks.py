@@ -173,9 +173,9 @@ def _sentences(plan: TalkPlan, speaker: Speaker) -> Iterator[tuple[int, str, Spo
         spoken = speaker.speak(text)
         if spoken is None:
             continue
-        pause_s = between(_PARAGRAPH_S if left == 0 else _PAUSE_S, dice)
+        limits = _PARAGRAPH_S if left == 0 else _PAUSE_S
         left = left or int(dice.randint(_SENTENCES[0], _SENTENCES[1] + 1))
-        yield to_samples(pause_s), text, spoken
+        yield to_samples(between(limits, dice)), text, spoken
         left -= 1
         count += len(spoken.words)
         if count >= plan.words:
