@@ -1,8 +1,14 @@
 """A late-contextualisation network of random weights, small enough for tests."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, learn_vocabulary
+from whispertide.model.latecontext import LateModel
 
 TEXTS = ["play some music", "set an alarm for seven", "what is the weather"]
 INTENTS = ["play_music", "alarm_set"]
@@ -30,6 +36,14 @@ def small_late(seed: int = 1, attending_inner: int | None = None) -> LateCheckpo
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     return LateCheckpoint(dims, tensors_of(network), vocabulary)
+
+
+@contextmanager
+def late_model(folder: Path) -> Iterator[LateModel]:
+    """The network of a folder, whose graphs are kept next to it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WHISPERTIDE_CACHE", str(folder.parent))
+        yield LateModel.open(folder)
 
 
 SOUND = (0.1 * np.random.default_rng(0).standard_normal(24_300)).astype(np.float32)

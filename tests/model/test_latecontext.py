@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from small_late import SOUND, small_late
+from small_late import SOUND, late_model, small_late
 from whispertide.checkpoint.latecontext import Kind, LateCheckpoint, LateDims, load_late, save_late
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
@@ -25,9 +25,8 @@ def checkpoint() -> LateCheckpoint:
 def model(checkpoint: LateCheckpoint, tmp_path_factory: pytest.TempPathFactory) -> LateModel:
     folder = tmp_path_factory.mktemp("late") / "model"
     save_late(checkpoint, folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WHISPERTIDE_CACHE", str(folder.parent))
-        return LateModel.open(folder)
+    with late_model(folder) as opened:
+        return opened
 
 
 @pytest.fixture(scope="module")

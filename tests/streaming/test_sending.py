@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 
 from fake_remote import FAILURES, TEXT, closed_port, fake_remote
-from small_late import TEXTS, small_late
+from small_late import TEXTS, late_model, small_late
 from told_gate import STREAM, Told
 from wav_file import save_wav
 from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
@@ -48,9 +48,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Iterator[LateModel]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WHISPERTIDE_CACHE", str(folder.parent))
-        yield LateModel.open(folder)
+    with late_model(folder) as opened:
+        yield opened
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from small_late import TEXTS, small_late
+from small_late import TEXTS, late_model, small_late
 from told_gate import STREAM, Told
 from wav_file import save_wav
 from whispertide.audio.vad import SpeechGate
@@ -49,9 +49,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Iterator[LateModel]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WHISPERTIDE_CACHE", str(folder.parent))
-        yield LateModel.open(folder)
+    with late_model(folder) as opened:
+        yield opened
 
 
 def heard(model: LateModel, portions: Sequence[FloatArray], pilots: Pilots | None = None) -> list[Understood]:

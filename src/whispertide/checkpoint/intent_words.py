@@ -28,8 +28,8 @@ class IntentWords:
         """Log probabilities [intents]."""
         rows = hashed(text, len(self.weights))
         logits = self.weights[rows].sum(axis=0) * weight_of(rows)
-        exact: FloatArray = logits - np.logaddexp.reduce(logits)
-        return exact
+        logprobs: FloatArray = logits - np.logaddexp.reduce(logits)
+        return logprobs
 
 
 def plain(text: str) -> str:
