@@ -254,6 +254,13 @@ class TestWindowAfterWindow:
         assert (run.done, run.seek, run.context) == (True, 200, [])
         assert [cost.stage for cost in run.costs] == ["encode", "decode"]
 
+    @pytest.mark.parametrize(("speaks", "seek"), [(20 * SAMPLE_RATE, 2000), (None, 3000)])
+    def test_a_window_without_text_goes_on_where_somebody_speaks(self, speaks: int | None, seek: int) -> None:
+        """Where the model is not sure either that nobody does."""
+        run = transcription(telling([time(29)]), 40, voice=lambda start, end: speaks)
+        assert run.next_window() == []
+        assert run.seek == seek
+
     @pytest.mark.parametrize(("reread", "most", "seek"), [(True, None, 160), (False, None, 200), (False, 4, 160)])
     def test_after_a_segment_without_an_end(self, reread: bool, most: int | None, seek: int) -> None:
         """Its last word ends at 1.6 s; the rest is read again, or not, or where the text was cut short."""

@@ -147,7 +147,7 @@ class Transcription:
         )
         self.costs.append(Cost("decode", time.perf_counter() - began, steps=result.steps))
         # Its tokens do not become context either: the model itself does not believe in them.
-        if is_silence(result, self.options):
+        if is_silence(result, self.options) or (self.voice is not None and not result.text):
             self.seek = self._after_silence(count)
             return []
         began = time.perf_counter()
@@ -161,7 +161,7 @@ class Transcription:
         return self._written(result, spoken)
 
     def _after_silence(self, count: int) -> int:
-        """Where to go on after a window of `count` frames that the model calls silent.
+        """Where to go on after a window of `count` frames that the model calls silent, or writes nothing for.
 
         The original passes over all of it, and so over the first sentence after some seconds of silence, where a
         checkpoint was not trained on such windows.
