@@ -476,3 +476,24 @@ def test_a_calm_guess_changes_what_is_shown_and_not_what_is_confirmed() -> None:
     last = [play.round(2.0, heard_with("bird", 0.5, 0.9, 0.4), is_last=True) for play in plays]
     assert last[0] == last[1]
     assert last[1].hypothesis == ()
+
+
+# --- unlikely words -------------------------------------------------------------------------------------------------
+
+
+def test_stretches_of_unlikely_words_are_left_out_of_what_is_written() -> None:
+    """But later rounds go on from them, or they would be heard again."""
+    said = [heard_with(text, 0.2 * at, 0.2 * at + 0.1, 0.3) for at, text in enumerate("abcd")]
+    play = Play(AlignAtt(truncate="none", drop_below=0.5))
+    first = play.round(1.5, *said[:2], firm=1)
+    assert (texts(first.confirmed), texts(first.hypothesis)) == (["a"], ["b"])  # two words tell nothing
+    second = play.round(2.0, *said[1:], firm=2)
+    assert (texts(second.confirmed), texts(second.hypothesis)) == ([], [])
+    assert [word.word.text for word in play.state.words] == [" a", " b", " c"]
+    sure = heard_with("sure", 1.0, 1.2, 0.9)
+    assert texts(play.round(2.5, said[3], sure, is_last=True).confirmed) == ["sure"]
+
+
+def test_all_words_are_written_where_nothing_is_to_be_left_out() -> None:
+    said = [heard_with(text, 0.2 * at, 0.2 * at + 0.1, 0.01) for at, text in enumerate("abcd")]
+    assert texts(Play(AlignAtt()).round(2.0, *said, is_last=True).confirmed) == list("abcd")

@@ -404,6 +404,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "least_probability": (0, 1),
     "steadiness": (0, 0.5),
     "calm": (0, 0.99),
+    "drop_below": (0, 1),
     "settle_s": (0, 30),
     "hard_cap_s": (4, 30),
     "no_speech": (0, 1),

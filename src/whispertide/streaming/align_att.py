@@ -25,6 +25,7 @@ from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
 from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, spoken, steady
 from whispertide.streaming.trimming import MARGIN, forced_cut
+from whispertide.streaming.unlikely import BEFORE, without_unlikely
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, Word, align_down, to_samples
 
 Truncate = Literal["none", "last-word", "detector"]
@@ -46,6 +47,7 @@ class AlignAttState:
     attended  the sample that the newest token attended to; None: not known, any place is right
     guess     the words after the confirmed ones, each of which so many `rounds` in a row heard
     shown     what of the guess is shown, where not all of it is
+    chances   the probabilities of the last confirmed words
     """
 
     start: int
@@ -56,6 +58,7 @@ class AlignAttState:
     guess: tuple[TokenWord, ...] = ()
     rounds: tuple[int, ...] = ()
     shown: tuple[Word, ...] = ()
+    chances: tuple[float, ...] = ()
 
     def copy(self) -> "AlignAttState":
         """An independent copy."""
@@ -112,6 +115,13 @@ class AlignAtt(Attending):
     settle_s: float = setting(1.0, "the end of the window in which unlikely words wait", least=0, most=CHUNK_SECONDS)
     calm: float = setting(
         0.0, "words of the guess that are less likely to stay are not shown (0 = all are)", least=0, most=0.99
+    )
+    drop_below: float = setting(
+        0.0,
+        "words that are less likely are left out, if they, the three words before and the one after are so on average, "
+        "too: in noise most of these were not said (0 = none are)",
+        least=0,
+        most=1,
     )
     rule: str = setting("", "the learned rule, as `whispertide train steadiness` prints it; empty: the shipped one")
     memory: Memory = setting(
@@ -231,12 +241,21 @@ class AlignAtt(Attending):
         state.ends.append(end)
         if not is_last:
             confirmed += self._bound(state, end, result.plan.level)
+        guess = tuple(word.word for word in state.guess)
+        said = self._likely(state, [word.word for word in confirmed], guess)
+        shown = state.shown if self.calm and not is_last else guess
         return Commit(
-            tuple(word.word for word in confirmed),
-            state.shown if self.calm and not is_last else tuple(word.word for word in state.guess),
+            said,
+            without_unlikely(shown, self.drop_below, before=state.chances),
             min(state.start, align_down(end)),
             result.plan.level,
         )
+
+    def _likely(self, state: AlignAttState, confirmed: list[Word], guess: tuple[Word, ...]) -> tuple[Word, ...]:
+        """Of the words that are confirmed those that are written. All of them are what later rounds go on from."""
+        said = without_unlikely(confirmed, self.drop_below, before=state.chances, after=guess)
+        state.chances = (*state.chances, *(word.probability for word in confirmed))[-BEFORE:]
+        return said
 
     # --- which words --------------------------------------------------------------------------------------------------
 

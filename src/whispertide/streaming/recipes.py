@@ -112,6 +112,7 @@ _TIDE = Recipe(
         attention_floor=0.1,
         steadiness=0.03,
         calm=0.7,
+        drop_below=0.5,
         memory="words",
         context_tokens=60,
         beyond=12,

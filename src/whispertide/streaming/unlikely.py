@@ -1,0 +1,29 @@
+"""Stretches of unlikely words: in noise a model writes sentences that nobody said.
+
+A single unlikely word is often right, above all one that is said alone; of four in a row that are unlikely on average
+few are. So the first word of an utterance always stays. Ours; what it costs and gains is in docs/LOG.md.
+"""
+
+from collections.abc import Sequence
+
+from whispertide.types import Word
+
+BEFORE = 3  # a word's stretch has so many words before it
+AFTER = 1  # and so many after it
+LEAST = 3  # a shorter stretch tells nothing
+
+
+def without_unlikely(
+    words: Sequence[Word], below: float, *, before: Sequence[float] = (), after: Sequence[Word] = ()
+) -> tuple[Word, ...]:
+    """`words` without those that are less likely than `below` and stand in a stretch whose mean is below it, too.
+
+    `before` are the probabilities of the words before them, `after` the words that follow.
+    """
+    known = [*before, *(word.probability for word in (*words, *after))]
+    stretches = [known[max(0, at - BEFORE) : at + AFTER + 1] for at in range(len(before), len(before) + len(words))]
+    return tuple(word for word, stretch in zip(words, stretches, strict=True) if not _is_unlikely(word, stretch, below))
+
+
+def _is_unlikely(word: Word, stretch: Sequence[float], below: float) -> bool:
+    return word.probability < below and len(stretch) >= LEAST and sum(stretch) < below * len(stretch)
