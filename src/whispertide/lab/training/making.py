@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
 
 import numpy as np
@@ -159,45 +159,47 @@ def _remove_unfinished(folder: Path) -> None:
 def _run(folder: Path, numbers: Sequence[int], jobs: int) -> Iterator[int]:
     """Make these shards, `jobs` at a time; gives how many are done after each, and ends all processes at the end."""
     waiting = iter(numbers)
-    running: dict[int, subprocess.Popen[str]] = {}
+    running: dict[int, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
     done = 0
     try:
         while done < len(numbers):
             while len(running) < max(1, jobs) and (number := next(waiting, None)) is not None:
-                running[number] = _start(folder, number)
-            for number in [number for number, process in running.items() if process.poll() is not None]:
-                _check(number, running.pop(number))
+                # A pipe would fill up, and what is said into it then waits; `_check` closes the file.
+                errors = TemporaryFile()  # noqa: SIM115
+                running[number] = _start(folder, number, errors), errors
+            for number in [number for number, (process, _) in running.items() if process.poll() is not None]:
+                _check(number, *running.pop(number))
                 done += 1
                 yield done
             time.sleep(_POLL_S)
     finally:
-        for process in running.values():
+        for process, _ in running.values():
             process.terminate()
-        for process in running.values():
-            process.communicate()
+        for process, errors in running.values():
+            process.wait()
+            errors.close()
 
 
 def _command(folder: Path, number: int) -> list[str]:
     return [sys.executable, "-m", __name__, str(folder), str(number)]
 
 
-def _start(folder: Path, number: int) -> "subprocess.Popen[str]":
+def _start(folder: Path, number: int, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
     one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(
         _command(folder, number),
         env=os.environ | one_thread,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
+        stderr=errors,
     )
 
 
-def _check(number: int, process: "subprocess.Popen[str]") -> None:
-    errors: IO[str] | None = process.stderr
-    said = errors.read().strip().splitlines() if errors is not None else []
-    if errors is not None:
-        errors.close()
+def _check(number: int, process: "subprocess.Popen[bytes]", errors: IO[bytes]) -> None:
+    with errors:
+        errors.seek(0)
+        # espeak-ng warns in bytes of its own.
+        said = errors.read().decode(errors="replace").strip().splitlines()
     if process.returncode != 0:
         raise CorpusError(f"shard {number} could not be made: {said[-1] if said else f'status {process.returncode}'}")
 
