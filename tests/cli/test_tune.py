@@ -17,7 +17,7 @@ from whispertide.lab.framing_choice import Tried
 from whispertide.lab.tune import Tuning
 from whispertide.model import whisper
 from whispertide.options import EngineOptions
-from whispertide.streaming.calibration import Calibration, Pace, recall, remember
+from whispertide.streaming.calibration import Calibration, Pace, place, recall, remember
 from whispertide.streaming.framing import BARE, PAD30
 from whispertide.streaming.recipes import get_recipe
 
@@ -76,6 +76,14 @@ def test_it_can_be_forgotten(run: Run, model: Any, asked: Any) -> None:
     assert recall(HASH) is None
     assert "nothing was kept" in run("tune", "m", "--forget").stderr
     assert asked == []
+
+
+def test_its_page_is_forgotten_with_it(run: Run, model: Any, asked: Any) -> None:
+    assert run("tune", "m").exit_code == 0
+    page = place(HASH).with_suffix(".html")
+    assert page.exists()
+    run("tune", "m", "--forget")
+    assert not list(page.parent.iterdir())
 
 
 def test_nothing_found_does_not_replace_something(model: Any) -> None:

@@ -59,7 +59,7 @@ def tune(
         say(f"what was found before stays ({path}), because it was measured at length; `--forget` removes it")
     else:
         say(f"{found.sentence}; kept in {path}")
-    _write_page(found, output or path.with_suffix(".html"), asked=output is not None)
+    _write_page(found, output or _page_of(path), asked=output is not None)
     return ExitCode.OK
 
 
@@ -125,10 +125,17 @@ def _speech(path: Path) -> "FloatArray":
     return load_audio(path)
 
 
+def _page_of(kept: Path) -> Path:
+    """Where the page is, unless somebody says where."""
+    return kept.with_suffix(".html")
+
+
 def _forget(model: "WhisperModel") -> bool:
-    from whispertide.streaming.calibration import forget
+    """Remove what is kept, and the page next to it; whether anything was kept."""
+    from whispertide.streaming.calibration import forget, place
 
     try:
+        _page_of(place(model.content_hash)).unlink(missing_ok=True)
         return forget(model.content_hash)
     except OSError as error:
         raise OutputError(f"cannot remove what was kept ({error})") from error
