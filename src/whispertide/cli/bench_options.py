@@ -147,8 +147,8 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def numbers_in(text: str) -> tuple[float, ...]:
-    """Seconds of a list with commas. Raises `OptionError`."""
+    """Seconds of a list with commas; of an empty text none. Raises `OptionError`, also for nothing but commas."""
     try:
-        return tuple(float(part) for part in names_in(text))
+        return tuple(float(part) for part in names_in(text) or text.split())
     except ValueError:
         raise OptionError(f"expected seconds separated by commas, for example 0.5,1,2; got {text!r}") from None
