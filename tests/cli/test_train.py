@@ -83,7 +83,14 @@ def test_a_run_may_be_kept_in_the_folder_that_one_is_in(
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
     assert len(Training(data=[manifest]).speech(Path("."))) == len(TEXTS)
-    assert (tmp_path / "run-speech-0").is_dir()
+    assert len(list(tmp_path.glob("run-speech-*"))) == 1
+
+
+def test_the_shards_of_a_manifest_are_those_of_what_it_says_now(manifest: Path, tmp_path: Path) -> None:
+    training = Training(data=[manifest])
+    assert len(training.speech(tmp_path / "run")) == len(TEXTS)
+    manifest.write_text("".join(manifest.read_text().splitlines(keepends=True)[1:]))
+    assert len(training.speech(tmp_path / "run")) == len(TEXTS) - 1
 
 
 def test_every_bad_line_is_named(manifest: Path, tmp_path: Path) -> None:
