@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from lab.training.fake_speaker import TEXTS, FakeSpeaker
 from whispertide.cli.main import app
-from whispertide.errors import CorpusError, OptionError
+from whispertide.errors import CorpusError, OptionError, OutputError
 from whispertide.lab.speech.text import is_test_sentence
 from whispertide.lab.training import making
 from whispertide.lab.training.making import Recipe, make_shard, make_speech
@@ -168,6 +168,13 @@ def test_an_interrupt_ends_all_processes_and_leaves_whole_shards(
 def test_only_one_at_a_time(tmp_path: Path, ends: list[str]) -> None:
     with making._held(tmp_path), pytest.raises(CorpusError, match="another program is making speech"):
         make(tmp_path, 10 / 3600)
+
+
+@pytest.mark.parametrize("place", ["file", "file/folder"])
+def test_a_folder_that_cannot_be_made_is_an_error(place: str, tmp_path: Path, ends: list[str]) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="can be written"):
+        make(tmp_path / place, 10 / 3600)
 
 
 def test_a_damaged_recipe_is_an_error(tmp_path: Path, ends: list[str]) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from whispertide.atomic import replacing
-from whispertide.errors import CorpusError, OptionError
+from whispertide.errors import CorpusError, OptionError, OutputError
 from whispertide.lab.from_json import built
 from whispertide.lab.speech.manners import Manner, draw_manner
 from whispertide.lab.speech.speakers import Say, check_installed, open_speaker
@@ -79,8 +79,8 @@ class Made:
 def make_speech(folder: Path, recipe: Recipe, hours: float, jobs: int, *, advance: Advance, announce: Announce) -> Made:
     """Make what is missing of `hours` of speech (rounded up to whole shards) in `folder`, `jobs` shards at a time.
 
-    Raises `OptionError` for a recipe other than the folder's, `CorpusError` where a package is missing, the folder
-    cannot be used or a shard fails. However it ends, only whole shards are left.
+    Raises `OptionError` for a recipe other than the folder's, `CorpusError` where a package is missing or a shard
+    fails, `OutputError` where the folder cannot be written. However it ends, only whole shards are left.
     """
     check_installed(recipe.voices)
     with _held(folder):
@@ -108,8 +108,10 @@ def _held(folder: Path) -> Iterator[None]:
         raise CorpusError(
             f"another program is making speech in {folder}; wait for it or choose another folder"
         ) from error
-    except PermissionError as error:
-        raise CorpusError(f"expected a folder that can be written; {folder} is not: {error}") from error
+    except OSError as error:
+        if isinstance(error, CorpusError):
+            raise
+        raise OutputError(f"expected a folder that can be written; {folder} is not: {error}") from error
 
 
 def _prepare(folder: Path, recipe: Recipe, announce: Announce) -> None:
@@ -175,9 +177,9 @@ def _run(folder: Path, numbers: Sequence[int], jobs: int) -> Iterator[int]:
     finally:
         for process, _ in running.values():
             process.terminate()
-        for process, errors in running.values():
+        for process, said in running.values():
             process.wait()
-            errors.close()
+            said.close()
 
 
 def _command(folder: Path, number: int) -> list[str]:
