@@ -135,6 +135,23 @@ def test_what_cannot_be_fitted(tmp_path: Path, arguments: tuple[str, ...], code:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("command", ["causal", "blocks", "drafter", "hush --model", "truncation", "steadiness"])
+def test_an_output_that_cannot_be_written_is_said_before_training(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = run("train", *command.split(), "nano.en", "--output", tmp_path / "nowhere" / "x.npz")
+    assert refused.exit_code == 5, refused.output
+    assert "does not exist; make it first" in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_offramp_that_cannot_be_written_is_said_before_training(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = run("train", "offramp", "nano.en", "--output", tmp_path / "file" / "x")
+    assert refused.exit_code == 5, refused.output
+
+
 @pytest.mark.parametrize("share", ["=0", "=-1", "=much", "=nan"])
 def test_shares(tmp_path: Path, share: str) -> None:
     refused = run("train", "fit", f"{tmp_path}{share}", "--shape", "nano.en", "--run", tmp_path / "run")

@@ -70,6 +70,14 @@ def test_the_bundled_recording_will_do(run: Run, model: Any, asked: Any, tmp_pat
     assert "data:image/png" in (tmp_path / "page.html").read_text()
 
 
+def test_a_page_that_cannot_be_written_is_said_before_measuring(
+    run: Run, model: Any, asked: Any, tmp_path: Path
+) -> None:
+    result = run("tune", "m", "-o", tmp_path / "nowhere" / "page.html")
+    assert (result.exit_code, asked) == (5, [])
+    assert "does not exist; make it first" in result.stderr
+
+
 def test_it_can_be_forgotten(run: Run, model: Any, asked: Any) -> None:
     remember(HASH, Calibration({"framing": "bare"}, "so"))
     assert "forgotten" in run("tune", "m", "--forget").stderr

@@ -13,11 +13,14 @@ import typer
 from whispertide.atomic import replacing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, say, writing
+from whispertide.cli.output import check_file
 from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_workers
 from whispertide.cli.train_prepare import prepared
 from whispertide.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
+    from whispertide.checkpoint import Checkpoint
+    from whispertide.checkpoint.attachments import Kind
     from whispertide.lab.training.epochs import EpochTrainer
     from whispertide.lab.training.shards import Shards
 
@@ -97,6 +100,17 @@ def length(usual: int) -> arguments.Fields:
     steps = typer.Option("--steps", min=1, help=f"Updates in all. Default: {usual}, or what --minutes allow.")
     minutes = typer.Option("--minutes", help="End after so many minutes of training, if that is earlier.")
     return {"steps": steps, "minutes": minutes}
+
+
+def file_for(checkpoint: "Checkpoint", kind: "Kind", variant: str = "", *, asked: Path | None) -> Path:
+    """Where what is learned is written: where it is asked for, else next to the checkpoint. Raises `OutputError` where
+    that cannot be, before anything is learned.
+    """
+    from whispertide.checkpoint.attachments import place
+
+    path = asked or place(checkpoint, kind, variant)
+    check_file(path)
+    return path
 
 
 @contextmanager

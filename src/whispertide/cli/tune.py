@@ -11,6 +11,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.output import check_file
 from whispertide.errors import OutputError
 from whispertide.extras import how_to_install
 
@@ -49,6 +50,8 @@ def tune(
     if forget:
         say("forgotten" if _forget(loaded) else f"nothing was kept of {loaded.name}")
         return ExitCode.OK
+    if output is not None:
+        check_file(output)
     found = run(loaded, [_speech(path) for path in audio or []], short=short)
     if as_json:
         typer.echo(json.dumps(found.report(), indent=2))

@@ -19,10 +19,11 @@ from whispertide.atomic import replacing
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.tokenizer import read_json
 from whispertide.errors import CorpusError, OutputError
+from whispertide.lab.new_folder import check_new
 from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training.augment import Augmentation
 from whispertide.lab.training.batches import Batch, Batches, Phase, Source
-from whispertide.lab.training.checkpoint_folder import check_new, write_json
+from whispertide.lab.training.checkpoint_folder import write_json
 from whispertide.lab.training.compact import CompactVocabulary, tokens_in_use, whole_vocabulary
 from whispertide.lab.training.loop import Progress, Trainer, read_state
 from whispertide.lab.training.lora import add_adapters, merge_adapters
