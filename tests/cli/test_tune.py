@@ -76,6 +76,9 @@ def test_a_page_that_cannot_be_written_is_said_before_measuring(
     result = run("tune", "m", "-o", tmp_path / "nowhere" / "page.html")
     assert (result.exit_code, asked) == (5, [])
     assert "does not exist; make it first" in result.stderr
+    result = run("tune", "m", "-o", tmp_path)
+    assert (result.exit_code, asked) == (5, [])
+    assert "is a folder; choose another name" in result.stderr
 
 
 def test_it_can_be_forgotten(run: Run, model: Any, asked: Any) -> None:

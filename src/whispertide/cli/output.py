@@ -134,7 +134,7 @@ def check_file(path: Path) -> None:
     with _as_output_error(str(path)), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         path.stat()  # an OSError for a name that is too long, or a link to itself
     if path.is_dir():
-        raise OutputError(f"expected a file for the output; {path} is a folder (end it with / to write into it)")
+        raise OutputError(f"expected a file for the output; {path} is a folder; choose another name")
     if _is_special(path):
         return
     if path.exists() and not (
