@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.atomic import replacing, write_text
+from whispertide.atomic import check_place, replacing, write_text
 
 
 def test_a_text_replaces_an_older_one(tmp_path: Path) -> None:
@@ -52,3 +52,15 @@ def test_the_longest_name_has_a_temporary_one(tmp_path: Path, name: str) -> None
         unfinished.write_text("text")
         assert unfinished.name.endswith(".part")
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_place_may_have_folders_above_it_that_are_missing(tmp_path: Path) -> None:
+    check_place(tmp_path / "a" / "b.c")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("place", ["file/a", "file/a/b", "x" * 300])
+def test_a_place_where_nothing_can_be_written(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=place[:4]):
+        check_place(tmp_path / place)

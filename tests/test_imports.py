@@ -31,7 +31,7 @@ LAYERS = (
 )
 # The laboratory's own flow.
 LABORATORY = (
-    ("lab.speech", "lab.from_json", "lab.compression"),
+    ("lab.speech", "lab.from_json", "lab.new_folder", "lab.compression"),
     ("lab.evaluation", "lab.profile", "lab.doctor", "lab.framing_choice"),
     ("lab.training",),
     ("lab.tune", "lab.tune_page"),

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 _LONGEST_NAME = 255  # bytes, on all usual file systems
 _ADDED = 40  # what a temporary name has more than the file's, and some room
@@ -15,6 +16,16 @@ def shortened(name: str, room: int = _ADDED) -> str:
     encoded = os.fsencode(name)
     longest = _LONGEST_NAME - room
     return name if len(encoded) <= longest else encoded[:longest].decode("utf-8", "ignore")
+
+
+def check_place(path: Path) -> None:
+    """Raise OSError where nothing can be written at `path`, before there is anything to write. Folders above it that
+    are missing can be made later.
+    """
+    path.exists()  # an OSError for a name that is too long
+    above = next(folder for folder in Path(os.path.abspath(path)).parents if folder.exists())
+    with TemporaryFile(dir=above):
+        pass
 
 
 @contextmanager

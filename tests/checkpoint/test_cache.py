@@ -88,3 +88,13 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="cannot be read"):
         file_digest(tmp_path / "nothing")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names elsewhere are UTF-8")
+def test_a_file_in_a_folder_whose_name_is_no_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / os.fsdecode(b"m\xfcller")
+    folder.mkdir()
+    (folder / "weights").write_bytes(b"content")
+    for _ in range(2):
+        assert file_digest(folder / "weights") == hashlib.sha256(b"content").hexdigest()

@@ -129,6 +129,7 @@ def test_every_combination_is_measured(run: Run, heard: Heard) -> None:
     [
         (("--recipes", "whisper-streeming"), "whisper-streaming"),
         (("--steps", "1,fast"), "0.5,1,2"),
+        (("--steps", ","), "0.5,1,2"),
         (("--steps", "99"), "step_s"),
         (("--set", "beam"), "FIELD=VALUE"),
         (("--clock", "sand"), "simulated"),

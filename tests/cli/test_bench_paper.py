@@ -128,3 +128,10 @@ def test_a_paper_is_measured_on_whole_talks(run: Run, heard: Heard, monkeypatch:
 def test_an_unknown_paper_is_wrong_usage(run: Run, heard: Heard) -> None:
     result = run("bench", "paper", "whisperfloe")
     assert (result.exit_code, "whisperflow" in result.stderr) == (2, True)
+
+
+def test_a_list_of_items_without_an_item_is_wrong_usage(run: Run, heard: Heard) -> None:
+    result = run("bench", "paper", "whisperflow", "--items", ",")
+    assert result.exit_code == 2, result.stderr
+    assert "expected items of whisperflow" in result.stderr
+    assert heard.asked == []

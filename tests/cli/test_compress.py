@@ -34,6 +34,16 @@ def test_a_table_and_the_folder(toy: Path, tmp_path: Path) -> None:
     assert load_checkpoint(output).dims == load_checkpoint(toy).dims
 
 
+def test_an_output_that_cannot_be_written_is_said_before_measuring(
+    run: Run, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "measure", lambda *_, **__: pytest.fail("measured for nothing"))
+    (tmp_path / "file").touch()
+    result = run("compress", toy, "-o", tmp_path / "file" / "new")
+    assert result.exit_code == 5, result.stderr
+    assert "cannot be written" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

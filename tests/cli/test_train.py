@@ -83,7 +83,14 @@ def test_a_run_may_be_kept_in_the_folder_that_one_is_in(
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
     assert len(Training(data=[manifest]).speech(Path("."))) == len(TEXTS)
-    assert (tmp_path / "run-speech-0").is_dir()
+    assert len(list(tmp_path.glob("run-speech-*"))) == 1
+
+
+def test_the_shards_of_a_manifest_are_those_of_what_it_says_now(manifest: Path, tmp_path: Path) -> None:
+    training = Training(data=[manifest])
+    assert len(training.speech(tmp_path / "run")) == len(TEXTS)
+    manifest.write_text("".join(manifest.read_text().splitlines(keepends=True)[1:]))
+    assert len(training.speech(tmp_path / "run")) == len(TEXTS) - 1
 
 
 def test_every_bad_line_is_named(manifest: Path, tmp_path: Path) -> None:
@@ -109,6 +116,13 @@ def test_every_bad_line_is_named(manifest: Path, tmp_path: Path) -> None:
         (("--from", "nano.en", "--set", "speed=1"), 2, "smoothing"),
         (("--from", "nano.en", "--set", "steps=3"), 2, "expected --steps"),
         (("--shape", "nano.en", "--device", "tpu"), 2, "cpu or cuda"),
+        (("--from", "nano.en", "--rate", "nan"), 2, "expected rate between 0"),
+        (("--from", "nano.en", "--rate", "0"), 2, "expected rate above 0"),
+        (("--from", "nano.en", "--batch", "inf"), 2, "seconds of a batch"),
+        (("--from", "nano.en", "--set", "save_every=0"), 2, "save_every"),
+        (("--from", "nano.en", "--set", "final_rate=1e400"), 2, "final_rate"),
+        (("--from", "nano.en", "--set", "precision=fp8"), 2, "bf16, fp32"),
+        (("--from", "nano.en", "--set", "batch.mask_time=-1"), 2, "mask_time"),
         (("--from", "./nowhere"), 4, "nothing is there"),
         (("--from", "nano.en", "--language", "de"), 2, "English-only"),
     ],
@@ -119,6 +133,23 @@ def test_what_cannot_be_fitted(tmp_path: Path, arguments: tuple[str, ...], code:
     assert refused.exit_code == code, refused.output
     assert message in refused.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", ["causal", "blocks", "drafter", "hush --model", "truncation", "steadiness"])
+def test_an_output_that_cannot_be_written_is_said_before_training(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = run("train", *command.split(), "nano.en", "--output", tmp_path / "nowhere" / "x.npz")
+    assert refused.exit_code == 5, refused.output
+    assert "does not exist; make it first" in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_offramp_that_cannot_be_written_is_said_before_training(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = run("train", "offramp", "nano.en", "--output", tmp_path / "file" / "x")
+    assert refused.exit_code == 5, refused.output
 
 
 @pytest.mark.parametrize("share", ["=0", "=-1", "=much", "=nan"])

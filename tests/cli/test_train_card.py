@@ -24,6 +24,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         return make_card(make_result([WRONG if name == "older" else RIGHT] * 30), name=name, hours=1)
 
     monkeypatch.setattr(cards, "make_card", make)
+    monkeypatch.setattr(cards, "load_checkpoint", lambda name: name)
     return calls
 
 
@@ -66,6 +67,25 @@ def test_wrong_usage(tmp_path: Path) -> None:
     missing = run("card", "newer", "--output", tmp_path / "card.md", "--against", tmp_path / "none.json")
     assert missing.exit_code == ExitCode.USAGE
     assert not (tmp_path / "card.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "against", "code"),
+    [
+        ("file/card.md", "", ExitCode.OUTPUT),
+        ("folder.md", "", ExitCode.OUTPUT),
+        ("card.md", "nowhere.json", ExitCode.USAGE),
+        ("card.md", "./nowhere", ExitCode.MODEL),
+    ],
+)
+def test_what_cannot_be_written_or_compared_is_said_before_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, against: str, code: ExitCode
+) -> None:
+    monkeypatch.setattr(cards, "make_card", lambda *_, **__: pytest.fail("measured for nothing"))
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.md").mkdir()
+    result = run("card", "newer", "--output", tmp_path / output, "--against", against)
+    assert result.exit_code == code, result.output
 
 
 def test_an_interrupted_run_says_that_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from whispertide.lab.framing_choice import Tried
 from whispertide.lab.tune import Tuning
 from whispertide.model import whisper
 from whispertide.options import EngineOptions
-from whispertide.streaming.calibration import Calibration, Pace, recall, remember
+from whispertide.streaming.calibration import Calibration, Pace, place, recall, remember
 from whispertide.streaming.framing import BARE, PAD30
 from whispertide.streaming.recipes import get_recipe
 
@@ -70,12 +70,31 @@ def test_the_bundled_recording_will_do(run: Run, model: Any, asked: Any, tmp_pat
     assert "data:image/png" in (tmp_path / "page.html").read_text()
 
 
+def test_a_page_that_cannot_be_written_is_said_before_measuring(
+    run: Run, model: Any, asked: Any, tmp_path: Path
+) -> None:
+    result = run("tune", "m", "-o", tmp_path / "nowhere" / "page.html")
+    assert (result.exit_code, asked) == (5, [])
+    assert "does not exist; make it first" in result.stderr
+    result = run("tune", "m", "-o", tmp_path)
+    assert (result.exit_code, asked) == (5, [])
+    assert "is a folder; choose another name" in result.stderr
+
+
 def test_it_can_be_forgotten(run: Run, model: Any, asked: Any) -> None:
     remember(HASH, Calibration({"framing": "bare"}, "so"))
     assert "forgotten" in run("tune", "m", "--forget").stderr
     assert recall(HASH) is None
     assert "nothing was kept" in run("tune", "m", "--forget").stderr
     assert asked == []
+
+
+def test_its_page_is_forgotten_with_it(run: Run, model: Any, asked: Any) -> None:
+    assert run("tune", "m").exit_code == 0
+    page = place(HASH).with_suffix(".html")
+    assert page.exists()
+    run("tune", "m", "--forget")
+    assert not list(page.parent.iterdir())
 
 
 def test_nothing_found_does_not_replace_something(model: Any) -> None:

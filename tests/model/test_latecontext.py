@@ -1,5 +1,7 @@
 """Late-contextualisation networks by ONNX Runtime against the same weights in torch, and in pieces against whole."""
 
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +51,13 @@ def test_what_it_says_is_what_torch_says(model: LateModel, network: LateNetwork)
         scores, state = model.score(context, state, np.array([token]))
         said.append(scores[0])
     np.testing.assert_allclose(said, logits[0].log_softmax(-1).numpy(), atol=2e-4)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names elsewhere are UTF-8")
+def test_its_folder_may_have_a_name_that_is_no_utf8(checkpoint: LateCheckpoint, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"m\xfcller")
+    save_late(checkpoint, folder)
+    assert load_late(folder).vocabulary.size == checkpoint.vocabulary.size
 
 
 @pytest.mark.parametrize("inner", [0, 16])

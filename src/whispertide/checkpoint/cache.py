@@ -44,7 +44,7 @@ def file_digest(path: Path) -> str:
         # A change that leaves size and time as they are goes unnoticed; to read gigabytes at every start would be
         # dearer.
         key = {"path": str(path), "size": status.st_size, "mtime_ns": status.st_mtime_ns}
-        note = cache_dir() / "digests" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
+        note = cache_dir() / "digests" / f"{hashlib.sha256(bytes(path)).hexdigest()[:32]}.json"
         known = _recall(note, key)
         if known is not None:
             return known

@@ -193,7 +193,9 @@ def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
             shapes = {name: (array.shape, array.dtype) for name, array in tensors.items()}
             weights = [header_of(shapes, {}), *(array.tobytes() for array in tensors.values())]
             (unfinished / "model.safetensors").write_bytes(b"".join(weights))
-            checkpoint.vocabulary.subwords.save(str(unfinished / "tokenizer.json"))
+            # As text: by a path the library takes no name that is not UTF-8.
+            subwords = checkpoint.vocabulary.subwords.to_str(pretty=True)
+            (unfinished / "tokenizer.json").write_text(subwords, encoding="utf-8")
             text = json.dumps(config | {"report": dict(checkpoint.report)}, indent=2)
             (unfinished / "config.json").write_text(text + "\n", encoding="utf-8")
     except OSError as error:
@@ -238,7 +240,9 @@ def load_late(folder: Path) -> LateCheckpoint:
         dims = LateDims(**config["dims"])
         weights = SafetensorsFile(folder / "model.safetensors")
         tensors = {name: weights.read(name).astype(np.float32) for name in weights.tensors}
-        vocabulary = LateVocabulary(Tokenizer.from_file(str(folder / "tokenizer.json")), config["intents"])
+        vocabulary = LateVocabulary(
+            Tokenizer.from_str((folder / "tokenizer.json").read_text("utf-8")), config["intents"]
+        )
     except CheckpointError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

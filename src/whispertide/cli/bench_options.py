@@ -146,9 +146,16 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
 
 
+def wanted_in(text: str) -> tuple[str, ...]:
+    """As `names_in`, for a list that means everything, or the usual, where it is empty: a mere comma is no such list,
+    but a name that nobody has.
+    """
+    return names_in(text) or tuple(text.split())
+
+
 def numbers_in(text: str) -> tuple[float, ...]:
-    """Seconds of a list with commas. Raises `OptionError`."""
+    """Seconds of a list with commas; of an empty text none. Raises `OptionError`, also for nothing but commas."""
     try:
-        return tuple(float(part) for part in names_in(text))
+        return tuple(float(part) for part in wanted_in(text))
     except ValueError:
         raise OptionError(f"expected seconds separated by commas, for example 0.5,1,2; got {text!r}") from None

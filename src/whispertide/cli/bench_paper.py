@@ -23,6 +23,7 @@ from whispertide.cli.bench_options import (
     SeedOption,
     measuring,
     names_in,
+    wanted_in,
     write_page,
 )
 from whispertide.cli.exit import ExitCode, code_for, combine, guarded
@@ -75,7 +76,7 @@ def paper(
     from whispertide.lab.evaluation.paper import Outcome
     from whispertide.lab.evaluation.paper_page import build
 
-    wanted = papers.choose(name, names_in(items))
+    wanted = papers.choose(name, wanted_in(items))
     setup = Setup(clock, quick, excerpt, seed, engine, names_in(models), pieces=pieces, usual_s=PAPER_EXCERPT_S)
     outcomes: dict[tuple[str, str], Outcome] = {}
     codes: list[ExitCode] = []

@@ -70,7 +70,9 @@ def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Targe
             )
         targets = [Target(folder, form or _format_of(folder))]
     for target in targets:
-        _check_target(target.path, inputs)
+        if target.path is not None:
+            _check_other(target.path, inputs)
+            check_file(target.path)
     return targets
 
 
@@ -120,17 +122,19 @@ def _check_folder(folder: Path) -> None:
         ) from error
 
 
-def _check_target(path: Path | None, inputs: Sequence[str]) -> None:
-    """Everything about an output file that can be known before the work is done."""
-    if path is None:
-        return
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        path.stat()  # an OSError for a name that is too long, or a link to itself
+def _check_other(path: Path, inputs: Sequence[str]) -> None:
+    """The output must be none of the inputs."""
     for name in inputs:
         if name != STDIN and path.exists() and Path(name).exists() and path.samefile(name):
             raise OutputError(f"the output {path} is one of the inputs; choose another name")
+
+
+def check_file(path: Path) -> None:
+    """Everything about an output file that can be known before the work is done. Raises `OutputError`."""
+    with _as_output_error(str(path)), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        path.stat()  # an OSError for a name that is too long, or a link to itself
     if path.is_dir():
-        raise OutputError(f"expected a file for the output; {path} is a folder (end it with / to write into it)")
+        raise OutputError(f"expected a file for the output; {path} is a folder; choose another name")
     if _is_special(path):
         return
     if path.exists() and not (

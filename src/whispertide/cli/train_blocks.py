@@ -8,7 +8,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.train_epochs import RUN, SPEECH, Training, length
+from whispertide.cli.train_epochs import RUN, SPEECH, Training, file_for, length
 from whispertide.cli.train_fit import train_device
 
 
@@ -38,12 +38,12 @@ def blocks(
     wanted = Mask.parse(mask)
     where = train_device(training.device)
     from whispertide.checkpoint import load_checkpoint
-    from whispertide.checkpoint.attachments import place
     from whispertide.checkpoint.masked import KIND
     from whispertide.lab.training.masked import MaskedOptions, open_trainer
     from whispertide.lab.training.masked_batches import MaskedBatchOptions
 
     checkpoint = load_checkpoint(model, announce=say)
+    path = file_for(checkpoint, KIND, str(wanted), asked=output)
     windows = MaskedBatchOptions(count=batch)
     options = MaskedOptions(
         mask=str(wanted),
@@ -56,7 +56,7 @@ def blocks(
     )
     folder = training.run or Path(f"blocks-{wanted}-{checkpoint.content_hash[:8]}")
     trainer = open_trainer(checkpoint, training.speech(folder), options, folder, where)
-    return training.train(trainer, output or place(checkpoint, KIND, str(wanted)), _told)
+    return training.train(trainer, path, _told)
 
 
 def _told(report: dict[str, Any]) -> str:

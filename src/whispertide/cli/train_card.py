@@ -49,10 +49,11 @@ def card(
     """
     require("bench", "measuring")
     from whispertide.cli.progress import counting
-    from whispertide.lab.evaluation.card import CardOptions, make_card, previous_card, write_card
+    from whispertide.lab.evaluation.card import CardOptions, check_asked, make_card, previous_card, write_card
 
     if output.suffix != ".md":
         raise OutputError(f"expected a file that ends with .md; got {output}. The figures go next to it as .json")
+    check_asked(output, against)
     options = CardOptions(manifest, quick, seed, engine, output, against)
     try:
         with counting("recognitions") as advance:

@@ -7,7 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.train_epochs import RUN, SPEECH, Training, length
+from whispertide.cli.train_epochs import RUN, SPEECH, Training, file_for, length
 from whispertide.cli.train_fit import train_device
 from whispertide.errors import OptionError
 
@@ -47,12 +47,12 @@ def causal(
     where = train_device(training.device)
     block = _block(chunk)
     from whispertide.checkpoint import load_checkpoint
-    from whispertide.checkpoint.attachments import place
     from whispertide.checkpoint.causal import KIND
     from whispertide.lab.training.causal import CausalOptions, open_trainer
     from whispertide.lab.training.causal_batches import CausalBatchOptions, stream_windows
 
     checkpoint = load_checkpoint(model, announce=say)
+    path = file_for(checkpoint, KIND, asked=output)
     options = CausalOptions(
         rank=rank,
         rate=rate,
@@ -64,7 +64,7 @@ def causal(
     )
     folder = training.run or Path(f"causal-{chunk}-{checkpoint.content_hash[:8]}")
     trainer = open_trainer(checkpoint, training.speech(folder), options, folder, where)
-    return training.train(trainer, output or place(checkpoint, KIND), _told)
+    return training.train(trainer, path, _told)
 
 
 def _told(report: dict[str, Any]) -> str:

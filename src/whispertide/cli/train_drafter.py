@@ -9,7 +9,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.train_epochs import SEED, SPEECH, Training, length, told_figures
+from whispertide.cli.train_epochs import SEED, SPEECH, Training, file_for, length, told_figures
 from whispertide.cli.train_fit import train_device
 
 
@@ -29,7 +29,6 @@ def drafter(
     The text stays the same (--set search=drafted). Ctrl-C saves and stops. The same command continues.
     """
     train_device("cpu")
-    from whispertide.checkpoint.attachments import place
     from whispertide.cli.interrupt import Interrupts
     from whispertide.cli.progress import counting
     from whispertide.decoding.recurrent import KIND
@@ -38,6 +37,7 @@ def drafter(
     from whispertide.options import EngineOptions
 
     loaded = load_model(model, EngineOptions(precision="fp32"), announce=say)
+    path = file_for(loaded.checkpoint, KIND, asked=output)
     options = DrafterOptions(
         windows=windows,
         known=known,
@@ -56,4 +56,4 @@ def drafter(
         say(f"what was heard is kept in {folder}; the same command continues")
         return ExitCode.INTERRUPTED
     here = replace(training, workers=0)  # its batches are in memory
-    return here.train(trainer, output or place(loaded.checkpoint, KIND), told_figures)
+    return here.train(trainer, path, told_figures)

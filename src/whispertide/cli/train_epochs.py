@@ -1,5 +1,6 @@
 """What the commands that train in epochs have in common: their options, and from the run to the file."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,11 +13,14 @@ import typer
 from whispertide.atomic import replacing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, say, writing
+from whispertide.cli.output import check_file
 from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_workers
 from whispertide.cli.train_prepare import prepared
-from whispertide.errors import OptionError
+from whispertide.errors import CorpusError, OptionError
 
 if TYPE_CHECKING:
+    from whispertide.checkpoint import Checkpoint
+    from whispertide.checkpoint.attachments import Kind
     from whispertide.lab.training.epochs import EpochTrainer
     from whispertide.lab.training.shards import Shards
 
@@ -48,13 +52,13 @@ class Training:
         from whispertide.lab.training.shards import open_shards
 
         folders, run = [], Path(os.path.abspath(run))  # "." has no name
-        for number, path in enumerate(self.data or []):
+        for path in self.data or []:
             if not path.exists():
                 raise OptionError(f"expected a manifest or a folder of shards for --data; {path} does not exist")
             if path.is_dir():
                 folders.append(path)
                 continue
-            folders.append(run.with_name(f"{run.name}-speech-{number}"))
+            folders.append(run.with_name(f"{run.name}-speech-{_digest(path)}"))
             if not folders[-1].exists():
                 prepared(path, folders[-1])
         return open_shards(folders or [_synthetic(run.with_name(f"{run.name}-speech"))])
@@ -98,6 +102,17 @@ def length(usual: int) -> arguments.Fields:
     return {"steps": steps, "minutes": minutes}
 
 
+def file_for(checkpoint: "Checkpoint", kind: "Kind", variant: str = "", *, asked: Path | None) -> Path:
+    """Where what is learned is written: where it is asked for, else next to the checkpoint. Raises `OutputError` where
+    that cannot be, before anything is learned.
+    """
+    from whispertide.checkpoint.attachments import place
+
+    path = asked or place(checkpoint, kind, variant)
+    check_file(path)
+    return path
+
+
 @contextmanager
 def timed_speech(data: list[Path] | None, minutes: float, seed: int) -> "Iterator[Shards]":
     """Folders of shards, or synthetic speech that is there for the moment."""
@@ -116,6 +131,15 @@ def timed_speech(data: list[Path] | None, minutes: float, seed: int) -> "Iterato
 def told_figures(report: Mapping[str, Any]) -> str:
     """All of a report but its options and its data."""
     return ", ".join(f"{name} {value}" for name, value in report.items() if name not in ("options", "data"))
+
+
+def _digest(manifest: Path) -> str:
+    """A name for the shards of a manifest as it is now. Raises `CorpusError` where it cannot be read."""
+    try:
+        content = manifest.read_bytes()
+    except OSError as error:
+        raise CorpusError(f"expected a manifest that can be read; got {error} for {manifest}") from error
+    return hashlib.sha256(bytes(manifest.resolve()) + b"\0" + content).hexdigest()[:8]
 
 
 def _synthetic(folder: Path) -> Path:

@@ -7,7 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.train_epochs import RUN, SPEECH, Training, length
+from whispertide.cli.train_epochs import RUN, SPEECH, Training, file_for, length
 from whispertide.cli.train_fit import train_device
 
 
@@ -31,13 +31,13 @@ def hush(
     """
     where = train_device(training.device)
     from whispertide.checkpoint import load_checkpoint
-    from whispertide.checkpoint.attachments import place
     from whispertide.lab.training.hush import HushOptions, open_trainer
     from whispertide.lab.training.hush_windows import HushWindowOptions
     from whispertide.lab.training.network import load_network
     from whispertide.streaming.hush import KIND
 
     checkpoint = load_checkpoint(model, announce=say)
+    path = file_for(checkpoint, KIND, f"{seconds:g}", asked=output)
     options = HushOptions(
         seconds=seconds,
         batch=batch,
@@ -51,7 +51,7 @@ def hush(
     folder = training.run or Path(f"hush-{seconds:g}s-{checkpoint.content_hash[:8]}")
     speech = training.speech(folder)
     trainer = open_trainer(load_network(checkpoint), checkpoint.tokenizer, speech, options, folder, where)
-    return training.train(trainer, output or place(checkpoint, KIND, f"{seconds:g}"), _told)
+    return training.train(trainer, path, _told)
 
 
 def _told(report: dict[str, Any]) -> str:

@@ -46,7 +46,7 @@ def latecontext(
     """
     where = train_device(training.device)
     from whispertide.checkpoint.latecontext import LateDims, load_late, save_late
-    from whispertide.lab.training.checkpoint_folder import check_new
+    from whispertide.lab.new_folder import check_new
     from whispertide.lab.training.latecontext.run import LateOptions, open_trainer
     from whispertide.lab.training.shards import open_shards
 

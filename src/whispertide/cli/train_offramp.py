@@ -34,6 +34,7 @@ def offramp(
     from functools import partial
 
     import whispertide
+    from whispertide.atomic import check_place
     from whispertide.cli.progress import counting
     from whispertide.lab.training.offramp import OfframpOptions, fitting, hear_examples, pilots_recipe, train_offramp
     from whispertide.streaming.trained_offramp import TRAINED
@@ -43,6 +44,7 @@ def offramp(
     folder, recipe = output or loaded.model.checkpoint.folder, loaded.framed(pilots_recipe()).recipe
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        check_place(folder / TRAINED[0])
     examples = []
     with timed_speech(data, minutes, seed) as speech:
         said = fitting(speech, options)

@@ -9,6 +9,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.output import check_file
 from whispertide.extras import require
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def steadiness(
     the recordings in turn, and the rule is one for all. Every figure is of recordings, or voices, that the rule was not
     fitted on. The rule is printed last; use it with --set rule="...".
     """
+    for path in filter(None, (output, plot)):
+        check_file(path)
     if not audio:
         require("bench", "measuring")
     from whispertide import api

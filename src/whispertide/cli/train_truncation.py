@@ -7,7 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
-from whispertide.cli.train_epochs import timed_speech, told_figures
+from whispertide.cli.train_epochs import file_for, timed_speech, told_figures
 from whispertide.cli.train_fit import train_device
 
 
@@ -29,8 +29,6 @@ def truncation(
 ) -> ExitCode:
     """Train a linear layer that detects whether a window's last word is whole (recipe simulstreaming)."""
     train_device("cpu")
-    from whispertide.checkpoint import load_checkpoint
-    from whispertide.checkpoint.attachments import place
     from whispertide.decoding.truncation import KIND
     from whispertide.lab.training.truncation import TruncationOptions, train_truncation
     from whispertide.model.whisper import load_model
@@ -38,7 +36,7 @@ def truncation(
 
     options = TruncationOptions(windows=windows, framing=framing, seed=seed)
     loaded = load_model(model, EngineOptions(precision="fp32"), announce=say)
-    path = output or place(load_checkpoint(model), KIND)
+    path = file_for(loaded.checkpoint, KIND, asked=output)
     with timed_speech(data, minutes, seed) as speech:
         detector = train_truncation(loaded, speech, options, announce=say)
     with writing(path):

@@ -11,6 +11,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.output import check_file
 from whispertide.errors import OutputError
 from whispertide.extras import how_to_install
 
@@ -49,6 +50,8 @@ def tune(
     if forget:
         say("forgotten" if _forget(loaded) else f"nothing was kept of {loaded.name}")
         return ExitCode.OK
+    if output is not None:
+        check_file(output)
     found = run(loaded, [_speech(path) for path in audio or []], short=short)
     if as_json:
         typer.echo(json.dumps(found.report(), indent=2))
@@ -59,7 +62,7 @@ def tune(
         say(f"what was found before stays ({path}), because it was measured at length; `--forget` removes it")
     else:
         say(f"{found.sentence}; kept in {path}")
-    _write_page(found, output or path.with_suffix(".html"), asked=output is not None)
+    _write_page(found, output or _page_of(path), asked=output is not None)
     return ExitCode.OK
 
 
@@ -125,10 +128,17 @@ def _speech(path: Path) -> "FloatArray":
     return load_audio(path)
 
 
+def _page_of(kept: Path) -> Path:
+    """Where the page is, unless somebody says where."""
+    return kept.with_suffix(".html")
+
+
 def _forget(model: "WhisperModel") -> bool:
-    from whispertide.streaming.calibration import forget
+    """Remove what is kept, and the page next to it; whether anything was kept."""
+    from whispertide.streaming.calibration import forget, place
 
     try:
+        _page_of(place(model.content_hash)).unlink(missing_ok=True)
         return forget(model.content_hash)
     except OSError as error:
         raise OutputError(f"cannot remove what was kept ({error})") from error

@@ -1,11 +1,12 @@
 """Spoken commands: a list is read or refused with its line, and what is missing is made."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from whispertide.errors import CorpusError
+from whispertide.errors import CorpusError, OptionError, OutputError
 from whispertide.lab.training import commands
 from whispertide.lab.training.commands import Command, Voices, make_commands, read_commands
 from whispertide.lab.training.shards import open_shards
@@ -28,7 +29,18 @@ def test_each_text_is_read_once_in_lower_case(tmp_path: Path) -> None:
     assert read_commands(path) == [Command("play music", "play_music"), Command("stop", "stop")]
 
 
-@pytest.mark.parametrize("entry", [{"sentence": "play"}, {"sentence": 3, "intent": "x"}, ["play"], "play"])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"sentence": "play"},
+        {"sentence": 3, "intent": "x"},
+        {"sentence": "play", "intent": 5},
+        {"sentence": "play", "intent": None},
+        {"sentence": "play", "intent": " "},
+        ["play"],
+        "play",
+    ],
+)
 def test_a_line_that_is_none_is_named(entry: object, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="line 2"):
         read_commands(listed(tmp_path, {"sentence": "stop", "intent": "stop"}, entry))
@@ -88,3 +100,24 @@ def test_only_missing_shards_are_made(tmp_path: Path, monkeypatch: pytest.Monkey
     assert count == 3
     assert sorted(made) == ["0", "2"]
     assert steps == [(2, 3), (3, 3)]
+
+
+def test_a_folder_of_other_commands_is_not_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "make_apart", lambda *_: None)
+    make = partial(make_commands, folder=tmp_path / "shards", jobs=1)
+    path = listed(tmp_path, {"sentence": "stop", "intent": "stop"})
+    for _ in range(2):
+        make(path, seed=1, voices="trained")
+    with pytest.raises(OptionError, match="was made of other commands"):
+        make(path, seed=2, voices="trained")
+    with pytest.raises(OptionError, match="was made of other commands"):
+        make(path, seed=1, voices="held-out")
+    listed(tmp_path, {"sentence": "go", "intent": "go"})
+    with pytest.raises(OptionError, match="was made of other commands"):
+        make(path, seed=1, voices="trained")
+
+
+def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:
+    path = listed(tmp_path, {"sentence": "stop", "intent": "stop"})
+    with pytest.raises(OutputError, match="can be written"):
+        make_commands(path, path, seed=0, voices="trained", jobs=1)

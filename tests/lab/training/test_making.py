@@ -5,6 +5,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from lab.training.fake_speaker import TEXTS, FakeSpeaker
 from whispertide.cli.main import app
-from whispertide.errors import CorpusError, OptionError
+from whispertide.errors import CorpusError, OptionError, OutputError
 from whispertide.lab.speech.text import is_test_sentence
 from whispertide.lab.training import making
 from whispertide.lab.training.making import Recipe, make_shard, make_speech
@@ -57,7 +58,8 @@ def test_what_a_shard_holds(tmp_path: Path) -> None:
     assert all(speaker.closed for speaker in FakeSpeaker.opened)
 
 
-# A shard as a program, in place of the synthesizers: one that fails, one that never ends, one that works.
+# A shard as a program, in place of the synthesizers: one that fails, one that never ends, one that warns more than a
+# pipe holds and in bytes of its own, one that works.
 SHARD = """
 import sys, time
 sys.path.insert(0, {tests!r})
@@ -70,6 +72,8 @@ if {ends!r} == "never":
     time.sleep(60)
 if {ends!r} == "badly" and number == 1:
     sys.exit("the voice is hoarse")
+if {ends!r} == "loudly":
+    sys.stderr.buffer.write(b"\\xff\\xfe\\n" * 100_000)
 making.make_shard(folder, number, making.read_recipe(folder), fake_speaker.TEXTS, fake_speaker.FakeSpeaker)
 """
 
@@ -130,15 +134,20 @@ def test_a_shard_that_fails_is_an_error_with_its_reason(tmp_path: Path, ends: li
     assert len(list(tmp_path.glob("0*.json"))) == 3
 
 
+def test_a_shard_may_warn_at_length_and_in_no_encoding(tmp_path: Path, ends: list[str]) -> None:
+    ends[0] = "loudly"
+    assert make(tmp_path, 40 / 3600).shards == 2
+
+
 def test_an_interrupt_ends_all_processes_and_leaves_whole_shards(
     tmp_path: Path, ends: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends[0] = "never"
-    started: list[subprocess.Popen[str]] = []
+    started: list[subprocess.Popen[bytes]] = []
     start = making._start
 
-    def remembered(folder: Path, number: int) -> "subprocess.Popen[str]":
-        started.append(start(folder, number))
+    def remembered(folder: Path, number: int, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
+        started.append(start(folder, number, errors))
         return started[-1]
 
     def interrupted(seconds: float) -> None:
@@ -159,6 +168,13 @@ def test_an_interrupt_ends_all_processes_and_leaves_whole_shards(
 def test_only_one_at_a_time(tmp_path: Path, ends: list[str]) -> None:
     with making._held(tmp_path), pytest.raises(CorpusError, match="another program is making speech"):
         make(tmp_path, 10 / 3600)
+
+
+@pytest.mark.parametrize("place", ["file", "file/folder"])
+def test_a_folder_that_cannot_be_made_is_an_error(place: str, tmp_path: Path, ends: list[str]) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="can be written"):
+        make(tmp_path / place, 10 / 3600)
 
 
 def test_a_damaged_recipe_is_an_error(tmp_path: Path, ends: list[str]) -> None:

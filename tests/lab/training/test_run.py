@@ -117,6 +117,25 @@ def test_a_run_can_be_resumed_before_its_first_update(speech: Path, finished: Pa
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
+def test_a_run_that_cannot_be_begun_leaves_no_folder(
+    speech: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the same command would find it in its way."""
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="can be written"):
+        begun(tmp_path / "file" / "run", speech)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("whispertide.lab.training.run.write_options", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            begun(tmp_path / "run", speech)
+    assert not (tmp_path / "run").exists()
+    begun(tmp_path / "run", speech)
+
+
 def test_speech_may_move_but_not_change_unnoticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Named from where it is now, by a path relative to there; shares and sizes stay those the run began with."""
     old = [write_speech(tmp_path / "old" / name) for name in ("real", "made")]

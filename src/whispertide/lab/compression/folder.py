@@ -10,22 +10,22 @@ from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.attachments import carry_over
 from whispertide.checkpoint.palette_file import Stored, write_palette_file
 from whispertide.checkpoint.weights import WEIGHTS, Weights
-from whispertide.errors import CheckpointError, OutputError
+from whispertide.errors import CheckpointError
+from whispertide.lab.new_folder import check_new
 
 _COPIED = (".json", ".txt")  # configurations, vocabulary; an index of shards is not copied
 
 
 def check_folders(checkpoint: Checkpoint, output: Path) -> None:
     """Raise `CheckpointError` for a checkpoint that is no folder in Hugging Face's layout, `OutputError` unless the
-    output is new or empty.
+    output is new or empty and can be written.
     """
     if not (checkpoint.folder / "config.json").is_file():
         raise CheckpointError(
             f"expected a folder in Hugging Face layout to compress; {checkpoint.name} is an OpenAI .pt: take the same "
             "model from the hub"
         )
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise OutputError(f"expected a new or empty folder for the compressed checkpoint; {output} is neither")
+    check_new(output, "for the compressed checkpoint")
 
 
 def as_kept(weight: Weights) -> Weights:

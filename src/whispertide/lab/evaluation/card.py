@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from whispertide.atomic import write_text
+from whispertide.atomic import check_place, write_text
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.tokenizer import read_json
 from whispertide.errors import OutputError
@@ -78,6 +78,21 @@ def make_card(
         about=_about(name, options),
         results=tuple(_results(model, parts, advance)),
     )
+
+
+def check_asked(output: Path, against: str) -> None:
+    """Raise now what writing to `output` or comparing with `against` would raise after everything is measured."""
+    try:
+        for path in (output, output.with_suffix(".json")):
+            check_place(path)
+            if path.is_dir():
+                raise IsADirectoryError(f"{path} is a folder")
+    except OSError as error:
+        raise OutputError(f"expected a file that can be written; got {error}: choose another with --output") from error
+    if against.endswith(".json"):
+        read_card(Path(against).expanduser())
+    elif against:
+        load_checkpoint(against)
 
 
 def write_card(card: Card, output: Path, previous: Card | None = None) -> Path:

@@ -5,6 +5,7 @@
 Windows are composed and their features computed in loader processes. Needs torch. Knows nothing of networks.
 """
 
+import math
 import signal
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,8 +25,10 @@ from whispertide.features import log_mel
 from whispertide.lab.speech.noise import Dice
 from whispertide.lab.training.shards import Shards, Utterance
 from whispertide.lab.training.windows import Window, WindowOptions, compose
+from whispertide.options import check_range
 from whispertide.types import CHUNK_SECONDS, HOP_LENGTH, SAMPLE_RATE, FloatArray
 
+_DAY_S = 86_400.0
 _AHEAD = 8  # batches that each worker has ready
 _ENOUGH = 20  # utterances of a speaker for a window of that speaker alone: with fewer it would say the same again
 
@@ -47,6 +50,11 @@ class BatchOptions:
     mask_time: int = 30
     mask_mels: int = 12
     one_speaker: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_range("seconds of a batch", self.seconds, 0.0, _DAY_S)
+        for name in ("mask_time", "mask_mels"):
+            check_range(name, getattr(self, name), 0, math.inf)
 
 
 @dataclass(frozen=True, slots=True)

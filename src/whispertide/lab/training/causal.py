@@ -133,8 +133,8 @@ def open_trainer(
     """A run in `folder`: a new one, or the one there is, which goes on.
 
     Sentences that are reserved for evaluation are left out. Raises `CorpusError` where there is too little speech or
-    none with word times, `OptionError` where the run that is there has other options, `OutputError` where the folder
-    cannot be written.
+    none with word times, `OptionError` where the run that is there has other options or other speech, `OutputError`
+    where the folder cannot be written.
     """
     usable = unreserved(speech, 0)
     timed = usable.having(lambda place: place.entry.get("words") is not None)
@@ -143,7 +143,7 @@ def open_trainer(
             f"expected at least {SMALLEST} utterances with word times that are not reserved for tests; got "
             f"{len(timed)} of {len(speech)}: a causal model learns from word times what it may say when"
         )
-    note_options(options, folder)
+    note_options(options, folder, speech)
     tokenizer, n_mels = checkpoint.tokenizer, checkpoint.dims.n_mels
     learned = speech_lessons(CausalBatches, usable, tokenizer, n_mels, options.batch, options)
     exact = divided(usable)[1].having(

@@ -7,19 +7,13 @@ from typing import Any
 
 from whispertide.checkpoint import Checkpoint, ModelDims
 from whispertide.checkpoint.tokenizer import read_json
-from whispertide.errors import CheckpointError, OutputError
+from whispertide.errors import CheckpointError
 
 # Next to the weights and the two configurations
 COMPANIONS = (
     *("added_tokens.json", "merges.txt", "normalizer.json", "preprocessor_config.json"),
     *("special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json"),
 )
-
-
-def check_new(output: Path, what: str) -> None:
-    """Raise `OutputError` unless `output` is a new or empty folder; `what` says what it is for."""
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise OutputError(f"expected a new or empty folder {what}; {output} is neither")
 
 
 def read_configs(checkpoint: Checkpoint, purpose: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -6,9 +6,10 @@ because the synthesizers keep state from one sentence to the next; it is a funct
 installed. Voices are those that may be trained on, or those held out for tests. Knows nothing of what is trained.
 """
 
+import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from whispertide.errors import CorpusError, OptionError
+from whispertide.atomic import write_text
+from whispertide.errors import CorpusError, OptionError, OutputError
 from whispertide.lab.speech.cached import make_apart
 from whispertide.lab.speech.installed import Installed, installed
 from whispertide.lab.speech.manners import VOICES, draw_manner
@@ -26,6 +28,7 @@ from whispertide.lab.speech.speakers import Say, open_speaker
 from whispertide.lab.speech.talks import open_speaker as open_talker
 from whispertide.lab.training.shards import Utterance, write_shard
 
+RECIPE = "recipe.json"
 SHARD = 120  # commands
 _TURN = 12  # that one voice says in one manner
 
@@ -51,7 +54,9 @@ def read_commands(path: Path) -> list[Command]:
     for number, line in enumerate(lines, 1):
         try:
             entry = json.loads(line)
-            command = Command(" ".join(entry["sentence"].lower().split()), entry["intent"])
+            command = Command(" ".join(entry["sentence"].lower().split()), entry["intent"].strip())
+            if not command.intent:
+                raise ValueError("no intent")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorpusError(
                 f'expected JSON with "sentence" and "intent" in line {number} of {path}; got {line[:80]!r}'
@@ -69,16 +74,20 @@ def make_commands(
     """Say every command of the list `path` once into shards in `folder`; returns how many shards there are.
 
     Shards that are there stay. flite's voices take part where it is installed. Raises `CorpusError` where espeak-ng is
-    missing, or the folder cannot be written.
+    missing, `OptionError` where the folder was made of another list, seed or kind of voices, `OutputError` where it
+    cannot be written.
     """
     if voices not in get_args(Voices):
         raise OptionError(f"expected voices {' or '.join(get_args(Voices))}; got {voices!r}")
-    count = -(-len(read_commands(path)) // SHARD)
+    commands = read_commands(path)
+    count = -(-len(commands) // SHARD)
     installed()
+    digest = hashlib.sha256(repr(commands).encode()).hexdigest()[:12]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _note_recipe(folder, {"commands": digest, "seed": seed, "voices": voices})
     except OSError as error:
-        raise CorpusError(f"expected a folder that can be written; {folder} is not: {error}") from error
+        raise OutputError(f"expected a folder that can be written; {folder} is not: {error}") from error
     missing = [number for number in range(count) if not (folder / f"{number:05d}.json").exists()]
     with ThreadPoolExecutor(jobs) as pool:
         running = [pool.submit(_make_shard, path, folder, number, seed, voices) for number in missing]
@@ -89,6 +98,21 @@ def make_commands(
         finally:
             pool.shutdown(cancel_futures=True)
     return count
+
+
+def _note_recipe(folder: Path, recipe: Mapping[str, object]) -> None:
+    """Write what the folder is made of, or see that it is the same. One of an earlier version does not say."""
+    path = folder / RECIPE
+    if not path.exists():
+        if not any(folder.glob("[0-9]*.json")):
+            write_text(path, json.dumps(recipe) + "\n")
+        return
+    there = path.read_text(encoding="utf-8").strip()
+    if there != json.dumps(recipe):
+        raise OptionError(
+            f"{folder} was made of other commands, or with other options ({there}): give the same list, seed and "
+            "voices to continue it, or another folder"
+        )
 
 
 def _make_shard(path: Path, folder: Path, number: int, seed: int, voices: Voices) -> None:

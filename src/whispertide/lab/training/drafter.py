@@ -312,10 +312,10 @@ def open_trainer(
     """A run in `folder`, new or as it was left; None: stopped while it heard.
 
     Sentences that are reserved for evaluation are left out. Raises `CorpusError` where nothing is left, and
-    `OptionError` where the run that is there has other options.
+    `OptionError` where the run that is there has other options or other speech.
     """
     usable = unreserved(speech, 2)
-    note_options(options, folder)
+    note_options(options, folder, speech)
     heard = hear_all(model, usable, options, folder, progress, stop)
     if heard is None:
         return None

@@ -174,10 +174,11 @@ def open_trainer(
     """A run in `folder`: a new one, or the one there is, which goes on.
 
     Sentences that are reserved for evaluation are left out. Raises `CorpusError` where there is too little speech,
-    `OptionError` where the run that is there has other options, `OutputError` where the folder cannot be written.
+    `OptionError` where the run that is there has other options or other speech, `OutputError` where the folder cannot
+    be written.
     """
     usable = unreserved(speech)
-    note_options(options, folder)
+    note_options(options, folder, speech)
     tested = replace(options, held_out=-(-options.held_out // options.batch))
     learned = speech_lessons(HushBatches, usable, tokenizer, network.dims.n_mels, options, tested)
     windows = [window for batch in learned.held_out for window in batch.windows][: options.held_out]

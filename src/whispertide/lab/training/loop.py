@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from whispertide.atomic import replacing
-from whispertide.errors import CheckpointError
+from whispertide.errors import CheckpointError, OptionError
 from whispertide.lab.training.batches import Batch
 from whispertide.lab.training.compact import CompactVocabulary
 from whispertide.lab.training.device import mixed_precision
@@ -36,9 +36,12 @@ from whispertide.lab.training.losses import (
     spelled,
 )
 from whispertide.lab.training.network import Whisper
+from whispertide.options import check_choice, check_range
 
 STATE = "state.pt"
 LOG = "log.jsonl"
+_HIGHEST = 1e6  # of rates; all that are of use are far below
+_PRECISIONS = ("bf16", "fp32")
 
 Figures = dict[str, float]
 Progress = Callable[[int, Figures], None]
@@ -67,6 +70,15 @@ class LoopOptions:
     seed: int = 0
     report_every: int = 50
     save_every: int = 500
+
+    def __post_init__(self) -> None:
+        check_choice("the precision", self.precision, _PRECISIONS)
+        for name in ("steps", "accumulate", "report_every", "save_every"):
+            check_range(name, getattr(self, name), 1, math.inf)
+        for name in ("rate", "final_rate"):
+            check_range(name, getattr(self, name), 0.0, _HIGHEST)
+        if not self.rate:
+            raise OptionError("expected rate above 0; got 0: nothing would be learned")
 
 
 @dataclass(slots=True)

@@ -20,14 +20,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
 
 import numpy as np
 from filelock import FileLock, Timeout
 
 from whispertide.atomic import replacing
-from whispertide.errors import CorpusError, OptionError
+from whispertide.errors import CorpusError, OptionError, OutputError
 from whispertide.lab.from_json import built
 from whispertide.lab.speech.manners import Manner, draw_manner
 from whispertide.lab.speech.speakers import Say, check_installed, open_speaker
@@ -79,8 +79,8 @@ class Made:
 def make_speech(folder: Path, recipe: Recipe, hours: float, jobs: int, *, advance: Advance, announce: Announce) -> Made:
     """Make what is missing of `hours` of speech (rounded up to whole shards) in `folder`, `jobs` shards at a time.
 
-    Raises `OptionError` for a recipe other than the folder's, `CorpusError` where a package is missing, the folder
-    cannot be used or a shard fails. However it ends, only whole shards are left.
+    Raises `OptionError` for a recipe other than the folder's, `CorpusError` where a package is missing or a shard
+    fails, `OutputError` where the folder cannot be written. However it ends, only whole shards are left.
     """
     check_installed(recipe.voices)
     with _held(folder):
@@ -108,8 +108,10 @@ def _held(folder: Path) -> Iterator[None]:
         raise CorpusError(
             f"another program is making speech in {folder}; wait for it or choose another folder"
         ) from error
-    except PermissionError as error:
-        raise CorpusError(f"expected a folder that can be written; {folder} is not: {error}") from error
+    except OSError as error:
+        if isinstance(error, CorpusError):
+            raise
+        raise OutputError(f"expected a folder that can be written; {folder} is not: {error}") from error
 
 
 def _prepare(folder: Path, recipe: Recipe, announce: Announce) -> None:
@@ -159,45 +161,47 @@ def _remove_unfinished(folder: Path) -> None:
 def _run(folder: Path, numbers: Sequence[int], jobs: int) -> Iterator[int]:
     """Make these shards, `jobs` at a time; gives how many are done after each, and ends all processes at the end."""
     waiting = iter(numbers)
-    running: dict[int, subprocess.Popen[str]] = {}
+    running: dict[int, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
     done = 0
     try:
         while done < len(numbers):
             while len(running) < max(1, jobs) and (number := next(waiting, None)) is not None:
-                running[number] = _start(folder, number)
-            for number in [number for number, process in running.items() if process.poll() is not None]:
-                _check(number, running.pop(number))
+                # A pipe would fill up, and what is said into it then waits; `_check` closes the file.
+                errors = TemporaryFile()  # noqa: SIM115
+                running[number] = _start(folder, number, errors), errors
+            for number in [number for number, (process, _) in running.items() if process.poll() is not None]:
+                _check(number, *running.pop(number))
                 done += 1
                 yield done
             time.sleep(_POLL_S)
     finally:
-        for process in running.values():
+        for process, _ in running.values():
             process.terminate()
-        for process in running.values():
-            process.communicate()
+        for process, said in running.values():
+            process.wait()
+            said.close()
 
 
 def _command(folder: Path, number: int) -> list[str]:
     return [sys.executable, "-m", __name__, str(folder), str(number)]
 
 
-def _start(folder: Path, number: int) -> "subprocess.Popen[str]":
+def _start(folder: Path, number: int, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
     one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(
         _command(folder, number),
         env=os.environ | one_thread,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
+        stderr=errors,
     )
 
 
-def _check(number: int, process: "subprocess.Popen[str]") -> None:
-    errors: IO[str] | None = process.stderr
-    said = errors.read().strip().splitlines() if errors is not None else []
-    if errors is not None:
-        errors.close()
+def _check(number: int, process: "subprocess.Popen[bytes]", errors: IO[bytes]) -> None:
+    with errors:
+        errors.seek(0)
+        # espeak-ng warns in bytes of its own.
+        said = errors.read().decode(errors="replace").strip().splitlines()
     if process.returncode != 0:
         raise CorpusError(f"shard {number} could not be made: {said[-1] if said else f'status {process.returncode}'}")
 

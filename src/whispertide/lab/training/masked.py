@@ -99,10 +99,11 @@ def open_trainer(
     """A run in `folder`: a new one, or the one there is, which goes on.
 
     Sentences that are reserved for evaluation are left out. Raises `CorpusError` where there is too little speech,
-    `OptionError` where the run that is there has other options, `OutputError` where the folder cannot be written.
+    `OptionError` where the run that is there has other options or other speech, `OutputError` where the folder cannot
+    be written.
     """
     usable = unreserved(speech)
-    note_options(options, folder)
+    note_options(options, folder, speech)
     tokenizer, n_mels = checkpoint.tokenizer, checkpoint.dims.n_mels
     learned = speech_lessons(MaskedBatches, usable, tokenizer, n_mels, options.batch, options)
     return MaskedTrainer(checkpoint, learned, options, folder, device).resume()

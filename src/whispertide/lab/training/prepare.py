@@ -22,9 +22,9 @@ from whispertide.audio.pcm import to_int16
 from whispertide.dependent import depend_on_parent
 from whispertide.errors import AudioError, CorpusError, OutputError
 from whispertide.lab.from_json import built
+from whispertide.lab.new_folder import check_new
 from whispertide.lab.speech.manifest import Line, Problem, Spans, check_length, read_manifest
 from whispertide.lab.speech.text import is_reserved
-from whispertide.lab.training.checkpoint_folder import check_new
 from whispertide.lab.training.shards import LICENCES, Utterance, write_licences, write_shard
 from whispertide.types import FloatArray, seconds
 

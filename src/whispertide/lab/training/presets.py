@@ -71,7 +71,8 @@ def make_options(wish: Wish, start: Start) -> RunOptions:
     if wish.lora and vocabulary == "used":
         raise OptionError("expected the whole vocabulary with --lora, whose adapters leave it unchanged; got used")
     free = GROWN_RATE if wish.shape else TUNING_RATE
-    rate = wish.rate or (ADAPTER_RATE if wish.lora else SCRATCH_RATE if scratch else free)
+    usual = ADAPTER_RATE if wish.lora else SCRATCH_RATE if scratch else free
+    rate = usual if wish.rate is None else wish.rate
     lettered = scratch or (start.characters is not None and not wish.lora)
     guided = lettered or wish.shape is not None
     loop = LoopOptions(

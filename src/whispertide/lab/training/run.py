@@ -8,6 +8,7 @@
 Needs torch. Knows nothing of command lines.
 """
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +19,11 @@ from whispertide.atomic import replacing
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.tokenizer import read_json
 from whispertide.errors import CorpusError, OutputError
+from whispertide.lab.new_folder import check_new
 from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training.augment import Augmentation
 from whispertide.lab.training.batches import Batch, Batches, Phase, Source
-from whispertide.lab.training.checkpoint_folder import check_new, write_json
+from whispertide.lab.training.checkpoint_folder import write_json
 from whispertide.lab.training.compact import CompactVocabulary, tokens_in_use, whole_vocabulary
 from whispertide.lab.training.loop import Progress, Trainer, read_state
 from whispertide.lab.training.lora import add_adapters, merge_adapters
@@ -36,6 +38,7 @@ from whispertide.lab.training.run_options import (
     write_options,
 )
 from whispertide.lab.training.shards import ShardEntry, Shards, open_shards, read_licences
+from whispertide.lab.training.small_run import writing
 from whispertide.lab.training.start import Start, write_checkpoint, write_companions
 from whispertide.types import CHUNK_SECONDS
 
@@ -69,8 +72,8 @@ class Run:
 def begin(folder: Path, options: RunOptions, start: Start, device: str, announce: Announce) -> Run:
     """A new run in a new or empty folder.
 
-    Raises `OutputError` where the folder is not empty, `CorpusError` for speech that cannot be used, `OptionError`, and
-    `UnknownLanguageError` for a language that the checkpoint cannot write.
+    Raises `OutputError` where the folder is not empty or cannot be written, `CorpusError` for speech that cannot be
+    used, `OptionError`, and `UnknownLanguageError` for a language that the checkpoint cannot write.
     """
     check_new(folder, "for the run (`train resume` continues one)")
     for phase in options.phases:
@@ -82,15 +85,20 @@ def begin(folder: Path, options: RunOptions, start: Start, device: str, announce
     vocabulary.shrink(start.network)
     if options.lora:
         add_adapters(start.network, options.lora, options.loop.seed)
-    (folder / START).mkdir(parents=True)
-    write_companions(start, folder / START)
     batches = Batches(sources, start.tokenizer, options.phases, options.loop.seed)
     tested = _validation(options, held_out, start.tokenizer)
     trainer = Trainer(start.network, vocabulary, options.loop, folder, device, tested)
     if start.characters is not None:
         trainer.characters.load_state_dict(start.characters)
-    trainer.save()
-    write_options(folder, options)
+    with writing():
+        (folder / START).mkdir(parents=True)
+        try:
+            write_companions(start, folder / START)
+            trainer.save()
+            write_options(folder, options)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)  # it is no run, and would be in the way of one
+            raise
     return Run(folder, options, trainer, batches)
 
 

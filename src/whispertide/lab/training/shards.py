@@ -6,6 +6,7 @@ folders, and so does preparing a user's manifest; `licences.json` counts the utt
 manifest names. Knows nothing of windows, tokens or torch.
 """
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -93,6 +94,13 @@ class Shards(Sequence[Utterance]):
         for place in self.places:
             found[place.entry["source"]].append(place)
         return {speaker: Shards(tuple(places)) for speaker, places in found.items()}
+
+    def digest(self) -> str:
+        """A hash over what is said and how long it takes, in this order; wherever the folders are."""
+        said = hashlib.sha256()
+        for place in self.places:
+            said.update(json.dumps([place.entry["text"], place.count]).encode())
+        return said.hexdigest()[:12]
 
     @property
     def texts(self) -> Iterator[str]:

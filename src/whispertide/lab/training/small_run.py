@@ -10,9 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from whispertide.atomic import write_text
 from whispertide.errors import OptionError, OutputError
+from whispertide.lab.training.shards import Shards
 
 OPTIONS = "options.json"
+_SPEECH = "speech"  # its digest, next to the options; runs of earlier versions have none
 
 
 @contextmanager
@@ -24,26 +27,26 @@ def writing() -> Iterator[None]:
         raise OutputError(f"expected a folder that can be written; got {error}") from error
 
 
-def note_options(options: Any, folder: Path) -> None:
-    """Write them, a dataclass, or see that those of the run are the same.
+def note_options(options: Any, folder: Path, speech: Shards) -> None:
+    """Write them, a dataclass, and of which speech the run is; or see that those of the run are the same.
 
     Raises `OptionError` where they are others, `OutputError` where the folder is not a run or cannot be written.
     """
-    path, asked = folder / OPTIONS, json.loads(json.dumps(asdict(options)))
+    path, asked = folder / OPTIONS, {**json.loads(json.dumps(asdict(options))), _SPEECH: speech.digest()}
     try:
         if path.exists():
-            there = json.loads(path.read_text(encoding="utf-8"))
+            there = {_SPEECH: asked[_SPEECH], **json.loads(path.read_text(encoding="utf-8"))}
             if other := sorted(name for name in asked if there.get(name) != asked[name]):
                 raise OptionError(
-                    f"expected the options that the run in {folder} began with; got others for {', '.join(other)}: "
-                    "choose another --run, or the same options to continue"
+                    f"expected the options and the speech that the run in {folder} began with; got others for "
+                    f"{', '.join(other)}: choose another --run, or the same to continue"
                 )
             return
         if folder.exists() and any(folder.iterdir()):
             raise OutputError(f"expected a new or empty folder, or a run of the same command; {folder} is neither")
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asked, indent=2) + "\n", encoding="utf-8")
-    except (OSError, ValueError) as error:
+        write_text(path, json.dumps(asked, indent=2) + "\n")
+    except (OSError, ValueError, TypeError) as error:
         if isinstance(error, OptionError | OutputError):
             raise
         raise OutputError(f"expected a folder for the run that can be written and read; got {error}") from error

@@ -29,8 +29,8 @@ from whispertide.checkpoint.masked import MaskedAdapter
 from whispertide.checkpoint.safetensors_file import header_of
 from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError, WhispertideError
+from whispertide.lab.new_folder import check_new
 from whispertide.lab.training.checkpoint_folder import (
-    check_new,
     copy_companions,
     read_configs,
     shape_config,

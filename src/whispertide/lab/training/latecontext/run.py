@@ -177,7 +177,7 @@ def open_trainer(
 
     Speech without intents, such as recordings of people, is learned from as well, if it is short; what is held back are
     commands. Raises `CorpusError` where there are too few of these, `OptionError` where the run that is there has other
-    options, `OutputError` where the folder cannot be written.
+    options or other speech, `OutputError` where the folder cannot be written.
     """
     known = speech.having(_has_intent)
     others = speech.having(lambda place: not _has_intent(place) and place.seconds <= _LONGEST_S)
@@ -188,7 +188,7 @@ def open_trainer(
         )
     commands, held_back = divided(known)
     trained = Shards((*commands.places, *others.places))
-    note_options(options, folder)
+    note_options(options, folder, speech)
     intents = [place.entry["intent"] for place in commands.places]
     if start is None:
         vocabulary = learn_vocabulary(sorted(set(map(plain, trained.texts))), intents, options.dims.n_vocab)
