@@ -27,7 +27,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from whispertide.atomic import replacing
-from whispertide.errors import CorpusError, OptionError, OutputError
+from whispertide.errors import CorpusError, OptionError, OutputError, WhispertideError
 from whispertide.lab.from_json import built
 from whispertide.lab.speech.manners import Manner, draw_manner
 from whispertide.lab.speech.speakers import Say, check_installed, open_speaker
@@ -108,9 +108,9 @@ def _held(folder: Path) -> Iterator[None]:
         raise CorpusError(
             f"another program is making speech in {folder}; wait for it or choose another folder"
         ) from error
+    except WhispertideError:  # what the body says
+        raise
     except OSError as error:
-        if isinstance(error, CorpusError):
-            raise
         raise OutputError(f"expected a folder that can be written; {folder} is not: {error}") from error
 
 
