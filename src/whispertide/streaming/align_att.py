@@ -25,7 +25,7 @@ from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
 from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, spoken, steady
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.streaming.unlikely import BEFORE, without_unlikely
+from whispertide.streaming.unlikely import drop_below_setting, without_unlikely, written
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, Word, align_down, to_samples
 
 Truncate = Literal["none", "last-word", "detector"]
@@ -116,13 +116,7 @@ class AlignAtt(Attending):
     calm: float = setting(
         0.0, "words of the guess that are less likely to stay are not shown (0 = all are)", least=0, most=0.99
     )
-    drop_below: float = setting(
-        0.0,
-        "words that are less likely are left out, if they, the three words before and the one after are so on average, "
-        "too: in noise most of these were not said (0 = none are)",
-        least=0,
-        most=1,
-    )
+    drop_below: float = drop_below_setting()
     rule: str = setting("", "the learned rule, as `whispertide train steadiness` prints it; empty: the shipped one")
     memory: Memory = setting(
         "segments",
@@ -242,7 +236,7 @@ class AlignAtt(Attending):
         if not is_last:
             confirmed += self._bound(state, end, result.plan.level)
         guess = tuple(word.word for word in state.guess)
-        said = self._likely(state, [word.word for word in confirmed], guess)
+        said = written(state, [word.word for word in confirmed], guess, self.drop_below)
         shown = state.shown if self.calm and not is_last else guess
         return Commit(
             said,
@@ -250,12 +244,6 @@ class AlignAtt(Attending):
             min(state.start, align_down(end)),
             result.plan.level,
         )
-
-    def _likely(self, state: AlignAttState, confirmed: list[Word], guess: tuple[Word, ...]) -> tuple[Word, ...]:
-        """Of the words that are confirmed those that are written. All of them are what later rounds go on from."""
-        said = without_unlikely(confirmed, self.drop_below, before=state.chances, after=guess)
-        state.chances = (*state.chances, *(word.probability for word in confirmed))[-BEFORE:]
-        return said
 
     # --- which words --------------------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ _WHISPERRT = Recipe(
     schedule=Fixed(step_s=0.1, vad_pause_s=0.2),
     framing=Blocks(block_s=0.1),
     search=Greedy(),
-    policy=Stable(confirm_s=0.1, least_probability=0.7, settle_s=0.8),
+    policy=Stable(confirm_s=0.1, least_probability=0.7, settle_s=0.8, drop_below=0.5),
 )
 # As Argmax's open app has it, without what that loses. The paper's encoder is a framing of its own.
 _WHISPERKIT = Recipe(

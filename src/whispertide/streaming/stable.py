@@ -19,10 +19,11 @@ from whispertide.decoding.stable import Rule, Scored
 from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.repetition import CONTEXT, waits, without_loops
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stable_beam import HeardStream, StableBeam
 from whispertide.streaming.trimming import MARGIN, forced_cut
+from whispertide.streaming.unlikely import drop_below_setting, without_unlikely, written
 from whispertide.streaming.window_state import ROOM
 from whispertide.types import CHUNK_SECONDS, Span, align_down, to_samples
 
@@ -39,6 +40,7 @@ class StableState:
     guess       the words of the best
     carried     so many of the words were said before the stream began
     tried       where a new stream last began because nothing was said
+    chances     the probabilities of the last confirmed words
     """
 
     start: int
@@ -49,6 +51,7 @@ class StableState:
     guess: tuple[TokenWord, ...] = ()
     carried: int = 0
     tried: int = 0
+    chances: tuple[float, ...] = ()
 
     def copy(self) -> "StableState":
         """An independent copy; all its parts are values."""
@@ -75,6 +78,7 @@ class Stable(Choice):
         most=1,
     )
     settle_s: float = setting(1.0, "the end of the stream in which such words wait", least=0, most=CHUNK_SECONDS)
+    drop_below: float = drop_below_setting()
     rescored: int = setting(2, "so many of the newest tokens are scored again in each round", least=0, most=20)
     holds: Rule = setting(
         "either",
@@ -143,7 +147,10 @@ class Stable(Choice):
             confirmed += self._begin_again(state, end)
         elif not is_last and self._is_stuck(state, end):
             self._try_again(state, end)
-        return commit(confirmed, state.guess, state, end)
+        guess = tuple(word.word for word in state.guess)
+        said = written(state, [word.word for word in confirmed], guess, self.drop_below)
+        shown = without_unlikely(guess, self.drop_below, before=state.chances)
+        return Commit(said, shown, min(state.start, align_down(end)))
 
     # --- which words --------------------------------------------------------------------------------------------------
 

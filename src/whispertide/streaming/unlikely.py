@@ -5,12 +5,25 @@ few are. So the first word of an utterance always stays. Ours; what it costs and
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
+from whispertide.streaming.choice import setting
 from whispertide.types import Word
 
 BEFORE = 3  # a word's stretch has so many words before it
 AFTER = 1  # and so many after it
 LEAST = 3  # a shorter stretch tells nothing
+
+
+def drop_below_setting() -> float:
+    """The setting of a policy that leaves unlikely words out."""
+    return setting(
+        0.0,
+        "words that are less likely are left out, if they, the three words before and the one after are so on average, "
+        "too: in noise most of these were not said (0 = none are)",
+        least=0,
+        most=1,
+    )
 
 
 def without_unlikely(
@@ -23,6 +36,19 @@ def without_unlikely(
     known = [*before, *(word.probability for word in (*words, *after))]
     stretches = [known[max(0, at - BEFORE) : at + AFTER + 1] for at in range(len(before), len(before) + len(words))]
     return tuple(word for word, stretch in zip(words, stretches, strict=True) if not _is_unlikely(word, stretch, below))
+
+
+class Remembers(Protocol):
+    """A policy's state that keeps the probabilities of the last confirmed words."""
+
+    chances: tuple[float, ...]
+
+
+def written(state: Remembers, confirmed: Sequence[Word], guess: Sequence[Word], below: float) -> tuple[Word, ...]:
+    """Of the words that are confirmed those that are written; `state` remembers how likely all of them were."""
+    said = without_unlikely(confirmed, below, before=state.chances, after=guess)
+    state.chances = (*state.chances, *(word.probability for word in confirmed))[-BEFORE:]
+    return said
 
 
 def _is_unlikely(word: Word, stretch: Sequence[float], below: float) -> bool:
