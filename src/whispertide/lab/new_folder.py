@@ -14,6 +14,8 @@ def check_new(output: Path, what: str) -> None:
         check_place(output)
         taken = output.exists() and (not output.is_dir() or any(output.iterdir()))
     except OSError as error:
-        raise OutputError(f"{output} cannot be written: {error}; choose another folder {what}") from error
+        raise OutputError(
+            f"expected a folder that can be written {what}; got {error} for {output}: choose another"
+        ) from error
     if taken:
         raise OutputError(f"expected a new or empty folder {what}; {output} is neither")
