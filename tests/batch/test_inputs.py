@@ -143,6 +143,12 @@ def test_a_bad_line_of_a_manifest_is_named(tmp_path: Path, line: object, reason:
     assert reason in str(error.value)
 
 
+def test_an_empty_manifest_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "list.jsonl").write_text("\n \n")
+    with pytest.raises(OptionError, match="it is empty"):
+        find([str(tmp_path / "list.jsonl")])
+
+
 def test_a_manifest_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"none\.jsonl: expected a manifest.* there is no such file: check the path"):
         find([str(tmp_path / "none.jsonl")])

@@ -154,9 +154,10 @@ def _listing(name: str) -> Iterator[None]:
 def _in_manifest(name: str) -> Iterator[Found]:
     """Paths are relative to the manifest. Every line counts: a list that is wrong somewhere is refused."""
     folder = name.rpartition("/")[0] if is_address(name) else str(Path(os.path.abspath(name)).parent)
-    for number, line in enumerate(_lines(name), start=1):
-        if not line.strip():
-            continue
+    filled = [(number, line) for number, line in enumerate(_lines(name), start=1) if line.strip()]
+    if not filled:
+        raise OptionError(f"{name}: expected a manifest, one JSON object per line; it is empty")
+    for number, line in filled:
         try:
             yield _listed(json.loads(line), folder)
         except ValueError as error:
