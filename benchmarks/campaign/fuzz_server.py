@@ -8,8 +8,8 @@ import asyncio
 import json
 from unittest import mock
 
-from campaign.lines import resident_mb
 from served import KnowingModel, limited, logged_errors, settled
+from whispertide.lab.evaluation.energy import resident_mb
 from whispertide.server.connection import Connection
 from whispertide.server.options import Address
 from whispertide.server.serving import Server, assemble, tcp_listeners

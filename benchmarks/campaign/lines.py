@@ -1,7 +1,6 @@
 """What each seed found, one JSON line each, kept by the code that it is about: a campaign can stop and go on."""
 
 import json
-import resource
 import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -87,12 +86,3 @@ class Notes:
     def scenarios(self) -> list[str]:
         """Those that have lines."""
         return sorted(path.stem for path in self.folder.glob("*.jsonl"))
-
-
-def resident_mb() -> float:
-    """The resident memory of this process now; where the system does not tell, the largest that this one had."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return pages * resource.getpagesize() / 2**20

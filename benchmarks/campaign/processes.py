@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from campaign.difference import other_words
-from campaign.lines import Line, resident_mb
+from campaign.lines import Line
 from campaign.scenario import Runner, Scenario
 from campaign.sessions import cuts, scenario, speak_to
 from campaign.speaker import BrokenPromiseError, Speaker, Talk
@@ -24,6 +24,7 @@ from paces import lost, sentences_of
 from served import text_of
 from whispertide.cli.bundled import bundled_audio
 from whispertide.events import Confirmed
+from whispertide.lab.evaluation.energy import resident_mb
 from whispertide.types import FloatArray, join_words, seconds
 
 STARTING_S = 60.0

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from campaign.difference import Difference
-from campaign.lines import Line, resident_mb
+from campaign.lines import Line
 from campaign.model import RECIPES, AllKnowing
 from campaign.scenario import Runner, Scenario
 from campaign.speaker import Speaker, Talk, make_talk
+from whispertide.lab.evaluation.energy import resident_mb
 from whispertide.types import seconds
 
 TOGETHER = 8  # stories at once: a server waits more than it works

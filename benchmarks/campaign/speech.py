@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from campaign.difference import other_words
-from campaign.lines import Line, resident_mb
+from campaign.lines import Line
 from campaign.scenario import Runner, Scenario
 from paces import bursts, hear, lost, outage, real_time, sentences_of
 from whispertide import Session, Transcriber, load
 from whispertide.cli.bundled import bundled_audio
 from whispertide.events import Confirmed, Unheard
+from whispertide.lab.evaluation.energy import resident_mb
 from whispertide.streaming.recipes import get_recipe
 from whispertide.types import SAMPLE_RATE, FloatArray, Word, join_words, seconds, to_samples
 

@@ -3,8 +3,10 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from whispertide.lab.evaluation import energy
 from whispertide.lab.evaluation.energy import Meter, read_joules
 
 
@@ -49,3 +51,12 @@ def test_cpu_seconds_do_not_count_waiting(monkeypatch: pytest.MonkeyPatch) -> No
     usage = Meter().read()
     assert (usage.cpu_s, usage.wall_s) == (0.125, 0.5)
     assert usage.peak_mb > 10
+
+
+def test_memory_that_is_held_now_is_at_most_the_peak(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = energy.resident_mb()
+    held = np.ones(8 << 20)  # 64 MiB
+    assert before + 32 < energy.resident_mb() <= energy.peak_mb() + 1
+    del held
+    monkeypatch.setattr(energy, "_PROCESS", tmp_path)  # a system that does not tell
+    assert energy.resident_mb() == energy.peak_mb() > 0

@@ -70,13 +70,25 @@ def read_joules(powercap: Path = POWERCAP) -> dict[str, tuple[float, float]]:
 
 def peak_mb() -> float:
     """The most memory this process has held since the last `Meter` was made, in MiB; 0 where nobody knows."""
-    with suppress(OSError):
-        for line in (_PROCESS / "status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    if sys.platform == "win32":
-        return 0.0
+    told = _memory_mb("VmHWM")
+    if told is not None or sys.platform == "win32":
+        return told or 0.0
     import resource  # not on Windows
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20) if sys.platform == "darwin" else peak / 1024
+
+
+def resident_mb() -> float:
+    """The memory this process holds now, in MiB; where the system does not tell, the most that it has held."""
+    told = _memory_mb("VmRSS")
+    return peak_mb() if told is None else told
+
+
+def _memory_mb(name: str) -> float | None:
+    """A line of proc(5), status, in MiB; None where there is none."""
+    with suppress(OSError):
+        for line in (_PROCESS / "status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) / 1024
+    return None

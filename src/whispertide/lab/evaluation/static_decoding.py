@@ -12,7 +12,6 @@ started.
 The audio is noise, because what is said does not matter to how long it takes.
 """
 
-import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +33,7 @@ from whispertide.graphs.static_encoder import StaticEncoderGraph
 from whispertide.graphs.unrolled import UnrolledGraph
 from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.drawing import Curve
+from whispertide.lab.evaluation.energy import resident_mb
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.model.providers import thread_count
@@ -207,12 +207,6 @@ class Fixed(Decoding):
             if place + 1 >= len(self.opening):
                 tokens += found
         return tokens
-
-
-def resident_mb() -> float:
-    """Of this process, now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
 
 
 def opening_of(checkpoint: Checkpoint) -> tuple[int, ...]:
