@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from whispertide.atomic import shortened
+from whispertide.atomic import check_place, shortened
 from whispertide.errors import OptionError, OutputError
 
 STDIN = "-"
@@ -145,8 +145,7 @@ def check_file(path: Path) -> None:
     if not parent.is_dir():
         raise OutputError(f"the output's folder {path.parent} does not exist; make it first")
     try:
-        with tempfile.TemporaryFile(dir=parent):
-            pass
+        check_place(path.resolve())
     except OSError as error:
         raise OutputError(
             f"cannot write into the folder {path.parent} ({error.strerror}); choose another output"

@@ -25,7 +25,7 @@ from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
 from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, spoken, steady
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.streaming.unlikely import drop_below_setting, without_unlikely, written
+from whispertide.streaming.unlikely import drop_below_setting, written
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, Word, align_down, to_samples
 
 Truncate = Literal["none", "last-word", "detector"]
@@ -236,14 +236,13 @@ class AlignAtt(Attending):
         if not is_last:
             confirmed += self._bound(state, end, result.plan.level)
         guess = tuple(word.word for word in state.guess)
-        said = written(state, [word.word for word in confirmed], guess, self.drop_below)
-        shown = state.shown if self.calm and not is_last else guess
-        return Commit(
-            said,
-            without_unlikely(shown, self.drop_below, before=state.chances),
+        verdict = Commit(
+            tuple(word.word for word in confirmed),
+            state.shown if self.calm and not is_last else guess,
             min(state.start, align_down(end)),
             result.plan.level,
         )
+        return written(verdict, guess, state, self.drop_below)
 
     # --- which words --------------------------------------------------------------------------------------------------
 

@@ -19,11 +19,11 @@ from whispertide.decoding.stable import Rule, Scored
 from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.repetition import CONTEXT, waits, without_loops
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stable_beam import HeardStream, StableBeam
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.streaming.unlikely import drop_below_setting, without_unlikely, written
+from whispertide.streaming.unlikely import drop_below_setting, written
 from whispertide.streaming.window_state import ROOM
 from whispertide.types import CHUNK_SECONDS, Span, align_down, to_samples
 
@@ -147,10 +147,8 @@ class Stable(Choice):
             confirmed += self._begin_again(state, end)
         elif not is_last and self._is_stuck(state, end):
             self._try_again(state, end)
-        guess = tuple(word.word for word in state.guess)
-        said = written(state, [word.word for word in confirmed], guess, self.drop_below)
-        shown = without_unlikely(guess, self.drop_below, before=state.chances)
-        return Commit(said, shown, min(state.start, align_down(end)))
+        verdict = commit(confirmed, state.guess, state, end)
+        return written(verdict, verdict.hypothesis, state, self.drop_below)
 
     # --- which words --------------------------------------------------------------------------------------------------
 

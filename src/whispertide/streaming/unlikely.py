@@ -5,9 +5,11 @@ few are. So the first word of an utterance always stays. Ours; what it costs and
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from whispertide.streaming.choice import setting
+from whispertide.streaming.round import Commit
 from whispertide.types import Word
 
 BEFORE = 3  # a word's stretch has so many words before it
@@ -44,11 +46,14 @@ class Remembers(Protocol):
     chances: tuple[float, ...]
 
 
-def written(state: Remembers, confirmed: Sequence[Word], guess: Sequence[Word], below: float) -> tuple[Word, ...]:
-    """Of the words that are confirmed those that are written; `state` remembers how likely all of them were."""
-    said = without_unlikely(confirmed, below, before=state.chances, after=guess)
-    state.chances = (*state.chances, *(word.probability for word in confirmed))[-BEFORE:]
-    return said
+def written(verdict: Commit, guess: Sequence[Word], state: Remembers, below: float) -> Commit:
+    """A policy's verdict without unlikely words. `guess` is all that follows the confirmed words, shown or not; `state`
+    remembers how likely all confirmed words were.
+    """
+    said = without_unlikely(verdict.confirmed, below, before=state.chances, after=guess)
+    state.chances = (*state.chances, *(word.probability for word in verdict.confirmed))[-BEFORE:]
+    shown = without_unlikely(verdict.hypothesis, below, before=state.chances)
+    return replace(verdict, confirmed=said, hypothesis=shown)
 
 
 def _is_unlikely(word: Word, stretch: Sequence[float], below: float) -> bool:
