@@ -20,12 +20,11 @@ from whispertide.options import check_range
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import setting
 from whispertide.streaming.repetition import CONTEXT
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult, drop_below_setting, written
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
 from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, spoken, steady
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.streaming.unlikely import drop_below_setting, written
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, Word, align_down, to_samples
 
 Truncate = Literal["none", "last-word", "detector"]

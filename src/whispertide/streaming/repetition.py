@@ -1,4 +1,5 @@
-"""Which words a policy must not confirm yet, or not at all: loops, and words that more audio may still change.
+"""Which words a policy must not confirm yet, or not at all: loops, words that more audio may still change, and
+stretches of unlikely words.
 
 The guard against loops cuts down words that repeat as only a decoder in a loop repeats them.
 
@@ -6,8 +7,11 @@ Whisper in silence or noise says the same thing again and again; two rounds agre
 ends. People repeat themselves too ("no no no", "very very good"), but in human time and not without end. So this guard
 looks at how often *and* how fast. With a guess, which is there for a moment, it is stricter.
 
-With little audio after it the decoder guesses (docs/LOG.md): so an improbable word near the end `waits`. All of this
-sees words and their times, no tokens and no audio.
+With little audio after it the decoder guesses (docs/LOG.md): so an improbable word near the end `waits`.
+
+In noise a model writes sentences that nobody said. A single unlikely word is often right, above all one that is said
+alone; of four in a row that are unlikely on average few are. So the first word of an utterance always stays. Ours; what
+that costs and gains is in docs/LOG.md. All of this sees words and their times, no tokens and no audio.
 """
 
 import unicodedata
@@ -23,6 +27,9 @@ MAX_RATE = 10.0  # words per second; conversation has 2 to 4, the fastest speake
 MIN_WORD = SAMPLE_RATE // 20  # 50 ms: a copy whose words are shorter than that on average was not spoken
 LOOP_LIKE = 3  # copies in a row that are no prompt, and in a guess are shown once, plausible or not
 CONTEXT = 64  # confirmed words in front of the new ones that a loop may have begun in
+BEFORE = 3  # words before one that say with it whether it is unlikely,
+AFTER = 1  # and after it
+LEAST = 3  # fewer, with itself, tell nothing
 
 
 @lru_cache(maxsize=1024)  # a round compares every word of its window again; a stream has ever new ones
@@ -159,3 +166,19 @@ def waits(probability: float, at: int, end: int, *, below: float, settle: int) -
     It may where it is less probable than `below` (0: none is) and lies in the last `settle` samples.
     """
     return probability < below and at > end - settle
+
+
+def without_unlikely(
+    words: Sequence[Word], below: float, *, before: Sequence[float] = (), after: Sequence[Word] = ()
+) -> tuple[Word, ...]:
+    """`words` without those that are less likely than `below` and stand in a stretch whose mean is below it, too.
+
+    `before` are the probabilities of the words before them, `after` the words that follow.
+    """
+    known = [*before, *(word.probability for word in (*words, *after))]
+    stretches = [known[max(0, at - BEFORE) : at + AFTER + 1] for at in range(len(before), len(before) + len(words))]
+    return tuple(word for word, stretch in zip(words, stretches, strict=True) if not _is_unlikely(word, stretch, below))
+
+
+def _is_unlikely(word: Word, stretch: Sequence[float], below: float) -> bool:
+    return word.probability < below and len(stretch) >= LEAST and sum(stretch) < below * len(stretch)

@@ -11,7 +11,7 @@ as Whisper transcribes a recording (`whole_window`), or in one decode that its a
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -31,7 +31,7 @@ from whispertide.model.static import StaticEngine
 from whispertide.options import DecodeOptions, Task
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.framing import Framing
-from whispertide.streaming.repetition import without_loops
+from whispertide.streaming.repetition import BEFORE, without_loops, without_unlikely
 from whispertide.streaming.trained_offramp import OffloadModel
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, FloatArray, Span, Word, align_down, to_samples
 
@@ -285,6 +285,33 @@ def commit(
     """After a window up to `end`: audio is needed from the start of the next one on, or from there."""
     shown = tuple(word.word for word in guess)
     return Commit(tuple(word.word for word in confirmed), shown, min(state.start, align_down(end)), level)
+
+
+def drop_below_setting() -> float:
+    """The setting of a policy that leaves unlikely words out."""
+    return setting(
+        0.0,
+        "words that are less likely are left out, if they, the three words before and the one after are so on average, "
+        "too: in noise most of these were not said (0 = none are)",
+        least=0,
+        most=1,
+    )
+
+
+class Remembers(Protocol):
+    """A policy's state that keeps the probabilities of the last confirmed words."""
+
+    chances: tuple[float, ...]
+
+
+def written(verdict: Commit, guess: Sequence[Word], state: Remembers, below: float) -> Commit:
+    """A policy's verdict without unlikely words. `guess` is all that follows the confirmed words, shown or not; `state`
+    remembers how likely all confirmed words were.
+    """
+    said = without_unlikely(verdict.confirmed, below, before=state.chances, after=guess)
+    state.chances = (*state.chances, *(word.probability for word in verdict.confirmed))[-BEFORE:]
+    shown = without_unlikely(verdict.hypothesis, below, before=state.chances)
+    return replace(verdict, confirmed=said, hypothesis=shown)
 
 
 def stats_of(costs: Sequence[Cost], tokens: int) -> RoundStats:

@@ -19,11 +19,10 @@ from whispertide.decoding.stable import Rule, Scored
 from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.repetition import CONTEXT, waits, without_loops
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit, drop_below_setting, written
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stable_beam import HeardStream, StableBeam
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.streaming.unlikely import drop_below_setting, written
 from whispertide.streaming.window_state import ROOM
 from whispertide.types import CHUNK_SECONDS, Span, align_down, to_samples
 
