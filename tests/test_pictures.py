@@ -65,6 +65,7 @@ def test_the_live_picture_shows_what_the_recording_says(kept: bool, request: pyt
     assert re.match(r"nano\.en · tide · 0:\d\d of 0:40 · lag ", status)
 
 
+@pytest.mark.slow
 def test_the_live_picture_becomes_a_png(script: ModuleType, made: str) -> None:
     png = script.rastered(made)
     assert png.startswith(b"\x89PNG")

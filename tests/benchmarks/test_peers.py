@@ -157,6 +157,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
     assert {"nano.en-gated-trade-off.png", "nano.en-ungated-latency.pdf"} <= {path.name for path in plots.iterdir()}
 
 
+@pytest.mark.slow
 def test_the_gate_is_on_for_all_or_off_for_all(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +199,7 @@ def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeyp
     assert study.page == page
 
 
+@pytest.mark.slow
 def test_what_did_not_fit_into_the_time_is_named_and_comes_next_time(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:

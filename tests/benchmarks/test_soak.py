@@ -266,7 +266,7 @@ def test_a_good_server_passes(scenario: Callable[[str], Any], tmp_path: Path, na
     assert line.harm > 0
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_campaign_of_seconds_writes_its_page(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ def test_every_recording_has_the_transcript_that_transcribe_writes(archive: Path
     assert (out / "may/quiet.txt").read_text() + (out / "river.txt").read_text() == whole.stdout
 
 
+@pytest.mark.slow
 def test_what_failed_is_in_the_report_and_in_the_summary(archive: Path) -> None:
     failed = [entry for entry in entries(archive / "out") if entry["state"] != "done"]
     assert [(entry["input"], entry["output"], entry["state"]) for entry in failed] == [

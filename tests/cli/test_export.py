@@ -34,6 +34,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_folder_is_whole(exported: Path) -> None:
     manifest = json.loads((exported / "manifest.json").read_text())
     graphs = {f"{name}.onnx" for name in manifest["graphs"]}

@@ -228,6 +228,7 @@ class Knows(Recurrent):
         return Tree.merged([(newest, newest), self.right[place : place + self.length]])
 
 
+@pytest.mark.slow
 def test_a_perfect_drafter_is_accepted_whole(model: WhisperModel) -> None:
     expected = decoded(model, 0, None, timestamps=False)
     assert len({*expected.tokens}) == 20, "the test needs a text in which no token comes twice"

@@ -102,6 +102,7 @@ def check_pieces(engine: OnnxEngine, mel: FloatArray, ends: list[int]) -> None:
     assert error(hidden, control.taps[LAST_LAYER][:FRAMES]) > 100 * TOLERANCE
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(sizes=SIZES, seed=st.integers(0, 100))
 def test_any_pieces_are_the_masked_whole(sizes: list[int], seed: int) -> None:

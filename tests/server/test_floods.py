@@ -106,6 +106,7 @@ def test_many_fragments_are_one_buffer() -> None:
     asyncio.run(talk())
 
 
+@pytest.mark.slow
 def test_connections() -> None:
     """More sockets than there are places: those beyond are closed long before their silence would close them, and the
     others are served.
@@ -155,6 +156,7 @@ def test_sessions(town: Standing) -> None:
     asyncio.run(talk())
 
 
+@pytest.mark.slow
 def test_sessions_that_are_left_at_once() -> None:
     """Whoever opens and leaves many pushes out no session that somebody will come back to."""
 

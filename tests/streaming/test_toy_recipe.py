@@ -323,6 +323,7 @@ def test_rounds_that_overlap_hand_the_state_on_through_the_first_stage(model: Wh
     assert events == play(stream_of(toy(), make_executor(model, toy()), schedule=HALVES), speech)
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_rounds_under_way_has_the_state_before_them(model: WhisperModel, speech: FloatArray) -> None:
     stream = stream_of(toy(), PipelinedExecutor(watched(model, toy())), schedule=HALVES)
     stream.push(speech[: S // 2])
@@ -336,6 +337,7 @@ def test_a_snapshot_of_rounds_under_way_has_the_state_before_them(model: Whisper
     assert play(stream, speech) == future
 
 
+@pytest.mark.slow
 def test_an_executor_that_does_not_overlap_hands_the_state_on_too(model: WhisperModel, speech: FloatArray) -> None:
     """Although its results are taken later."""
     stages = watched(model, toy())

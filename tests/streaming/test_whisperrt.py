@@ -139,6 +139,7 @@ def play_until(stream: Session, end: int) -> list[Event]:
     return shown(events)
 
 
+@pytest.mark.slow
 def test_losing_what_the_encoder_keeps_changes_nothing() -> None:
     events, _, _ = straight()
     stream, lost = session(), 0
@@ -221,6 +222,7 @@ def test_less_than_a_block_and_nothing_at_all() -> None:
         assert isinstance(play(session(), speech()[:length])[-1], End)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{"block_s": 0.3}, {"search": "beam", "beam": 3, "holds": "both"}], ids=["block", "beam"]
 )

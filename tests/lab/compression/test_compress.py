@@ -79,6 +79,7 @@ def test_it_loads_and_decodes(compressed: tuple[Path, Any], toy: WhisperModel) -
             np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.slow
 def test_the_report(compressed: tuple[Path, Any], toy: WhisperModel) -> None:
     folder, report = compressed
     assert json.loads((folder / "compression.json").read_text())["share"] == report.share

@@ -137,6 +137,7 @@ def test_each_state_predicts_its_token(model: WhisperModel, speech: Shards) -> N
     assert "read number" in model.tokenizer.decode([token for token in heard.said if token < model.tokenizer.eot])
 
 
+@pytest.mark.slow
 def test_parts_that_are_there_are_not_heard_again(model: WhisperModel, speech: Shards, tmp_path: Path) -> None:
     options = replace(OPTIONS, language="en")
     counts: list[int] = []

@@ -118,6 +118,7 @@ def test_the_loss_falls_on_a_fixed_batch(tmp_path: Path, shards: Shards) -> None
     assert all(p.grad is None for p in bundled.parameters())
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(tmp_path: Path, network: Whisper, shards: Shards) -> None:
     whole = trainer(network, shards, tmp_path / "whole")
     assert whole.run(ignored)
@@ -219,6 +220,7 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path) -> None:
     assert "got others for steps" in other.stderr
 
 
+@pytest.mark.slow
 def test_without_a_folder_the_run_is_kept_here_under_its_length_and_model(
     tmp_path: Path, speech: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

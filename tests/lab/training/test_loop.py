@@ -74,6 +74,7 @@ def test_stopped_at_any_update_and_resumed(speech: Path, whole: Path, tmp_path: 
     assert same_state(train(speech, tmp_path), whole)
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_run(speech: Path, whole: Path, tmp_path: Path) -> None:
     """The comparison above can fail."""
     trainer, _ = small_trainer(speech, tmp_path)
@@ -128,6 +129,7 @@ def test_killed_while_saving_and_resumed(speech: Path, whole: Path, tmp_path: Pa
     assert same_state(train(speech, tmp_path), whole)
 
 
+@pytest.mark.slow
 def test_what_is_raised_in_mid_update_leaves_the_last_save(speech: Path, whole: Path, tmp_path: Path) -> None:
     trainer, batches = small_trainer(speech, tmp_path)
 
@@ -295,6 +297,7 @@ def test_the_average_follows(speech: Path, tmp_path: Path) -> None:
     assert not torch.equal(trainer.averages[name], trainer.network.state_dict()[name])
 
 
+@pytest.mark.slow
 def test_held_out_loss_is_of_the_average_and_changes_nothing(speech: Path, whole: Path, tmp_path: Path) -> None:
     trainer, batches = small_trainer(speech, tmp_path)
     trainer._held_out = [small_batches(speech, seed=9)[0]]

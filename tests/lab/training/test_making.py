@@ -110,6 +110,7 @@ def test_a_folder_is_made_and_added_to(tmp_path: Path, ends: list[str]) -> None:
     assert (tmp_path / "00000.npy").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_missing_shard_comes_back_the_same(tmp_path: Path, ends: list[str]) -> None:
     make(tmp_path, 40 / 3600)
     before = (tmp_path / "00001.npy").read_bytes()
@@ -124,6 +125,7 @@ def test_another_recipe_is_refused(tmp_path: Path, ends: list[str]) -> None:
         make(tmp_path, 10 / 3600, replace(RECIPE, seed=9))
 
 
+@pytest.mark.slow
 def test_a_shard_that_fails_is_an_error_with_its_reason(tmp_path: Path, ends: list[str]) -> None:
     ends[0] = "badly"
     with pytest.raises(CorpusError, match="shard 1 could not be made: the voice is hoarse"):

@@ -46,6 +46,7 @@ def example(number: int, wrong: bool) -> Example:
 EXAMPLES = [example(number, bool(number % 3 == 0)) for number in range(240)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "epochs"), [("bilstm", 30), ("cnn", 8)])
 def test_it_learns(kind: Trained, epochs: int) -> None:
     trained = train_offramp(kind, EXAMPLES, OfframpOptions(epochs=epochs), "abc")

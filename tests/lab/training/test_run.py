@@ -95,6 +95,7 @@ def finished(speech: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- begin and resume -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_resumed_in_another_process_it_is_the_same(speech: Path, finished: Path, tmp_path: Path) -> None:
     """With other numbers of workers, too."""
     run = begun(tmp_path / "run", speech)
@@ -136,6 +137,7 @@ def test_a_run_that_cannot_be_begun_leaves_no_folder(
     begun(tmp_path / "run", speech)
 
 
+@pytest.mark.slow
 def test_speech_may_move_but_not_change_unnoticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Named from where it is now, by a path relative to there; shares and sizes stay those the run began with."""
     old = [write_speech(tmp_path / "old" / name) for name in ("real", "made")]
@@ -324,6 +326,7 @@ def test_kinds_of_training_differ(speech: Path) -> None:
     assert adapted.loop.rate == presets.ADAPTER_RATE
 
 
+@pytest.mark.slow
 def test_a_run_can_begin_with_a_grown_one(speech: Path, finished: Path, tmp_path: Path) -> None:
     """Its heads are still guided, where they are now, and what comes out is a whole checkpoint of the new shape."""
     run = begun(tmp_path / "run", speech, shape="wide", model=str(finished), vocabulary="used")
@@ -409,6 +412,7 @@ def test_an_export_writes_all_or_nothing(finished: Path, tmp_path: Path, monkeyp
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
 
+@pytest.mark.slow
 def test_another_run_goes_on_from_a_run(speech: Path, finished: Path, tmp_path: Path) -> None:
     """With its averages, its letters and its helps; from its export without letters, and more gently."""
     run = begun(tmp_path / "run", speech, model=str(finished))
@@ -445,6 +449,7 @@ def test_adapters_begin_as_nothing_and_merge_into_the_weights() -> None:
     assert set(network.state_dict()) == set(new_network(small_dims(), 0).state_dict())
 
 
+@pytest.mark.slow
 def test_a_run_of_adapters(speech: Path, finished: Path, tmp_path: Path) -> None:
     """Resumed, it is the same; exported, only queries and values have changed."""
     pytest.importorskip("peft")
@@ -477,6 +482,7 @@ def test_held_out_speech_is_heard_clean(speech: Path, tmp_path: Path) -> None:
     assert [line["step"] for line in read_log(run.folder / LOG) if "held_out" in line] == [2, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".svg", ".png"])
 def test_plot(finished: Path, tmp_path: Path, ending: str) -> None:
     pytest.importorskip("matplotlib")

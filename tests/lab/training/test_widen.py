@@ -55,7 +55,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return widen("nano.en", "base.en", tmp_path_factory.mktemp("wide") / "base.en")
 
 
-@pytest.fixture(scope="module", params=["base.en", pytest.param("small.en", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("base.en", marks=pytest.mark.slow), pytest.param("small.en", marks=pytest.mark.soak)],
+)
 def wide(request: pytest.FixtureRequest, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if request.param == "base.en":
         return base
@@ -116,7 +119,6 @@ def test_same_function_in_our_engine(base: Path, narrow_result: Computed, tmp_pa
     assert found.words == narrow_result.words
 
 
-@pytest.mark.slow
 def test_same_function_in_transformers(wide: Path, narrow_result: Computed) -> None:
     hidden, logits = theirs(hf_model(wide))
     assert relative_error(hidden, repeated(narrow_result.hidden, wide)) <= TOLERANCE
@@ -243,6 +245,7 @@ def test_precision_follows_the_copies() -> None:
     assert types == {"base.en": np.float16, "small.en": np.float32, "medium.en": np.float16}
 
 
+@pytest.mark.slow
 def test_unnamed_alignment_heads_are_not_looked_for_in_added_layers(tmp_path: Path) -> None:
     silent = tmp_path / "silent"
     silent.mkdir()

@@ -50,6 +50,7 @@ def test_rivals_are_heard(kind: Rival, monkeypatch: pytest.MonkeyPatch) -> None:
     assert listener.hear(SAID) == Answer(errors=1, words=3, right=False)
 
 
+@pytest.mark.slow
 def test_rivals_name_the_intent_that_the_words_have(monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener(replace(network("rnnt"), intent_words=learn_intents(TEXTS[:2], (1, 0), 2)))
     said = listener.checkpoint.vocabulary.encode("play some music")

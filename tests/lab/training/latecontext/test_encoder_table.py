@@ -22,6 +22,7 @@ def test_networks_are_of_one_size(name: str) -> None:
     assert dims.inner == 4 * dims.width
 
 
+@pytest.mark.slow
 def test_what_waits_is_what_attends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(items, "SIZE", 400_000)
     (table,) = items.encoding_table(RUNNER).tables

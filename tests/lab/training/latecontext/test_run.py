@@ -135,6 +135,7 @@ def test_speech_without_intents_is_learned_from_if_it_is_short(shards: Shards, t
         open_trainer(open_shards([tmp_path]), OPTIONS, tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_a_network(shards: Shards, tmp_path: Path) -> None:
     first = open_trainer(shards, OPTIONS, tmp_path / "first")
     first.run(lambda step, figures: None)
