@@ -40,6 +40,20 @@ def test_what_was_saved_comes_back(path: Path) -> None:
     assert load(TOY, path, SHAPES).content_hash == OURS, "any checkpoint's, where none is named"
 
 
+def test_what_cannot_be_written_leaves_what_was_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = path.read_bytes()
+
+    def half(file: Any, **arrays: Any) -> None:
+        file.write(before[:100])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", half)
+    with pytest.raises(OSError, match="No space"):
+        save(path, Attachment(ARRAYS, OTHERS))
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
 def test_it_is_found_by_kind_and_variant(path: Path) -> None:
     mine = checkpoint(path.parent)
     assert find(mine, TOY, "2", instead="toys=off") == place(mine, TOY, "2") == path

@@ -474,7 +474,7 @@ NAMES = {
     "cut": ("cursor", "full"),
     "mask": get_args(MaskName),
     "source": ("recurrent", "ngram"),
-    "offramp": ("perplexity", "entropy", "random", "bilstm", "cnn"),
+    "offramp": ("perplexity", "entropy", "random", "bilstm", "cnn", "linear"),
 }
 # What is free text: some of what may be written.
 TEXTS = {"rule": ("", " ".join(["0.5"] * len(FEATURES)))}

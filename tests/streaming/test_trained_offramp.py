@@ -17,12 +17,12 @@ from whispertide.streaming.offramp import Offramp
 from whispertide.streaming.pilot import HeardUtterance, Scores
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.trained_offramp import Trained, TrainedOfframp, padded, shapes_of, signs
+from whispertide.streaming.trained_offramp import TRAINED, Trained, TrainedOfframp, padded, shapes_of, signs
 from whispertide.types import SAMPLE_RATE, Span
 
 torch = pytest.importorskip("torch")
 
-from whispertide.lab.training.offramp import Convolutional, Recurrent  # noqa: E402
+from whispertide.lab.training.offramp import network_of  # noqa: E402
 
 WIDTH = 24
 
@@ -30,7 +30,7 @@ WIDTH = 24
 def random_one(kind: Trained, width: int = WIDTH, seed: int = 0) -> tuple[Any, TrainedOfframp]:
     """The same network for torch and for us."""
     torch.manual_seed(seed)
-    network = (Recurrent() if kind == "bilstm" else Convolutional(width)).eval()
+    network = network_of(kind, width).eval()
     arrays = {name: value.detach().numpy() for name, value in network.state_dict().items()}
     return network, TrainedOfframp(kind, arrays, "abc")
 
@@ -44,9 +44,10 @@ def test_the_recurrent_one_is_that_of_torch(logprobs: list[float], seed: int) ->
     assert ours.offload_probability(logprobs, None) == pytest.approx(theirs, abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["cnn", "linear"])
 @pytest.mark.parametrize("frames", [0, 1, 39, 40, 41, 300, 1500])
-def test_the_convolutional_one_is_that_of_torch(frames: int) -> None:
-    network, ours = random_one("cnn")
+def test_those_that_hear_are_those_of_torch(frames: int, kind: Trained) -> None:
+    network, ours = random_one(kind)
     states = np.random.default_rng(frames).standard_normal((frames, WIDTH)).astype(np.float32)
     with torch.no_grad():
         theirs = float(torch.sigmoid(network([torch.from_numpy(padded(states))])))
@@ -61,7 +62,7 @@ def test_texts_in_a_batch_do_not_change_each_other() -> None:
     assert together == pytest.approx([ours.offload_probability(text, None) for text in texts], abs=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["bilstm", "cnn"])
+@pytest.mark.parametrize("kind", TRAINED)
 def test_a_file_comes_back(kind: Trained, tmp_path: Path) -> None:
     _, ours = random_one(kind)
     path = ours.save(tmp_path)
@@ -72,7 +73,7 @@ def test_a_file_comes_back(kind: Trained, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="another checkpoint"):
         TrainedOfframp.load(path, kind, width=WIDTH, content_hash="other")
     with pytest.raises(CheckpointError, match="something else"):
-        TrainedOfframp.load(path, "cnn" if kind == "bilstm" else "bilstm", width=WIDTH, content_hash="")
+        TrainedOfframp.load(path, "cnn" if kind != "cnn" else "bilstm", width=WIDTH, content_hash="")
 
 
 def test_a_recipe_that_wants_one_says_what_makes_it() -> None:
@@ -95,7 +96,7 @@ def test_the_probability_decides() -> None:
     assert not ramp.sends(None, Span(0, 1))
 
 
-@pytest.mark.parametrize("kind", ["bilstm", "cnn"])
+@pytest.mark.parametrize("kind", TRAINED)
 def test_pilots_are_scored_by_it(kind: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the bundled model: every round has the probability that the offramp gives its tokens or its states."""
     model = whispertide.load("nano.en", threads=1)
@@ -124,5 +125,5 @@ def test_pilots_are_scored_by_it(kind: Trained, monkeypatch: pytest.MonkeyPatch)
     assert [scores.offload_probability for scores in seen] == [found for _, _, found in asked]
     assert [scores.logprobs for scores in seen] == [logprobs for logprobs, _, _ in asked]
     assert all((states is None) == (kind == "bilstm") for _, states, _ in asked)
-    if kind == "cnn":
+    if kind != "bilstm":
         assert asked[0][1].shape == (150, model.dims.n_audio_state), "20 ms a frame"

@@ -15,6 +15,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.atomic import replacing
 from whispertide.checkpoint.loader import Checkpoint
 from whispertide.checkpoint.torch_zip import unfolds
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
@@ -61,11 +62,11 @@ class Attachment:
 
 
 def save(path: Path, attachment: Attachment) -> None:
-    """Write it. Raises OSError."""
+    """Write it whole, or leave what was there. Raises OSError."""
     about = {"content_hash": np.str_(attachment.content_hash), "report": np.str_(json.dumps(dict(attachment.report)))}
     content: dict[str, Any] = {"format": np.int64(FORMAT), **attachment.arrays, **about}
     # By handle: to a path numpy adds an extension where it finds that one is missing.
-    with path.open("wb") as file:
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
         np.savez(file, **content)
 
 

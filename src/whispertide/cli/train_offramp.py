@@ -25,7 +25,7 @@ def offramp(
     utterances: Annotated[int, typer.Option("--utterances", min=50, help="That are heard at most.")] = 2000,
     seed: Annotated[int, typer.Option("--seed", help="Seed for speech, noise and training.")] = 0,
 ) -> ExitCode:
-    """Train networks that tell which utterances a model hears badly (recipe pilot, executor.offramp=bilstm or cnn).
+    """Train networks that tell which utterances a model hears badly (pilot, executor.offramp=bilstm, cnn or linear).
 
     The model hears every utterance, in noise and rooms, with pilots. From the newest pilot the networks learn which
     texts had more than 10 % of wrong words.

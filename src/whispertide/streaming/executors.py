@@ -53,8 +53,8 @@ class Hybrid(Where):
     ahead: ClassVar[bool] = True
     offramp: Signal = setting(
         "perplexity",
-        'what sends an utterance there: the newest pilot\'s "perplexity", the "entropy" of its first token, "bilstm" '
-        'or "cnn" (networks of `whispertide train offramp`), or "random" choice',
+        'what sends an utterance there: the newest pilot\'s "perplexity", the "entropy" of its first token, '
+        '"bilstm", "cnn" or "linear" (networks of `whispertide train offramp`), or "random" choice',
     )
     threshold: float = setting(2.0, "it is sent where that is more than this (0 = always)", least=0, most=1e6)
     remote_s: float = setting(2.0, "so long after the end of speech its answer counts", least=0.05, most=60)

@@ -6,7 +6,8 @@ in it. A score above the threshold is an utterance for the other one. Source: pi
     perplexity  of the pilot's text
     entropy     of its first token, as DeeBERT decides (arXiv 2004.12993): a baseline
     random      a share of all utterances, 1 - threshold: what any other has to beat
-    bilstm, cnn the probability that its text is not good enough, by a small network (`trained_offramp`)
+    bilstm, cnn, linear
+                the probability that its text is not good enough, by a small network (`trained_offramp`)
 """
 
 import random
@@ -17,7 +18,7 @@ from whispertide.streaming.pilot import Scores
 from whispertide.streaming.trained_offramp import TRAINED, Trained
 from whispertide.types import Span
 
-Signal = Literal["perplexity", "entropy", "random", "bilstm", "cnn"]
+Signal = Literal["perplexity", "entropy", "random", "bilstm", "cnn", "linear"]
 
 
 def is_trained(signal: Signal) -> TypeGuard[Trained]:

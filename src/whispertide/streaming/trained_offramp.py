@@ -3,9 +3,11 @@
     bilstm  a small recurrent network over the probabilities of the tokens: a few unlikely ones in a row mean something
             else than the same number here and there
     cnn     a small convolutional network over what the encoder gives out, before there is a text
+    linear  one linear layer over the mean of that: an exit of DeeBERT (arXiv 2004.12993) after the last layer, a
+            baseline
 
-Source: pilot inference (arXiv 2311.17065), 5. Each belongs to one checkpoint and lies next to it. Numpy alone; training
-is `training.offramp`'s business, and what follows from the answer `offramp`'s.
+Source: pilot inference (arXiv 2311.17065), 5 and 7.4. Each belongs to one checkpoint and lies next to it. Numpy alone;
+training is `training.offramp`'s business, and what follows from the answer `offramp`'s.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +21,7 @@ from whispertide.checkpoint import Checkpoint, attachments
 from whispertide.checkpoint.attachments import Arrays, Attachment, Kind, Shapes
 from whispertide.types import FloatArray
 
-Trained = Literal["bilstm", "cnn"]
+Trained = Literal["bilstm", "cnn", "linear"]
 
 KIND = Kind("a trained offramp", "offramp-{variant}.npz", "whispertide train offramp {model}")
 TRAINED = get_args(Trained)
@@ -47,7 +49,7 @@ class OffloadModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrainedOfframp:
-    """One of the two, of one checkpoint. Satisfies `OffloadModel`.
+    """One of the three, of one checkpoint. Satisfies `OffloadModel`.
 
     arrays         its weights (`shapes_of`)
     content_hash   of the checkpoint whose decodes it was trained on
@@ -58,7 +60,7 @@ class TrainedOfframp:
     arrays: Arrays
     content_hash: str = ""
     report: Mapping[str, Any] = field(default_factory=dict)
-    by_states: ClassVar[frozenset[Trained]] = frozenset({"cnn"})
+    by_states: ClassVar[frozenset[Trained]] = frozenset({"cnn", "linear"})
 
     @property
     def hears(self) -> bool:
@@ -71,7 +73,8 @@ class TrainedOfframp:
             return _sigmoid(_recurrent(self.arrays, signs(logprobs)))
         if states is None:
             raise ValueError("expected the output of the encoder; got none")
-        return _sigmoid(_convolved(self.arrays, padded(states)))
+        classify = _linear if self.kind == "linear" else _convolved
+        return _sigmoid(classify(self.arrays, padded(states)))
 
     def save(self, folder: Path) -> Path:
         """Write it as a `.npz` into a folder, usually the checkpoint's; returns which. Raises OSError."""
@@ -111,6 +114,8 @@ def shapes_of(kind: Trained, width: int) -> Shapes:
             )
         }
         return {**layer, "out.weight": (1, 2 * HIDDEN), "out.bias": (1,)}
+    if kind == "linear":
+        return {"out.weight": (1, width), "out.bias": (1,)}
     first, second = CHANNELS
     return {
         "first.weight": (first, width, KERNEL),
@@ -163,6 +168,11 @@ def _lstm(weights: Arrays, inputs: FloatArray, direction: str) -> FloatArray:
 
 def _open(gate: FloatArray) -> FloatArray:
     return np.asarray(1.0 / (1.0 + np.exp(-gate)), np.float32)
+
+
+def _linear(weights: Arrays, states: FloatArray) -> float:
+    """One linear layer over the mean of all frames."""
+    return float((weights["out.weight"] @ states.mean(0) + weights["out.bias"])[0])
 
 
 def _convolved(weights: Arrays, states: FloatArray) -> float:

@@ -15,7 +15,7 @@ from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.training.augment import Augmentation
 from whispertide.lab.training.shards import Utterance, write_shard
 from whispertide.streaming.pilot import Scores
-from whispertide.streaming.trained_offramp import Trained, TrainedOfframp
+from whispertide.streaming.trained_offramp import TRAINED, Trained, TrainedOfframp
 
 pytest.importorskip("torch")
 
@@ -47,7 +47,7 @@ EXAMPLES = [example(number, bool(number % 3 == 0)) for number in range(240)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "epochs"), [("bilstm", 30), ("cnn", 8)])
+@pytest.mark.parametrize(("kind", "epochs"), [("bilstm", 30), ("cnn", 8), ("linear", 20)])
 def test_it_learns(kind: Trained, epochs: int) -> None:
     trained = train_offramp(kind, EXAMPLES, OfframpOptions(epochs=epochs), "abc")
     fresh = [example(1000 + number, bool(number % 2)) for number in range(60)]
@@ -123,10 +123,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["train", "offramp", "nano.en", "--data", str(tmp_path / "data"), "--output", str(tmp_path / "out")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    kinds: tuple[Trained, ...] = ("bilstm", "cnn")
-    files = [tmp_path / "out" / f"offramp-{kind}.npz" for kind in kinds]
+    files = [tmp_path / "out" / f"offramp-{kind}.npz" for kind in TRAINED]
     assert result.stdout.split() == [str(file) for file in files]
-    for kind, file in zip(kinds, files, strict=True):
+    for kind, file in zip(TRAINED, files, strict=True):
         found = TrainedOfframp.load(file, kind, width=model.dims.n_audio_state, content_hash=model.model.content_hash)
         assert 0 < found.report["utterances"] <= len(said)
         assert f"area_{kind}" in found.report

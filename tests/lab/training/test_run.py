@@ -306,6 +306,8 @@ def test_settings() -> None:
         ("steps=3", "expected --steps"),
         ("accumulate=2", "expected --accumulate"),
         ("batch.lengths_s=[2]", "as many batch.shares"),
+        ("windows.silent=7", "windows.silent between 0 and 1"),
+        ("augmentation.room=-1", "augmentation.room between 0 and 1"),
     ):
         with pytest.raises(OptionError, match=message):
             with_settings(options, [bad])

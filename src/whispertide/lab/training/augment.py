@@ -12,6 +12,7 @@ import numpy as np
 from whispertide.audio.buffer import to_float
 from whispertide.lab.speech.noise import Dice, between
 from whispertide.lab.training.shards import Utterance
+from whispertide.options import check_range
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 
@@ -38,6 +39,10 @@ class Augmentation:
     band: float = 0.1
     codec: float = 0.05
     level_db: tuple[float, float] = (-30.0, 0.0)  # of the loudest sample
+
+    def __post_init__(self) -> None:
+        for name in ("speed", "pause", "room", "noise", "band", "codec"):
+            check_range(f"augmentation.{name}", getattr(self, name), 0.0, 1.0)
 
     @classmethod
     def none(cls) -> "Augmentation":

@@ -196,6 +196,26 @@ class Convolutional(nn.Module):  # type: ignore[misc]
         return score
 
 
+class LinearExit(nn.Module):  # type: ignore[misc]
+    """One linear layer over the mean of all frames."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(width, 1)
+
+    def forward(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Each [frames, width] -> logits [b]."""
+        scores: Tensor = self.out(torch.stack([one.mean(0) for one in inputs]))[:, 0]
+        return scores
+
+
+def network_of(kind: Trained, width: int) -> nn.Module:
+    """The one of a kind, with random weights; `width` is the encoder's."""
+    if kind == "bilstm":
+        return Recurrent()
+    return Convolutional(width) if kind == "cnn" else LinearExit(width)
+
+
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
@@ -219,7 +239,7 @@ def train_offramp(
     trained = [example for number, example in enumerate(examples) if number % _HELD_BACK]
     chosen_by, reported = (list(examples[half * _HELD_BACK :: 2 * _HELD_BACK]) for half in (0, 1))
     torch.manual_seed(options.seed)
-    network = Recurrent() if kind == "bilstm" else Convolutional(examples[0].states.shape[1])
+    network = network_of(kind, examples[0].states.shape[1])
     _fit(
         network,
         (_inputs(trained, kind), _targets(trained)),

@@ -19,6 +19,7 @@ from whispertide.lab.speech.noise import Dice
 from whispertide.lab.training.augment import Augmentation, SpokenWord, vary
 from whispertide.lab.training.noise import disturb
 from whispertide.lab.training.shards import Utterance
+from whispertide.options import check_range
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, FloatArray
 
 Draw = Callable[[Dice], Utterance]  # an utterance, by the dice
@@ -48,6 +49,10 @@ class WindowOptions:
     prompt_tokens: int = 223  # as much as Whisper is ever shown
     language: str | None = None  # of a multilingual checkpoint; None is English
     augmentation: Augmentation = field(default_factory=Augmentation)
+
+    def __post_init__(self) -> None:
+        for name in ("silent", "timestamps", "prompt", "cut_end", "cut_start", "single", "short", "long_pause"):
+            check_range(f"windows.{name}", getattr(self, name), 0.0, 1.0)
 
 
 @dataclass(slots=True)
