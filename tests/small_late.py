@@ -7,21 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, learn_vocabulary
+from whispertide.checkpoint.latecontext import Kind, LateCheckpoint, LateDims, learn_vocabulary
 from whispertide.model.latecontext import LateModel
 
 TEXTS = ["play some music", "set an alarm for seven", "what is the weather"]
 INTENTS = ["play_music", "alarm_set"]
 
 
-def small_late(seed: int = 1, attending_inner: int | None = None) -> LateCheckpoint:
+def small_late(seed: int = 1, attending_inner: int | None = None, kind: Kind = "late") -> LateCheckpoint:
     """Width 32, two layers of each kind, 40 tokens; gates that are not all open, so that convolutions count."""
     import torch
 
-    from whispertide.lab.training.latecontext.network import LateNetwork, tensors_of
+    from whispertide.lab.training.latecontext.network import tensors_of
+    from whispertide.lab.training.latecontext.run import make_network
 
     vocabulary = learn_vocabulary(TEXTS, INTENTS, 40)
     dims = LateDims(
+        kind=kind,
         width=32,
         heads=2,
         inner=64,
@@ -32,7 +34,7 @@ def small_late(seed: int = 1, attending_inner: int | None = None) -> LateCheckpo
         n_vocab=vocabulary.size,
     )
     torch.manual_seed(seed)
-    network = LateNetwork(dims)
+    network = make_network(dims, dropout=0.1)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     return LateCheckpoint(dims, tensors_of(network), vocabulary)

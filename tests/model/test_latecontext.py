@@ -60,22 +60,36 @@ def test_its_folder_may_have_a_name_that_is_no_utf8(checkpoint: LateCheckpoint, 
     assert load_late(folder).vocabulary.size == checkpoint.vocabulary.size
 
 
+def scored_alike(checkpoint: LateCheckpoint, folder: Path) -> None:
+    """Our frames are those of torch: in pieces, and the whole in the context of all."""
+    save_late(checkpoint, folder)
+    with late_model(folder) as other:
+        torch_s = LateNetwork(other.dims).eval()
+        load_tensors(torch_s, other.checkpoint.tensors)
+        mel = torch.from_numpy(features(SOUND, other.dims.n_mels))[None]
+        with torch.no_grad():
+            ctc, _ = torch_s(mel, None, torch.tensor([[0]]))
+        heard = other.ingest(other.ingest(other.nothing(), SOUND[:9_000]), SOUND, ended=True)
+        np.testing.assert_allclose(other.contextualise(heard).ctc, ctc[0].numpy(), atol=2e-4)
+
+
 @pytest.mark.parametrize("inner", [0, 16])
-def test_attention_may_have_a_width_of_its_own_after_it_or_nothing(
-    inner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
-    save_late(small_late(attending_inner=inner), tmp_path / "model")
-    other = LateModel.open(tmp_path / "model")
-    there = [name for name in other.checkpoint.tensors if name.startswith("encoder.attending.1.feed_forward.up")]
+def test_attention_may_have_a_width_of_its_own_after_it_or_nothing(inner: int, tmp_path: Path) -> None:
+    other = small_late(attending_inner=inner)
+    there = [name for name in other.tensors if name.startswith("encoder.attending.1.feed_forward.up")]
     assert len(there) == (2 if inner else 0)
-    torch_s = LateNetwork(other.dims).eval()
-    load_tensors(torch_s, other.checkpoint.tensors)
-    mel = torch.from_numpy(features(SOUND, other.dims.n_mels))[None]
-    with torch.no_grad():
-        ctc, _ = torch_s(mel, None, torch.tensor([[0]]))
-    context = other.contextualise(other.ingest(other.nothing(), SOUND, ended=True))
-    np.testing.assert_allclose(context.ctc, ctc[0].numpy(), atol=2e-4)
+    scored_alike(other, tmp_path / "model")
+
+
+@pytest.mark.parametrize("kind", ["branchformer", "conformer"])
+def test_rivals_say_what_torch_says(kind: Kind, tmp_path: Path) -> None:
+    scored_alike(small_late(kind=kind), tmp_path / "model")
+
+
+def test_a_network_without_attention_has_no_graphs(tmp_path: Path) -> None:
+    save_late(small_late(kind="rnnt"), tmp_path / "model")
+    with pytest.raises(CheckpointError, match="rnnt"), late_model(tmp_path / "model"):
+        pass
 
 
 @settings(max_examples=25, deadline=None)

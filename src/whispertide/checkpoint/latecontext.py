@@ -89,6 +89,11 @@ class LateDims:
         """Of the encoder."""
         return self.convolving + self.attending
 
+    @property
+    def streaming_layers(self) -> int:
+        """Those of them that run while somebody speaks; the others need all frames."""
+        return {"late": self.convolving, "rnnt": self.layers}.get(self.kind, 0)
+
 
 class LateVocabulary:
     """Texts and intents as tokens, and back.

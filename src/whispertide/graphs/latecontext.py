@@ -8,10 +8,12 @@
               text, past_k.<l>, past_v.<l> [rows, heads, past, size] and the cross keys and values
               -> scores [rows, new, n_vocab] log probabilities, present_k.<l>, present_v.<l>
 
-fp32: these networks are small. Rivals whose every layer attends (`branchformer`, `conformer`) have no graphs: they are
-there to be compared in training.
+Of rivals whose every layer attends (`branchformer`, `conformer`) all layers wait for the end: ingest subsamples. One
+without attention (`rnnt`) has no graphs. fp32: these networks are small.
 """
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from onnx import TensorProto
@@ -27,10 +29,10 @@ VERSION = 2  # of what is above; graphs of another one are not used
 
 def build(checkpoint: LateCheckpoint, folder: Path) -> None:
     """Write the graphs and their weights into `folder`. Raises `CheckpointError` where a weight is missing."""
-    if checkpoint.dims.kind != "late":
+    if checkpoint.dims.kind == "rnnt":
         raise CheckpointError(
-            f"expected a network of the kind late; got {checkpoint.dims.kind}, a rival that is there to be compared in "
-            "training and has no graphs"
+            "expected a network with attention; got one of the kind rnnt, which is there to be compared in training "
+            "and has no graphs"
         )
     try:
         for name, make in ((INGEST, _ingest), (CONTEXT, _context), (TEXT, _text)):
@@ -76,10 +78,29 @@ class _Layers:
         mixed = graph.transpose(graph.node("MatMul", weights, value), 0, 2, 1, 3)
         return self.linear(graph.reshape(mixed, 0, 0, self.dims.width), f"{name}.out")
 
+    def attend_to_all(self, frames: str, name: str) -> str:
+        """Attention of all frames over each other, with the norm before it."""
+        normed = self.norm(frames, f"{name}.norm")
+        query, key, value = (self.heads(self.linear(normed, f"{name}.{part}")) for part in ("query", "key", "value"))
+        return self.attend(query, key, value, name)
+
     def feed_forward(self, value: str, name: str) -> str:
-        """With its residual."""
+        """With the norm before it."""
         inner = self.graph.gelu(self.linear(self.norm(value, f"{name}.norm"), f"{name}.up"))
-        return self.graph.node("Add", value, self.linear(inner, f"{name}.down"))
+        return self.linear(inner, f"{name}.down")
+
+    def gated(self, frames: str, name: str, before: Callable[[str], str]) -> str:
+        """A gated convolution, with the norm before it; `before` puts what came earlier before [1, channels, n]."""
+        graph = self.graph
+        inner = graph.gelu(self.linear(self.norm(frames, f"{name}.norm"), f"{name}.up"))
+        content, gate = graph.nodes("Split", inner, outputs=2, axis=-1, num_outputs=2)
+        gate = graph.transpose(self.norm(gate, f"{name}.gate_norm"), 0, 2, 1)
+        convolved = self.conv(before(gate), f"{name}.gate", group=self.dims.inner // 2)
+        return self.linear(graph.node("Mul", content, graph.transpose(convolved, 0, 2, 1)), f"{name}.down")
+
+    def after_nothing(self, value: str) -> str:
+        """`value` [1, channels, n] after zeros, as many as a kernel looks back."""
+        return self.graph.node("Pad", value, self.graph.ints([0, 0, self.dims.kernel - 1, 0, 0, 0]))
 
     def carried(self, value: str, name: str, channels: int, count: int) -> str:
         """`value` [1, channels, n] after the `count` columns before it, an input; its own last ones are an output."""
@@ -98,32 +119,19 @@ def _ingest(layers: _Layers) -> None:
     half = graph.gelu(layers.conv(layers.carried(mel, "mel", dims.n_mels, 1), "encoder.subsampling.first", stride=2))
     joined = layers.carried(half, "half", dims.width, 1)
     frames = graph.transpose(graph.gelu(layers.conv(joined, "encoder.subsampling.second", stride=2)), 0, 2, 1)
-    for number in range(dims.convolving):
-        frames = _gated(layers, frames, number)
+    for number in range(dims.streaming_layers):
+        before = partial(layers.carried, name=f"gate.{number}", channels=dims.inner // 2, count=dims.kernel - 1)
+        frames = graph.node("Add", frames, layers.gated(frames, f"encoder.convolving.{number}", before))
     graph.float_output(frames, "frames", [1, "frames", dims.width])
-
-
-def _gated(layers: _Layers, frames: str, number: int) -> str:
-    graph, dims, name = layers.graph, layers.dims, f"encoder.convolving.{number}"
-    inner = graph.gelu(layers.linear(layers.norm(frames, f"{name}.norm"), f"{name}.up"))
-    content, gate = graph.nodes("Split", inner, outputs=2, axis=-1, num_outputs=2)
-    gate = graph.transpose(layers.norm(gate, f"{name}.gate_norm"), 0, 2, 1)
-    joined = layers.carried(gate, f"gate.{number}", dims.inner // 2, dims.kernel - 1)
-    gate = graph.transpose(layers.conv(joined, f"{name}.gate", group=dims.inner // 2), 0, 2, 1)
-    return graph.node("Add", frames, layers.linear(graph.node("Mul", content, gate), f"{name}.down"))
 
 
 def _context(layers: _Layers) -> None:
     graph, dims = layers.graph, layers.dims
     frames = graph.float_input("frames", [1, "frames", dims.width])
     frames = graph.node("Add", frames, graph.float_input("positions", ["frames", dims.width]))
-    for number in range(dims.attending):
-        name = f"encoder.attending.{number}"
-        normed = layers.norm(frames, f"{name}.attention.norm")
-        parts = [layers.heads(layers.linear(normed, f"{name}.attention.{part}")) for part in ("query", "key", "value")]
-        frames = graph.node("Add", frames, layers.attend(parts[0], parts[1], parts[2], f"{name}.attention"))
-        if dims.after_attention:
-            frames = layers.feed_forward(frames, f"{name}.feed_forward")
+    layer = {"late": _attention, "branchformer": _branchformer, "conformer": _conformer}[dims.kind]
+    for number in range(dims.layers - dims.streaming_layers):
+        frames = layer(layers, frames, f"encoder.attending.{number}")
     frames = layers.norm(frames, "encoder.norm")
     scores = graph.node("LogSoftmax", layers.linear(frames, "ctc"), axis=-1)
     graph.float_output(scores, "ctc", [1, "frames", dims.n_vocab + 1])
@@ -131,6 +139,48 @@ def _context(layers: _Layers) -> None:
         for which, part in (("k", "key"), ("v", "value")):
             cross = layers.heads(layers.linear(frames, f"decoder.layers.{number}.frames.{part}"))
             graph.float_output(cross, f"cross_{which}.{number}", [1, dims.heads, "frames", layers.size])
+
+
+def _attention(layers: _Layers, frames: str, name: str) -> str:
+    graph = layers.graph
+    frames = graph.node("Add", frames, layers.attend_to_all(frames, f"{name}.attention"))
+    if not layers.dims.after_attention:
+        return frames
+    return graph.node("Add", frames, layers.feed_forward(frames, f"{name}.feed_forward"))
+
+
+def _branchformer(layers: _Layers, frames: str, name: str) -> str:
+    """Attention and gated convolution side by side; each is pooled to say how much it counts."""
+    graph = layers.graph
+    branches = (
+        layers.attend_to_all(frames, f"{name}.attention"),
+        layers.gated(frames, f"{name}.convolution", layers.after_nothing),
+    )
+    scores = []
+    for number, branch in enumerate(branches):
+        looks = graph.node("Softmax", layers.linear(branch, f"{name}.pools.{number}"), axis=1)
+        pooled = graph.node("ReduceSum", graph.node("Mul", looks, branch), graph.ints([1]), keepdims=1)
+        scores.append(layers.linear(pooled, f"{name}.scores.{number}"))
+    shares = graph.node("Softmax", graph.node("Concat", *scores, axis=-1), axis=-1)
+    parts = graph.nodes("Split", shares, outputs=2, axis=-1, num_outputs=2)
+    mixed = graph.node("Add", *(graph.node("Mul", *pair) for pair in zip(parts, branches, strict=True)))
+    return graph.node("Add", frames, layers.linear(mixed, f"{name}.out"))
+
+
+def _conformer(layers: _Layers, frames: str, name: str) -> str:
+    """Half a feed-forward part, attention, convolution, the other half."""
+    graph, half = layers.graph, layers.graph.scalar(0.5)
+    frames = graph.node("Add", frames, graph.node("Mul", half, layers.feed_forward(frames, f"{name}.before")))
+    frames = graph.node("Add", frames, layers.attend_to_all(frames, f"{name}.attention"))
+    both = layers.linear(layers.norm(frames, f"{name}.norm"), f"{name}.up")
+    content, gate = graph.nodes("Split", both, outputs=2, axis=-1, num_outputs=2)
+    gated = graph.transpose(graph.node("Mul", content, graph.node("Sigmoid", gate)), 0, 2, 1)
+    convolved = layers.conv(layers.after_nothing(gated), f"{name}.convolution", group=layers.dims.width)
+    inner = layers.norm(graph.transpose(convolved, 0, 2, 1), f"{name}.inner_norm")
+    inner = graph.node("Mul", inner, graph.node("Sigmoid", inner))
+    frames = graph.node("Add", frames, layers.linear(inner, f"{name}.down"))
+    frames = graph.node("Add", frames, graph.node("Mul", half, layers.feed_forward(frames, f"{name}.after")))
+    return layers.norm(frames, f"{name}.last_norm")
 
 
 def _text(layers: _Layers) -> None:
@@ -164,4 +214,4 @@ def _decoder_layer(layers: _Layers, hidden: str, mask: str, number: int) -> str:
     query = layers.heads(layers.linear(layers.norm(hidden, f"{name}.frames.norm"), f"{name}.frames.query"))
     cross = [graph.float_input(f"cross_{which}.{number}", [1, dims.heads, "frames", layers.size]) for which in "kv"]
     hidden = graph.node("Add", hidden, layers.attend(query, cross[0], cross[1], f"{name}.frames"))
-    return layers.feed_forward(hidden, f"{name}.feed_forward")
+    return graph.node("Add", hidden, layers.feed_forward(hidden, f"{name}.feed_forward"))

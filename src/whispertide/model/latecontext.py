@@ -115,7 +115,7 @@ class LateModel:
         dims = self.dims
         kept = {"mel": np.zeros((1, dims.n_mels, 1), np.float32), "half": np.zeros((1, dims.width, 1), np.float32)}
         gate = np.zeros((1, dims.inner // 2, dims.kernel - 1), np.float32)
-        kept |= {f"gate.{number}": gate for number in range(dims.convolving)}
+        kept |= {f"gate.{number}": gate for number in range(dims.streaming_layers)}
         return Ingested(np.zeros((0, dims.width), np.float32), kept)
 
     def ingest(self, heard: Ingested, samples: FloatArray, *, ended: bool = False) -> Ingested:

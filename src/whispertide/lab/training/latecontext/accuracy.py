@@ -1,6 +1,6 @@
 """What a trained network of any kind makes of whole commands: words and intents (pilot inference, table 3).
 
-Rivals have no graphs, so all of them run in torch here, without pilots and without a voice gate. Waits are measured
+One of them has no graphs, so all run in torch here, without pilots and without a voice gate. Waits are measured
 where networks run as they would (`understood.py`, `encoder_table.py`).
 """
 

@@ -41,11 +41,10 @@ class Encoder(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.dims = dims
         self.subsampling = Subsampling(dims)
-        convolving, attending = divided(dims)
         self.convolving = nn.ModuleList(
-            GatedConvolution(dims.width, dims.inner, dims.kernel, dropout) for _ in range(convolving)
+            GatedConvolution(dims.width, dims.inner, dims.kernel, dropout) for _ in range(dims.streaming_layers)
         )
-        self.attending = nn.ModuleList(_attending(dims, dropout) for _ in range(attending))
+        self.attending = nn.ModuleList(_attending(dims, dropout) for _ in range(dims.layers - dims.streaming_layers))
         self.norm = nn.LayerNorm(dims.width)
 
     def ingested(self, mel: Tensor) -> Tensor:
@@ -70,13 +69,6 @@ class Encoder(nn.Module):  # type: ignore[misc]
             frames = layer(frames, mask)
         out: Tensor = self.norm(frames)
         return out
-
-
-def divided(dims: LateDims) -> tuple[int, int]:
-    """Layers of convolution alone, which stream, and layers that need all frames."""
-    if dims.kind == "late":
-        return dims.convolving, dims.attending
-    return (dims.layers, 0) if dims.kind == "rnnt" else (0, dims.layers)
 
 
 def _attending(dims: LateDims, dropout: float) -> nn.Module:

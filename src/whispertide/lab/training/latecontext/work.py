@@ -7,7 +7,6 @@ it: that follows from the receptive field, and convolutions that look back only 
 from dataclasses import dataclass
 
 from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateDims
-from whispertide.lab.training.latecontext.network import divided
 from whispertide.types import SAMPLE_RATE
 
 FRAMES_PER_SECOND = SAMPLE_RATE / SAMPLES_PER_FRAME
@@ -34,9 +33,8 @@ def encoder_work(dims: LateDims, seconds: float) -> Work:
     mixing = 2 * seconds * FRAMES_PER_SECOND * width
     attention, feed_forward = 4 * width * width + mixing, 2 * width * inner
     if dims.kind in ("late", "rnnt"):
-        convolving, attending = divided(dims)
-        streamed = subsampling + convolving * gated
-        waiting = attending * (attention + 2 * width * dims.after_attention)
+        streamed = subsampling + dims.streaming_layers * gated
+        waiting = (dims.layers - dims.streaming_layers) * (attention + 2 * width * dims.after_attention)
     elif dims.kind == "branchformer":
         streamed, waiting = subsampling, dims.layers * (attention + gated + width * width)
     else:
