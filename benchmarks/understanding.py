@@ -1,12 +1,13 @@
-"""What a network of late contextualisation understands, and how long one waits for it: errors, intents, waits.
+"""What networks of late contextualisation, or rivals with attention, understand, and how long one waits for it.
 
     whispertide train commands slurp/test.jsonl --voices held-out -o spoken-test
     python benchmarks/understanding.py commands --data spoken-test
 
-Commands are heard one by one, as from a microphone, by every way before the next one is taken: without pilots, with a
-pilot every 2, 1 and 0.5 s and at pauses, and without each part of pilot decoding. One thread. The wait is the processor
-time from the audio in which the voice gate finds the end of speech to the final text. The interval of the difference
-of word errors is a paired bootstrap over commands. Needs the extra bench.
+Commands are heard one by one, as from a microphone, by each network and way before the next one is taken: without
+pilots, with a pilot every 2, 1 and 0.5 s and at pauses, and without each part of pilot decoding. One thread. The wait
+is the processor time from the audio in which the voice gate finds the end of speech to the final text. The interval of
+the difference of word errors to the network's own without pilots is a paired bootstrap over commands.
+Needs the extra bench.
 """
 
 import argparse
@@ -22,32 +23,34 @@ from whispertide.lab.training.latecontext.understood import BASE, WAYS, CommandR
 from whispertide.lab.training.shards import Shards, open_shards
 from whispertide.model.latecontext import LateModel
 
+Heard = Mapping[tuple[str, str], Sequence[CommandResult]]  # by network and way
 
-def measure(model: LateModel, commands: Shards, ways: Sequence[str]) -> dict[str, list[CommandResult]]:
-    """Every command by every way."""
-    found: dict[str, list[CommandResult]] = {name: [] for name in ways}
-    for name in ways:
-        hear(model, commands[0], WAYS[name])  # once without counting
+
+def measure(models: Mapping[str, LateModel], commands: Shards, ways: Sequence[str]) -> Heard:
+    """Every command by every network and way."""
+    found: dict[tuple[str, str], list[CommandResult]] = {(name, way): [] for name in models for way in ways}
+    for name, way in found:
+        hear(models[name], commands[0], WAYS[way])  # once without counting
     with counting("commands") as advance:
         for number, said in enumerate(commands, 1):
-            for name in ways:
-                found[name].append(hear(model, said, WAYS[name]))
+            for (name, way), results in found.items():
+                results.append(hear(models[name], said, WAYS[way]))
             advance("hearing", number, len(commands))
     return found
 
 
-def table(found: Mapping[str, Sequence[CommandResult]]) -> Table:
-    """A row for each way."""
-    base = score(found[BASE])
+def table(found: Heard) -> Table:
+    """A row for each network and way."""
     rows = []
-    for name, heard in found.items():
-        way = score(heard)
-        apart = paired(*([(one.errors, one.words) for one in each] for each in (found[BASE], heard)))
+    for (name, kind), heard in found.items():
+        way, base = score(heard), score(found[name, BASE])
+        apart = paired(*([(one.errors, one.words) for one in each] for each in (found[name, BASE], heard)))
         rows.append(
             (
                 name,
+                kind,
                 f"{100 * way.wer:.2f}",
-                "–" if name == BASE else f"{100 * apart.low:+.2f} to {100 * apart.high:+.2f}",
+                "–" if kind == BASE else f"{100 * apart.low:+.2f} to {100 * apart.high:+.2f}",
                 f"{100 * way.intents:.1f}",
                 None if way.early is None else f"{100 * way.early:.1f}",
                 f"{1000 * way.wait_mean_s:.1f}",
@@ -56,25 +59,28 @@ def table(found: Mapping[str, Sequence[CommandResult]]) -> Table:
                 f"{way.cpu_s_per_s:.3f}",
             )
         )
-    heads = ("pilots", "WER %", "difference, points", "intents right %", "of last guesses %", "wait mean ms", "p90 ms")
-    return Table((*heads, "times less", "processor s per s"), tuple(rows))
+    heads = ("network", "pilots", "WER %", "difference, points", "intents right %", "of last guesses %")
+    return Table((*heads, "wait mean ms", "p90 ms", "times less", "processor s per s"), tuple(rows))
 
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path, help="a folder of `whispertide train latecontext`")
+    parser.add_argument("networks", type=Path, nargs="+", help="folders of `whispertide train latecontext`")
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FOLDER", help="shards of commands")
     parser.add_argument("--count", type=int, default=300, help="commands, spread evenly over the shards")
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS), metavar="WAY")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the scores as JSON")
     given = parser.parse_args()
     commands = open_shards(given.data).spread(given.count)
-    found = measure(LateModel.open(given.model), commands, list(dict.fromkeys([BASE, *given.ways])))
-    print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech, {given.model.name}\n")
+    models = {folder.name: LateModel.open(folder) for folder in given.networks}
+    found = measure(models, commands, list(dict.fromkeys([BASE, *given.ways])))
+    print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech\n")
     print(markdown_table(table(found)))
     if given.write:
-        scores = {name: asdict(score(heard)) for name, heard in found.items()}
+        scores: dict[str, dict[str, object]] = {name: {} for name in models}
+        for (name, way), heard in found.items():
+            scores[name][way] = asdict(score(heard))
         given.write.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
 
 
