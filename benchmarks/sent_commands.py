@@ -6,12 +6,12 @@
 Here each command is understood as from a microphone, with pilots; what the server hears tells the intent by the same
 words' weights. The server is another network of `whispertide train latecontext`, of any kind, or, without one, a
 server that hears every word: no real one does, so that is the most a server can bring. "Sent" is how many commands
-must be sent, those first that the signal finds worst, for at most one point of intents fewer than when all are. Needs
-the extra bench; with --server also train.
+must be sent, those first that the signal finds worst, for at most one point of intents fewer than when all are. Ways
+are those of `benchmarks/understanding.py`: when pilots run. Needs the extra bench; with --server also train.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,20 +36,23 @@ class Sent:
     signals: dict[str, float]
 
 
-def measure(model: LateModel, server: LateCheckpoint | None, commands: Shards) -> list[Sent]:
-    """Every command here and there."""
-    found = []
+def measure(
+    model: LateModel, server: LateCheckpoint | None, commands: Shards, ways: Sequence[str]
+) -> dict[str, list[Sent]]:
+    """Every command here, by each way, and there."""
+    found: dict[str, list[Sent]] = {way: [] for way in ways}
     listens = _listening(server)
     with counting("commands") as advance:
         for number, said in enumerate(commands, 1):
-            heard = hear(model, said, WAYS[AT_PAUSES])
             meant = model.checkpoint.meaning(listens(said))
-            signals = {
-                "chance of the intent": 1.0 if heard.chance is None else 1 - heard.chance,
-                # Without a guess nobody knows, and it stays here.
-                "perplexity of the last guess": heard.perplexity or 0.0,
-            }
-            found.append(Sent(heard.right, meant is not None and meant.intent == said.intent, signals))
+            for way, results in found.items():
+                heard = hear(model, said, WAYS[way])
+                signals = {
+                    "chance of the intent": 1.0 if heard.chance is None else 1 - heard.chance,
+                    # Without a guess nobody knows, and it stays here.
+                    "perplexity of the last guess": heard.perplexity or 0.0,
+                }
+                results.append(Sent(heard.right, meant is not None and meant.intent == said.intent, signals))
             advance("hearing", number, len(commands))
     return found
 
@@ -75,18 +78,27 @@ def wrong(found: Sequence[Sent], scores: Sequence[float]) -> list[float]:
     return [(missed - int(gain)) / len(found) for gain in np.cumsum([0, *gains])]
 
 
-def table(found: Sequence[Sent]) -> Table:
-    """A row for each signal, then random choice on average, which is a straight line."""
+def table(found: Mapping[str, Sequence[Sent]]) -> Table:
+    """For each way a row for each signal, then random choice on average, which is a straight line."""
+    rows = [(way, *row) for way, heard in found.items() for row in _rows(heard)]
+    return Table(("pilots", "right here %", "sent by", "sent", "fewer than all %", "area: wrong here"), tuple(rows))
+
+
+def _rows(found: Sequence[Sent]) -> list[tuple[str, ...]]:
+    right = 100 * sum(one.here for one in found) / len(found)
     here = [not one.here for one in found]
     rows = []
     for name in found[0].signals:
         scores = [one.signals[name] for one in found]
         sent = needed(wrong(found, scores), POINT)
-        rows.append((name, f"{sent}", f"{100 * (1 - sent / len(found)):.1f}", f"{area(scores, here):.2f}"))
+        rows.append((name, sent, area(scores, here)))
     none, every = (1 - sum(getattr(one, where) for one in found) / len(found) for where in ("here", "there"))
     sent = needed(np.linspace(none, every, len(found) + 1).tolist(), POINT)
-    rows.append(("random", f"{sent}", f"{100 * (1 - sent / len(found)):.1f}", "0.50"))
-    return Table(("sent by", "sent", "fewer than all %", "area: wrong here"), tuple(rows))
+    rows.append(("random", sent, 0.5))
+    return [
+        (f"{right:.1f}", name, str(sent), f"{100 * (1 - sent / len(found)):.1f}", f"{under:.2f}")
+        for name, sent, under in rows
+    ]
 
 
 def main() -> None:
@@ -96,13 +108,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FOLDER", help="shards of commands")
     parser.add_argument("--server", type=Path, metavar="FOLDER", help="a network; default: what was said")
     parser.add_argument("--count", type=int, default=1000, help="commands, spread evenly over the shards")
+    parser.add_argument("--ways", nargs="+", default=[AT_PAUSES], choices=list(WAYS), metavar="WAY")
     given = parser.parse_args()
     commands = open_shards(given.data).spread(given.count)
     server = None if given.server is None else load_late(given.server)
-    found = measure(LateModel.open(given.model), server, commands)
-    here, there = (100 * sum(getattr(one, where) for one in found) / len(found) for where in ("here", "there"))
-    print(f"{len(found)} commands, {commands.seconds:.0f} s of speech; intents right here {here:.1f} %, ", end="")
-    print(f"by {given.server or 'a server that hears every word'} {there:.1f} %\n")
+    found = measure(LateModel.open(given.model), server, commands, list(dict.fromkeys(given.ways)))
+    there = 100 * sum(one.there for one in next(iter(found.values()))) / len(commands)
+    print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech; intents right by ", end="")
+    print(f"{given.server or 'a server that hears every word'} {there:.1f} %\n")
     print(markdown_table(table(found)))
 
 
