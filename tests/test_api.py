@@ -46,6 +46,7 @@ def confirmed_text(events: list[Event]) -> str:
     return "".join(word.text for event in events if isinstance(event, Confirmed) for word in event.words)
 
 
+@pytest.mark.slow
 def test_every_way_to_hand_over_a_recording_gives_the_same(model: whispertide.Transcriber) -> None:
     text = model.transcribe(CLIP).text
     assert "best time of" in text

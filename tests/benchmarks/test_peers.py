@@ -189,6 +189,7 @@ def test_steps_are_chosen_on_talks_that_are_not_reported(
     assert steps == {"0.5", "1", "2"}
 
 
+@pytest.mark.slow
 def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     draw_nothing(monkeypatch)
     script.run(study.options)

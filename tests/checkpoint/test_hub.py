@@ -152,6 +152,7 @@ def test_a_hub_in_trouble(online: FakeHub, status: int, hint: str) -> None:
         hub.resolve("base.en")
 
 
+@pytest.mark.slow
 def test_an_interrupted_download_goes_on_next_time(online: FakeHub, repo: dict[str, bytes]) -> None:
     repo["tokenizer.json"] = (BUNDLED_DIR / "nano.en" / "tokenizer.json").read_bytes()
     online.cut_after = len(repo["tokenizer.json"])  # the small files still arrive

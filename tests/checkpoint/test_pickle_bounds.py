@@ -48,6 +48,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
 def test_bombs_are_found(bomb: bytes, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"remember|unfolds"):

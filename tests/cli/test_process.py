@@ -103,6 +103,7 @@ def test_an_interrupted_file_does_not_look_whole(long_talk: Path, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["long.wav", "out.json", "out.partial.json", "sign"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pace", ["max", "live"])
 def test_ctrl_c_while_waiting_for_input(pace: str) -> None:
     with started("transcribe", "-", "--rate", "16000", "--pace", pace) as program:
@@ -129,6 +130,7 @@ def test_raw_audio_through_a_pipe_appears_as_it_is_confirmed() -> None:
         assert program.finish() == (0, b"word10 word11\n", b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("closed", "audio", "expected"),
     [
@@ -146,6 +148,7 @@ def test_a_stream_that_is_closed_is_no_bug(
     assert run_redirected(closed, "transcribe", tmp_path / audio) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("arguments", ["models list", "--version", "--help", "transcribe --help"])
 def test_whatever_cannot_be_printed_is_an_output_error(arguments: str) -> None:
@@ -155,6 +158,7 @@ def test_whatever_cannot_be_printed_is_an_output_error(arguments: str) -> None:
     assert b"Traceback" not in err
 
 
+@pytest.mark.slow
 def test_audio_from_a_closed_standard_input_is_an_audio_error() -> None:
     code, out, err = run_redirected("<&-", "transcribe", "-", "--rate", "16000")
     assert (code, out) == (3, b"")
@@ -168,6 +172,7 @@ def run_redirected(streams: str, *arguments: object) -> tuple[int, bytes, bytes]
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_output_that_is_no_terminal_has_no_escape_codes(tmp_path: Path) -> None:
     with started("transcribe", write_wav(tmp_path / "talk.wav", 1), "--pace", "live", FORCE_COLOR="1") as program:
         assert program.finish() == (0, b"word0 word1\n", b"")
@@ -229,6 +234,7 @@ def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:
     assert out == b"word0 word1\r\n"
 
 
+@pytest.mark.slow
 def test_a_message_on_a_terminal_does_not_break_inside_words() -> None:
     lines = run_in_a_terminal("transcribe", "talk.wav", "--set", "qqq=1").decode().splitlines()
     assert len(lines) > 5

@@ -104,6 +104,7 @@ def test_nothing_found_does_not_replace_something(model: Any) -> None:
     assert recall(HASH) == before is not None
 
 
+@pytest.mark.slow
 def test_the_short_form_does_not_replace_the_long_one(run: Run, model: Any, asked: Any, tmp_path: Path) -> None:
     long = Calibration(
         {"framing": "zeros", "zeros_s": 1.0, "shift_guard": True, "rule": "1 2"}, "so", pace={"here": Pace(2, 0.5)}

@@ -73,6 +73,7 @@ def exact(tmp_path_factory: pytest.TempPathFactory) -> tuple[FloatArray, FloatAr
     return run(tmp_path_factory.mktemp("exact") / "fp32", "fp32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "unsigned", "tolerance"), [("int8", False, 0.06), ("int8", True, 0.06), ("int8-weights", False, 0.03)]
 )

@@ -149,6 +149,7 @@ def test_each_limit_counts() -> None:
     assert not compare("a", "b", -truth, truth, [0, 1, 1], Limits(math.inf, math.inf, 0.9)).passed
 
 
+@pytest.mark.slow
 def test_the_bundled_model_is_healthy(int8: WhisperModel, fp32: WhisperModel, speech: FloatArray) -> None:
     checks = check_parity(int8, fp32, speech, NANO / "no such folder")  # without transformers
     assert [(check.what, check.against) for check in checks] == [("int8 engine", "own fp32")]

@@ -37,6 +37,7 @@ def talk(model: WhisperModel) -> list[DecodeOutput]:
     return outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [0, 1, 2, 4, 5, 100])
 def test_whatever_the_point(model: WhisperModel, tokens: int) -> None:
     handed_over: list[bool] = []

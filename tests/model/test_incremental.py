@@ -163,6 +163,7 @@ def test_a_first_piece_has_a_column_more(engine: OnnxEngine, columns: int) -> No
         engine.encode(np.zeros((80, columns), np.float32), state=START)
 
 
+@pytest.mark.slow
 def test_a_stream_ends_where_the_positions_do(engine: OnnxEngine) -> None:
     state = engine.encode(np.zeros((80, 2 * 1490 + 1), np.float32), state=START).state
     with pytest.raises(GraphError, match="at most 1500 frames in a stream; got 1490 and 20 more"):

@@ -138,6 +138,7 @@ def test_speech_then_silence_is_the_cached_form(name: str, blocks: int, seed: in
     assert apart(fresh(cached, mel, name), fresh(without, mel, name)) < 1e-5
 
 
+@pytest.mark.slow
 def test_silence_is_encoded_once(engine: OnnxEngine) -> None:
     assert fresh(engine, speech(900), "d250").fresh == 6 * ((250, None),)
     assert fresh(engine, speech(900, 1), "d250").fresh == 2 * ((250, None),)

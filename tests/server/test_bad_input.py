@@ -60,6 +60,7 @@ def test_any_messages_to_any_protocol(town: Standing, path: str, sent: list[str 
     assert not town.errors, town.errors[0]
 
 
+@pytest.mark.slow
 @quick(20)
 @given(port=st.sampled_from(PORTS), sent=st.lists(vendor_messages().filter(lambda m: isinstance(m, bytes)), max_size=8))
 def test_any_bytes_to_any_port(town: Standing, port: str, sent: list[bytes]) -> None:

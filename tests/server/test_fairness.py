@@ -128,6 +128,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", FLOODS)
 @pytest.mark.parametrize("per_second", [20, 10**9], ids=["counted", "not counted"])
 def test_replies_that_nobody_reads_do_not_fill_the_memory(

@@ -89,6 +89,7 @@ def test_pings_that_nobody_reads_the_answers_to(town: Standing) -> None:
     assert asyncio.run(talk()) < 2**19
 
 
+@pytest.mark.slow
 def test_many_fragments_are_one_buffer() -> None:
     async def talk() -> None:
         async with served() as (server, _):

@@ -131,6 +131,7 @@ def test_impossible_settings_are_refused(below: float, within_s: float) -> None:
     remote.close()
 
 
+@pytest.mark.slow
 def test_the_command_sends_what_it_is_not_sure_of(
     model: LateModel, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

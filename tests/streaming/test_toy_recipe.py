@@ -266,6 +266,7 @@ def test_the_state_is_in_a_snapshot(model: WhisperModel, speech: FloatArray) -> 
         assert play(restored, speech) == future
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["encode", "decode"])
 @pytest.mark.parametrize("pipelined", [False, True], ids=["serial", "pipelined"])
 def test_a_round_that_fails_leaves_the_state(

@@ -109,6 +109,7 @@ def test_portions_do_not_matter(sizes: list[int]) -> None:
     assert play(session(boundaries=boundaries), speech(), sizes) == events
 
 
+@pytest.mark.slow
 def test_all_at_once_is_the_same_too() -> None:
     events, boundaries, _ = straight()
     assert play(session(boundaries=boundaries), speech(), [len(speech())]) == events

@@ -93,6 +93,7 @@ def test_without_sentences_there_is_no_figure() -> None:
         items.layer_figure(runner)
 
 
+@pytest.mark.slow
 def test_the_encoder_s_output_is_the_same_with_and_without_the_padding() -> None:
     audio, said = river()
     model = nano()

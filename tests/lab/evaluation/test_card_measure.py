@@ -44,6 +44,7 @@ def test_each_mode_gives_a_record_of_the_whole_reference() -> None:
     assert not any(record.timing for name, record in records.items() if name != PADDED_TIMES.name)
 
 
+@pytest.mark.slow
 def test_long_recordings_are_heard_to_the_end() -> None:
     once = load_audio(CLIP)
     longer = np.concatenate([once, np.zeros(16000 * 31 - len(once), np.float32), once])

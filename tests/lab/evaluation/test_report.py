@@ -132,6 +132,7 @@ def test_latencies_of_too_few_words_are_marked(tmp_path: Path, undrawn: None) ->
     assert report.UNRELIABLE_NOTE not in report.build([sure])
 
 
+@pytest.mark.slow
 def test_latencies_by_aligned_word_times_are_marked(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     exact = make_cell(results, utterances=1, score={"word_times": "exact", "matched": 1.0, "words": 9})

@@ -30,6 +30,7 @@ def test_every_voice_of_the_talks_is_there() -> None:
     assert len(set(VOICES)) == len(VOICES)
 
 
+@pytest.mark.slow
 def test_sentences_are_reserved_and_timed_and_the_first_ones_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

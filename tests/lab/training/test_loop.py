@@ -66,6 +66,7 @@ def comparable(line: dict[str, float]) -> dict[str, float]:
 # --- stopping and going on --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(1, 12, 3))
 def test_stopped_at_any_update_and_resumed(speech: Path, whole: Path, tmp_path: Path, at: int) -> None:
     trainer, batches = small_trainer(speech, tmp_path)

@@ -20,6 +20,7 @@ def test_two_quick_minutes_without_a_word(tmp_path: Path, monkeypatch: pytest.Mo
     assert all(np.any(utterance.audio()) for utterance in utterances[1:])
 
 
+@pytest.mark.slow
 def test_the_seed_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def made(where: str, seed: int) -> str:
         monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / where))

@@ -77,6 +77,7 @@ def utterance(samples: int, name: str = "one") -> Utterance:
     return Utterance(name, (), samples / 16000, lambda: np.zeros(samples, np.float32))
 
 
+@pytest.mark.slow
 def test_a_peer_in_its_own_process(log: Path) -> None:
     trace = run_one("whisper.cpp", NANO, utterance(8000), {"threads": 3})
     assert trace.words == ("8000", "3", "3", "1")
@@ -121,6 +122,7 @@ def test_a_mix_of_known_and_new_keeps_its_order(log: Path, monkeypatch: pytest.M
     assert [trace.utterance for trace in traces] == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_a_failing_peer_says_why(log: Path, tmp_path: Path) -> None:
     write_stub(tmp_path, "raise RuntimeError('no such instruction')")
     with pytest.raises(PeerUnavailable, match=r"whisper\.cpp failed: RuntimeError: no such instruction"):
