@@ -143,11 +143,14 @@ class Understanding:
             at += len(block)
             # Only up to the last whole block: the gate has not judged the rest yet.
             said += self._after(self.gate.feed(block), at - at % BLOCK, began)
-        return said + self._kept()
+        self._let_go()
+        return said
 
     def finish(self) -> list[Understood]:
         """An utterance that goes on ends here. More audio may follow."""
-        return self._after(self.gate.finish(), self._buffer.end, time.perf_counter()) + self._kept()
+        said = self._after(self.gate.finish(), self._buffer.end, time.perf_counter())
+        self._let_go()
+        return said
 
     def clear(self) -> None:
         """Forget an utterance that goes on. More audio may follow."""
@@ -175,14 +178,13 @@ class Understanding:
             said += self._at_a_pause(self._open, until)
         return said
 
-    def _kept(self) -> list[Understood]:
-        """Hear what came of an utterance that goes on, and let go of what nobody needs. Says nothing."""
+    def _let_go(self) -> None:
+        """Hear what came of an utterance that goes on, and let go of the audio that nobody needs."""
         if self._open is not None:
             # In whole blocks: a pilot or an end before the next one must not have heard what is after it.
             self._ingest(self._open, self._buffer.end - self._buffer.end % BLOCK)
         needed = self.gate.needed_from if self._open is None else self._open.start
         self._buffer.drop_before(min(needed, self._buffer.end))
-        return []
 
     def _cut(self, until: int, began: float) -> list[Understood]:
         """Utterances that are as long as one may be before the sample `until`: the rest of their speech is the next."""
