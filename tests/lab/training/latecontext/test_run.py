@@ -66,6 +66,21 @@ def test_a_run_that_was_stopped_is_the_run_that_was_not(shards: Shards, tmp_path
     assert weights(resumed) == weights(whole)
 
 
+def test_an_early_epoch_does_not_harm_the_mean(shards: Shards, tmp_path: Path) -> None:
+    trainer = open_trainer(shards, replace(OPTIONS, best=3), tmp_path / "run")
+    near, nearer = ([0.99 * matrix + shift for matrix in trainer.parameters] for shift in (0.002, -0.002))
+    far = [torch.zeros_like(matrix) for matrix in trainer.parameters]
+    for parameters in (near, nearer, far):
+        trainer.take(parameters)
+        trainer.end_epoch()
+    report = trainer.result().report
+    assert report["averaged"] < 3
+    assert report["held_out"] <= min(report["held_out_epochs"]) + 1e-4
+    kept = [epoch.parameters for epoch in trainer.best[: report["averaged"]]]
+    expected = [torch.stack(list(same)).mean(0) for same in zip(*kept, strict=True)]
+    assert all(torch.equal(one, other) for one, other in zip(trainer.parameters, expected, strict=True))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["late", "branchformer", "conformer", "rnnt"])
 def test_every_kind_learns(kind: Kind, shards: Shards, tmp_path: Path) -> None:

@@ -98,10 +98,13 @@ def test_what_sending_commands_saves() -> None:
             script.Sent(here, there, {"chance of the intent": unsure})
             for here, there, unsure in ((False, True, 0.9), (False, False, 0.8), (True, False, 0.1), (True, True, 0.2))
         ]
-        table = script.table(found)
+        table = script.table({BASE: found})
     assert script.wrong(found, [0.9, 0.8, 0.1, 0.2]) == [0.5, 0.25, 0.25, 0.25, 0.5]
     # None sent is as good as all: half of the intents are right either way.
-    assert table.rows == (("chance of the intent", "0", "100.0", "1.00"), ("random", "0", "100.0", "0.50"))
+    assert table.rows == (
+        (BASE, "50.0", "chance of the intent", "0", "100.0", "1.00"),
+        (BASE, "50.0", "random", "0", "100.0", "0.50"),
+    )
 
 
 def test_the_level_of_a_recording_does_not_matter() -> None:
@@ -127,6 +130,17 @@ def test_the_table_compares_with_no_pilots() -> None:
     with benchmark("understanding") as script:
         slow = [CommandResult(1, 4, True, 2.0, 0.2, 0.4, None), CommandResult(0, 4, False, 2.0, 0.2, 0.6, None)]
         quick = [replace(one, wait_s=0.1, early=True) for one in slow]
-        rows = script.table({BASE: slow, "every 1 s": quick}).rows
-    assert rows[0] == (BASE, "12.50", "–", "50.0", None, "200.0", "200.0", "1.00", "0.250")
-    assert rows[1] == ("every 1 s", "12.50", "+0.00 to +0.00", "50.0", "100.0", "100.0", "100.0", "2.00", "0.250")
+        rows = script.table({("late", BASE): slow, ("late", "every 1 s"): quick}).rows
+    assert rows[0] == ("late", BASE, "12.50", "–", "50.0", None, "200.0", "200.0", "1.00", "0.250")
+    assert rows[1] == (
+        "late",
+        "every 1 s",
+        "12.50",
+        "+0.00 to +0.00",
+        "50.0",
+        "100.0",
+        "100.0",
+        "100.0",
+        "2.00",
+        "0.250",
+    )
