@@ -89,6 +89,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300, help="commands, spread evenly over the shards")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the scores as JSON")
     given = parser.parse_args()
+    if len({folder.name for folder in given.networks}) < len(given.networks):
+        parser.error("expected folders of different names: rows are told apart by them")
     commands = open_shards(given.data).spread(given.count)
     networks = {folder.name: load_late(folder) for folder in given.networks}
     told, ends = scores(measure(networks, commands)), encodings(networks)

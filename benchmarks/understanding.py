@@ -72,6 +72,8 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS), metavar="WAY")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the scores as JSON")
     given = parser.parse_args()
+    if len({folder.name for folder in given.networks}) < len(given.networks):
+        parser.error("expected folders of different names: rows are told apart by them")
     commands = open_shards(given.data).spread(given.count)
     models = {folder.name: LateModel.open(folder) for folder in given.networks}
     found = measure(models, commands, list(dict.fromkeys([BASE, *given.ways])))
