@@ -76,8 +76,6 @@ def path(name: str, revision: str | None = None) -> Path:
     """
     place = find(name, revision)
     if isinstance(place, Path):
-        if place.is_dir() and not is_complete(place):
-            raise CheckpointNotFoundError(f"expected a folder with {CONFIG} and weights; {place} lacks them")
         return place
     whole = held(place)
     if whole is None:
