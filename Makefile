@@ -58,7 +58,6 @@ mutants: $(VENV)/.mutants
 		$(if $(FILE),'$(subst /,.,$(FILE:src/%.py=%)).*')
 	$(BIN)/python benchmarks/mutants.py $(FILE)
 
-# Of the thousands of files that are installed most are never imported: Python compiles what it does import.
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "whispertide needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -67,19 +66,19 @@ $(VENV)/bin/python:
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing whispertide and what it needs into $(VENV): up to 125 MB to download, half a minute or more ..."
-	@$(BIN)/pip install --quiet --no-compile --editable .
+	@$(BIN)/pip install --quiet --editable .
 	@touch $@
 
 # What is locked, then torch, which is not.
 $(VENV)/.test: pyproject.toml requirements-dev.lock $(VENV)/.base
 	@echo "Installing what the tests need into $(VENV): some hundred megabytes to download, a minute or more ..."
-	@$(BIN)/pip install --quiet --no-compile --require-hashes --no-deps --requirement requirements-dev.lock
+	@$(BIN)/pip install --quiet --require-hashes --no-deps --requirement requirements-dev.lock
 	@echo "Installing torch: up to gigabytes to download, some minutes ..."
-	@$(BIN)/pip install --quiet --no-compile --editable '.[test]'
+	@$(BIN)/pip install --quiet --editable '.[test]'
 	@touch $@
 
 $(VENV)/.mutants: pyproject.toml $(VENV)/.test
-	$(BIN)/pip install --quiet --no-compile --editable '.[mutants]'
+	$(BIN)/pip install --quiet --editable '.[mutants]'
 	@touch $@
 
 clean:
@@ -95,7 +94,7 @@ peers: $(PEERS:%=.venv-peers/%/.ready)
 	@mkdir -p .venv-peers && echo '*' > .venv-peers/.gitignore
 	@echo "Installing $* into .venv-peers/$*: up to some minutes, and up to gigabytes to download ..."
 	@$(PYTHON) -m venv .venv-peers/$*
-	@.venv-peers/$*/bin/pip install --quiet --no-compile --requirement $< && touch $@ || \
+	@.venv-peers/$*/bin/pip install --quiet --requirement $< && touch $@ || \
 		echo "$* cannot be installed here: the benchmarks will say so"
 
 # The packages for development; those of them that the image needs; what builds our own package for the image.
@@ -121,7 +120,7 @@ lock: | $(BIN)/uv
 		$(LOCK) $(AS_TESTED) -o deploy/build.lock -
 
 $(BIN)/uv: | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --no-compile uv
+	$(BIN)/pip install --quiet uv
 
 # The image is built from the base image that this digest names, and from no other, until it is pinned again.
 BASE := python:3.12-slim
