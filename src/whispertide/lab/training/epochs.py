@@ -7,7 +7,7 @@ machine's CPU, the run that was not. Needs torch. Knows nothing of command lines
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -226,6 +226,22 @@ class EpochTrainer(Generic[B]):
         with torch.no_grad():
             for matrix, values in zip(self.parameters, parameters, strict=True):
                 matrix.copy_(values)
+
+    def take_mean(self, counts: Iterable[int]) -> tuple[int, float]:
+        """Go on with the mean of so many of the best epochs: of the `counts` the first with the least loss on what is
+        held out. That count and its loss.
+        """
+        losses: dict[int, float] = {}
+        for count in counts:
+            self._take_mean_of(count)
+            losses[count] = self.held_out_loss()
+        chosen = min(losses, key=losses.__getitem__)
+        self._take_mean_of(chosen)
+        return chosen, losses[chosen]
+
+    def _take_mean_of(self, count: int) -> None:
+        kept = [epoch.parameters for epoch in self.best[:count]]
+        self.take([torch.stack(list(same)).mean(0) for same in zip(*kept, strict=True)])
 
     def report(self, measured: dict[str, Any]) -> dict[str, Any]:
         """What goes next to what was learned: what was `measured`, and what it was made from."""

@@ -148,24 +148,17 @@ class HushTrainer(EpochTrainer[HushBatch]):
 
     def result(self) -> HushWord:
         """The best epochs averaged, or the very best one where the average is no better."""
-        kept = [epoch.parameters[0] for epoch in self.best]
-        tried = {"average": torch.stack(kept).mean(0), "best": kept[0]}
-        losses = {name: self._loss_with(samples) for name, samples in tried.items()}
-        kind = min(losses, key=losses.__getitem__)
-        zeros = self._loss_with(torch.zeros_like(self.hush))
-        self.take([tried[kind]])
+        self.take([torch.zeros_like(self.hush)])
+        zeros = self.held_out_loss()
+        averaged, loss = self.take_mean((len(self.best), 1))
         measured = {
-            "held_out": round(losses[kind], 4),
+            "held_out": round(loss, 4),
             "held_out_zeros": round(zeros, 4),
-            "kept": kind,
+            "kept": "average" if averaged == len(self.best) else "best",
             "epochs": [epoch.step for epoch in self.best],
             "rms": round(float(self.hush.detach().square().mean().sqrt()), 4),
         }
         return HushWord(self.hush.detach().cpu().numpy(), self.options.content_hash, self.report(measured))
-
-    def _loss_with(self, samples: Tensor) -> float:
-        self.take([samples])
-        return self.held_out_loss()
 
 
 def open_trainer(

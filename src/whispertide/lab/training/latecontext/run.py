@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -127,20 +126,13 @@ class LateTrainer(EpochTrainer[LateBatch]):
                 sums += torch.tensor(_shares(self.network, layers, batch))
         return [round(float(total) / len(self._held_out), 4) for total in sums]
 
-    def _mean_of(self, count: int) -> float:
-        """Take the mean of so many epochs, the best ones; its loss on what is held out."""
-        kept = [epoch.parameters for epoch in self.best[:count]]
-        self.take([torch.stack(list(same)).mean(0) for same in zip(*kept, strict=True)])
-        return self.held_out_loss()
-
     def result(self) -> LateCheckpoint:
         """The mean of the best epochs: of as many, the best first, as have the least loss on what is held out. An early
         one of a short run would harm it.
         """
-        losses = [self._mean_of(count) for count in range(1, len(self.best) + 1)]
-        averaged = int(np.argmin(losses)) + 1
+        averaged, loss = self.take_mean(range(1, len(self.best) + 1))
         measured = {
-            "held_out": round(self._mean_of(averaged), 4),
+            "held_out": round(loss, 4),
             "averaged": averaged,
             "held_out_epochs": [round(epoch.loss, 4) for epoch in self.best],
             "parameters": parameter_count(self.parameters),
