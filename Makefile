@@ -20,7 +20,7 @@ test: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) --ignore tests/test_imports.py
 
 slow: $(VENV)/.test
-	$(PYTEST) $(BOTH_CORES) -m slow
+	$(PYTEST) $(BOTH_CORES) -m 'slow and not soak'
 
 # For whoever reshapes recipes or decoding: every trace, whole, and 300 s of talks. Talks need speech synthesizers.
 golden: $(VENV)/.test
@@ -69,13 +69,15 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/pip install --quiet --editable .
 	@touch $@
 
-# What is locked, then torch, which is not.
-$(VENV)/.test: pyproject.toml requirements-dev.lock $(VENV)/.base
+# What is locked, then torch, which is not, and ourselves. uv takes a third of pip's time, but knows none of pip's
+# settings: whoever reaches the registry only by those has pip. The first import compiles what is used of torch.
+LOCKED := --require-hashes --no-deps --requirement requirements-dev.lock
+$(VENV)/.test: pyproject.toml requirements-dev.lock | $(BIN)/uv
 	@echo "Installing what the tests need into $(VENV): some hundred megabytes to download, a minute or more ..."
-	@$(BIN)/pip install --quiet --require-hashes --no-deps --requirement requirements-dev.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(LOCKED) 2>/dev/null || $(BIN)/pip install --quiet $(LOCKED)
 	@echo "Installing torch: up to gigabytes to download, some minutes ..."
-	@$(BIN)/pip install --quiet --editable '.[test]'
-	@touch $@
+	@$(BIN)/pip install --quiet --no-compile --no-warn-conflicts --editable '.[torch]'
+	@touch $(VENV)/.base $@
 
 $(VENV)/.mutants: pyproject.toml $(VENV)/.test
 	$(BIN)/pip install --quiet --editable '.[mutants]'
@@ -109,18 +111,19 @@ make lock
 #
 # torch is not here, nor what it alone needs: its builds for CPUs and for each kind of GPU have hashes and needs of
 # their own. pyproject.toml holds its version. So these are installed with --no-deps, and torch after them (Makefile).
-# pip is the one that every environment has.
+# triton (1 GB) comes with the builds of torch that use it; pip is the one that every environment has.
 endef
 export WITHOUT_TORCH
 
 lock: | $(BIN)/uv
-	printf 'torch\npip\n' | $(LOCK) "$$WITHOUT_TORCH" --extra test --excludes /dev/stdin -o requirements-dev.lock pyproject.toml
+	printf 'torch\ntriton\npip\n' | $(LOCK) "$$WITHOUT_TORCH" --extra test --excludes /dev/stdin -o requirements-dev.lock pyproject.toml
 	$(LOCK) $(AS_TESTED) --extra fleet -o deploy/requirements.lock pyproject.toml
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' | \
 		$(LOCK) $(AS_TESTED) -o deploy/build.lock -
 
 $(BIN)/uv: | $(VENV)/bin/python
-	$(BIN)/pip install --quiet uv
+	@echo "Installing uv, which installs packages (a few seconds) ..."
+	@$(BIN)/pip install --quiet uv
 
 # The image is built from the base image that this digest names, and from no other, until it is pinned again.
 BASE := python:3.12-slim

@@ -220,7 +220,7 @@ def test_a_sentence_with_forged_figures_is_found_in_every_page(page: Path) -> No
     assert len(found_in(somewhere, page)) >= 3 * len(others)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_most_forged_figures_are_found() -> None:
     """Each figure that is checked, one after the other, is made a third larger. A few then stand there by chance."""
     found = [noticed for page in PAGES for noticed in forgeries(page)]

@@ -157,7 +157,7 @@ def test_text_before_is_shown_as_the_user_says_or_the_checkpoint(
 class TestSilenceBeforeSpeech:
     """The bundled model calls a window silent that begins with some seconds of silence."""
 
-    @pytest.mark.parametrize("lead_s", [6, pytest.param(47, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("lead_s", [6, pytest.param(47, marks=pytest.mark.soak)])
     def test_no_sentence_is_lost(self, lead_s: int) -> None:
         said = short_recording()
         quiet = np.random.RandomState(0).standard_normal(lead_s * SAMPLE_RATE).astype(np.float32) * np.float32(1e-4)
@@ -165,7 +165,7 @@ class TestSilenceBeforeSpeech:
         assert [segment.text.split()[-1] for segment in after] == [segment.text.split()[-1] for segment in alone]
         assert after[0].span.start >= lead_s * SAMPLE_RATE - SAMPLE_RATE // 2
 
-    @pytest.mark.parametrize("pause_s", [8, pytest.param(14, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("pause_s", [8, pytest.param(14, marks=pytest.mark.soak)])
     def test_nor_after_a_long_pause(self, pause_s: int) -> None:
         said = short_recording()
         once = transcript(said)
@@ -174,7 +174,7 @@ class TestSilenceBeforeSpeech:
         assert [segment.text.split()[-1] for segment in twice] == [segment.text.split()[-1] for segment in once] * 2
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("lead_s", [4, 7])
+    @pytest.mark.parametrize("lead_s", [pytest.param(4, marks=pytest.mark.soak), 7])
     def test_word_times_rise(self, lead_s: int) -> None:
         """The model closes a text there long before its last word."""
         demo = load_audio(CLIPS[0])

@@ -881,7 +881,7 @@ def test_twenty_minutes_stay_within_bounds(gated: bool) -> None:
     run_long(20, gated=gated)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_an_hour_stays_within_bounds() -> None:
     run_long(60, gated=True)
 

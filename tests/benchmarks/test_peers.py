@@ -200,7 +200,7 @@ def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeyp
     assert study.page == page
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_what_did_not_fit_into_the_time_is_named_and_comes_next_time(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:

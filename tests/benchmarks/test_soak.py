@@ -196,11 +196,11 @@ def tells_events_anew(patch: pytest.MonkeyPatch) -> None:
     ("name", "plant", "seen"),
     [
         ("kills", forgets_a_command, "problem"),
-        ("kills", promises_too_soon, "problem"),
+        pytest.param("kills", promises_too_soon, "problem", marks=pytest.mark.soak),
         ("disconnects", drops_a_word, "lost"),
-        ("drains", changes_a_word, "changed"),
-        ("outages", repeats_a_word, "repeated"),
-        ("disconnects", tells_events_anew, "problem"),
+        pytest.param("drains", changes_a_word, "changed", marks=pytest.mark.soak),
+        pytest.param("outages", repeats_a_word, "repeated", marks=pytest.mark.soak),
+        pytest.param("disconnects", tells_events_anew, "problem", marks=pytest.mark.soak),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
@@ -237,7 +237,7 @@ fuzz_server.Counter.counted = lambda self, connection, message: os._exit(1)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("plant", "seen"),
     [(LOSES_WORDS, "bystander"), (LOGS_AN_ERROR, "it was planted"), (DIES, "the server")],
@@ -257,7 +257,7 @@ def test_a_defect_of_the_fuzzed_server_is_found(
     assert line.failed
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # CI runs the campaign itself
 @pytest.mark.parametrize("name", ["kills", "drains", "disconnects", "outages", "journal-faults", "clock", "fuzz"])
 def test_a_good_server_passes(scenario: Callable[[str], Any], tmp_path: Path, name: str) -> None:
     with scenario(name).opened(tmp_path) as run:

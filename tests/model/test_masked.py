@@ -107,7 +107,7 @@ def test_blocks_are_the_whole_under_the_matrix(mask: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mask", ["d250", "c500"])
+@pytest.mark.parametrize("mask", ["d250", pytest.param("c500", marks=pytest.mark.soak)])
 def test_at_the_true_shape_of_tiny(mask: str, tiny: tuple[Checkpoint, OnnxEngine]) -> None:
     """Kept, cached, and whole, with random weights whose attention is peaked."""
     (checkpoint, engine), mel = tiny, speech(1100)

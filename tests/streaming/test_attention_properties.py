@@ -146,7 +146,7 @@ def test_windows_stay_within_the_cap(data: st.DataObject, name: str) -> None:
     assert all(len(plan.window) <= RECIPES[name].policy.hard_cap_s * 16_000 for plan in oracle.plans)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["npusper", "tide"])  # one of each kind of policy
 def test_an_hour_takes_no_more_memory_and_lags_no_more_than_one_minute(name: str) -> None:
     """An hour of audio: what is kept and what a plan carries stays bounded, words are confirmed as soon after they

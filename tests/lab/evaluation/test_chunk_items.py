@@ -30,7 +30,7 @@ def test_the_plans_are_the_paper_s() -> None:
     assert SAMPLE_RATE == 16_000
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_words_come_out_of_graphs_of_the_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """Every graph of the plan is there before the first round, and a word is confirmed after it was said."""
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))

@@ -128,7 +128,7 @@ def test_the_bundled_model_has_heads_that_follow_the_speech(tmp_path: Path, monk
     assert choice.after.words == choice.before.words > 20
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_bundled_model_has_the_heads_that_the_score_chooses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

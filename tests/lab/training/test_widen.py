@@ -136,7 +136,7 @@ def test_same_function_in_openai_whisper(base: Path, narrow_result: Computed) ->
     assert relative_error(logits, narrow_result.logits) <= TOLERANCE
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_faster_whisper_hears_the_same(base: Path, tmp_path: Path) -> None:
     faster_whisper = pytest.importorskip("faster_whisper")
     texts = []

@@ -255,7 +255,7 @@ def test_openai_realtime_as_older_clients_speak_it(served: Served, clip: FloatAr
 # --- Deepgram ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rate", [48_000, 8_000])
+@pytest.mark.parametrize("rate", [pytest.param(48_000, marks=pytest.mark.soak), 8_000])
 def test_deepgram_live(served: Served, clip: FloatArray, rate: int) -> None:
     deepgram = pytest.importorskip("deepgram", reason="Deepgram's SDK is not installed: pip install deepgram-sdk")
     environment = pytest.importorskip("deepgram.environment").DeepgramClientEnvironment

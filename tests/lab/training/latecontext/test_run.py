@@ -180,7 +180,7 @@ def test_words_move_with_the_silence_before_them(shards: Shards, tmp_path: Path)
         assert (spoken[int(length) :] == -1).all()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_frames_begin_to_listen_sooner_with_the_times_of_words(shards: Shards, tmp_path: Path) -> None:
     def ctc_after(aligned: float) -> float:
         options = replace(OPTIONS, steps=60, epoch=60, ctc=1.0, aligned=aligned)
