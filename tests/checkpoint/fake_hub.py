@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -125,6 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(b"{}", {"X-Error-Code": code} if code else {}, status)
 
 
+@cache  # models are megabytes, and asked for often
 def _etag(data: bytes) -> str:
     return hashlib.sha1(data).hexdigest()
 
