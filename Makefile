@@ -70,13 +70,14 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 # What is locked, then torch, which is not, and ourselves. uv takes a third of pip's time, but knows none of pip's
-# settings: whoever reaches the registry only by those has pip. The first import compiles what is used of torch.
+# settings: whoever reaches the registry only by those has pip. All cores compile torch; some of it is for newer Pythons alone.
 LOCKED := --require-hashes --no-deps --requirement requirements-dev.lock
 $(VENV)/.test: pyproject.toml requirements-dev.lock | $(BIN)/uv
 	@echo "Installing what the tests need into $(VENV): some hundred megabytes to download, a minute or more ..."
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(LOCKED) 2>/dev/null || $(BIN)/pip install --quiet $(LOCKED)
 	@echo "Installing torch: up to gigabytes to download, some minutes ..."
 	@$(BIN)/pip install --quiet --no-compile --no-warn-conflicts --editable '.[torch]'
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib/python*/site-packages/torch >/dev/null || true
 	@touch $(VENV)/.base $@
 
 $(VENV)/.mutants: pyproject.toml $(VENV)/.test

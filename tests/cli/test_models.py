@@ -36,6 +36,12 @@ def test_the_path_of_the_bundled_model_is_a_folder(run: Run) -> None:
     assert (Path(result.stdout.strip()) / "config.json").is_file()
 
 
+def test_a_folder_without_weights_is_no_model(run: Run, tmp_path: Path) -> None:
+    result = run("models", "path", str(tmp_path))
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "model.safetensors" in result.stderr
+
+
 def test_the_path_of_a_model_that_is_not_here_is_an_error(run: Run) -> None:
     result = run("models", "path", "base.en")
     assert (result.exit_code, result.stdout) == (4, "")

@@ -5,6 +5,7 @@ vocabulary has the end of text, one token for each intent, and subwords. What te
 the weights. Knows nothing of graphs, torch or audio.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -164,6 +165,15 @@ class LateCheckpoint:
     vocabulary: LateVocabulary
     report: Mapping[str, Any] = field(default_factory=dict)
     intent_words: IntentWords | None = None
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 over the shape and the weights."""
+        digest = hashlib.sha256(json.dumps(asdict(self.dims)).encode())
+        # In one order, whatever order the file has.
+        for name in sorted(self.tensors):
+            digest.update(self.tensors[name].tobytes())
+        return digest.hexdigest()
 
     def understood(self, tokens: Sequence[int], first: FloatArray | None = None) -> Meaning:
         """What a text of `tokens` means; `first` [n_vocab] are log probabilities of its first token.

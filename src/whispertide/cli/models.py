@@ -48,8 +48,12 @@ def pull(name: NameArgument, revision: arguments.Revision = None) -> ExitCode:
 def path(name: NameArgument, revision: arguments.Revision = None) -> ExitCode:
     """Print the folder of a model that is on this machine."""
     from whispertide.checkpoint import hub
+    from whispertide.checkpoint.weights import weight_files
 
-    typer.echo(hub.path(name, revision))
+    place = hub.path(name, revision)
+    if place.is_dir():
+        weight_files(place)  # complains where there are none
+    typer.echo(place)
     return ExitCode.OK
 
 

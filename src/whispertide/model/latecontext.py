@@ -5,10 +5,8 @@ What was heard is a value: ingesting more gives another one, so that a pilot can
 frame depends on the audio up to its end and 12.5 ms more, so frames never change.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -187,11 +185,7 @@ def _slowness(width: int) -> FloatArray:
 
 def _built(checkpoint: LateCheckpoint) -> Path:
     """The folder of its graphs in the cache; they are built if they are not there."""
-    digest = hashlib.sha256(json.dumps([VERSION, asdict(checkpoint.dims)]).encode())
-    # In one order, whatever order the file has.
-    for name in sorted(checkpoint.tensors):
-        digest.update(checkpoint.tensors[name].tobytes())
-    folder = cache_dir() / "graphs" / f"late-{digest.hexdigest()[:32]}"
+    folder = cache_dir() / "graphs" / f"late-{VERSION}-{checkpoint.content_hash[:32]}"
     if not all((folder / f"{name}.onnx").is_file() for name in GRAPHS):
         with replacing(folder) as unfinished:
             unfinished.mkdir(parents=True)

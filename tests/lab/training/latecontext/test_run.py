@@ -8,11 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from whispertide.checkpoint.latecontext import Kind, LateDims  # noqa: E402
+from whispertide.checkpoint.latecontext import Kind, LateCheckpoint, LateDims  # noqa: E402
 from whispertide.errors import CheckpointError, CorpusError, OptionError  # noqa: E402
 from whispertide.lab.training.augment import Augmentation, SpokenWord  # noqa: E402
 from whispertide.lab.training.latecontext.batches import LateBatches, LateBatchOptions, labels, spoken_in  # noqa: E402
-from whispertide.lab.training.latecontext.network import LateNetwork  # noqa: E402
+from whispertide.lab.training.latecontext.network import LateNetwork, tensors_of  # noqa: E402
 from whispertide.lab.training.latecontext.run import LateOptions, LateTrainer, open_trainer  # noqa: E402
 from whispertide.lab.training.latecontext.work import encoder_work  # noqa: E402
 from whispertide.lab.training.shards import Shards, Utterance, open_shards, write_shard  # noqa: E402
@@ -207,6 +207,19 @@ def test_without_a_feed_forward_part_after_attention_nearly_all_work_is_done_dur
     assert encoder_work(none, 2.6).share >= 0.92
     apart = encoder_work(one, 1.0).waiting - encoder_work(none, 1.0).waiting
     assert apart == pytest.approx(25 * 2 * 128 * 512)  # 25 frames
+
+
+def test_a_run_goes_on_with_the_network_that_it_began_with(shards: Shards, tmp_path: Path) -> None:
+    def network(seed: int) -> LateCheckpoint:
+        trainer = open_trainer(shards, replace(OPTIONS, seed=seed), tmp_path / str(seed))
+        return LateCheckpoint(trainer.dims, tensors_of(trainer.network), trainer.vocabulary)
+
+    first, other = network(0), network(1)
+    open_trainer(shards, OPTIONS, tmp_path / "run", start=first)
+    assert open_trainer(shards, OPTIONS, tmp_path / "run", start=first).step == 0
+    for start in (other, None):
+        with pytest.raises(OptionError, match="content_hash: choose another --run"):
+            open_trainer(shards, OPTIONS, tmp_path / "run", start=start)
 
 
 def test_speech_without_intents_is_refused(shards: Shards, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ class LateOptions(EpochOptions):
     aligned    for this share of the run, frames learn what is said in them, from the times of the words, in place of
                CTC. CTC alone needs thousands of updates before it says anything but blanks
     smoothing  of the decoder's labels
+    content_hash   of the network that it goes on with; empty: of none
     """
 
     dims: LateDims = field(default_factory=LateDims)
@@ -54,6 +55,7 @@ class LateOptions(EpochOptions):
     smoothing: float = 0.1
     dropout: float = 0.1
     batch: LateBatchOptions = field(default_factory=LateBatchOptions)
+    content_hash: str = ""
 
     def __post_init__(self) -> None:
         EpochOptions.__post_init__(self)
@@ -190,6 +192,8 @@ def open_trainer(
         )
     commands, held_back = divided(known)
     trained = Shards((*commands.places, *others.places))
+    if start is not None:
+        options = replace(options, content_hash=start.content_hash)
     note_options(options, folder, speech)
     intents = [place.entry["intent"] for place in commands.places]
     if start is None:
