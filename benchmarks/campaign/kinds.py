@@ -11,17 +11,18 @@ from campaign.speech import PACES, SPEECH
 
 KINDS = (
     KILLS,
-    PROCESSES,
-    NANO_KILLS,
     DRAINS,
     DISCONNECTS,
     JOURNALED,
     OUTAGES,
-    PACES,
     FAULTS,
     CORRUPT,
     CLOCK,
     FUZZ,
-    SPEECH,
     LIVEKIT,
+    # whole processes, real models: a seed of these may take the time of those that follow
+    PROCESSES,
+    NANO_KILLS,
+    SPEECH,
+    PACES,
 )
