@@ -228,6 +228,7 @@ def test_most_forged_figures_are_found() -> None:
     assert sum(found) > 0.85 * len(found)
 
 
+@pytest.mark.slow
 @every_page
 def test_half_of_the_forged_figures_of_every_page_are_found(page: Path) -> None:
     found = forgeries(page)

@@ -157,6 +157,7 @@ def test_text_before_is_shown_as_the_user_says_or_the_checkpoint(
 class TestSilenceBeforeSpeech:
     """The bundled model calls a window silent that begins with some seconds of silence."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("lead_s", [6, pytest.param(47, marks=pytest.mark.soak)])
     def test_no_sentence_is_lost(self, lead_s: int) -> None:
         said = short_recording()
@@ -281,6 +282,7 @@ def advances(samples: FloatArray, **options: Any) -> list[float]:
 
 
 class TestHardAudio:
+    @pytest.mark.slow
     def test_silence_is_passed_in_few_windows_and_gives_nothing(self) -> None:
         silence = np.zeros(70 * SAMPLE_RATE, np.float32)
         assert transcript(silence) == []

@@ -171,6 +171,7 @@ def test_the_gate_is_on_for_all_or_off_for_all(
     assert gates["peer:whisperlivekit-simulstreaming"] == {"True"}
 
 
+@pytest.mark.slow
 def test_steps_are_chosen_on_talks_that_are_not_reported(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:

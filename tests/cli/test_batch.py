@@ -59,6 +59,7 @@ def test_what_failed_is_in_the_report_and_in_the_summary(archive: Path) -> None:
     assert "3 recordings, 0:10 of audio: 2 done, 1 unusable; report: " in said
 
 
+@pytest.mark.slow
 def test_the_same_command_does_what_is_left_and_no_more(archive: Path) -> None:
     out = archive / "out"
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.txt")}

@@ -217,6 +217,7 @@ def run_in_a_terminal(*arguments: object, **environment: str) -> bytes:
     return written
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_the_live_view(tmp_path: Path) -> None:
     out = run_in_a_terminal("transcribe", write_wav(tmp_path / "talk.wav", 2), "--pace", "live", NO_COLOR="1")
     text = out.decode()

@@ -139,6 +139,7 @@ def test_word_times_are_those_of_openai_whisper(clip: Path) -> None:
         assert word.probability == pytest.approx(expected["probability"], abs=1e-3)
 
 
+@pytest.mark.slow
 @short_first_in_turn
 def test_verifying_a_reference_changes_nothing_but_the_cost(clip: Path, timestamps: bool) -> None:
     plain = heard(clip, timestamps=timestamps)

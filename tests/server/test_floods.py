@@ -71,6 +71,7 @@ def test_tiny_audio_messages(town: Standing, path: str) -> None:
     asyncio.run(talk())
 
 
+@pytest.mark.slow
 def test_pings_that_nobody_reads_the_answers_to(town: Standing) -> None:
     async def talk() -> int:
         _, writer = await raw_socket(town.port, buffer=4096)
@@ -199,6 +200,7 @@ def test_requests_whose_answers_nobody_reads(town: Standing) -> None:
     asyncio.run(talk())
 
 
+@pytest.mark.slow
 def test_uploads() -> None:
     """More files at once than may wait: refused while they still come, before they fill the disk."""
 

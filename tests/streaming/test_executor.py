@@ -256,6 +256,7 @@ def test_a_round_that_is_told_nothing_right_is_the_full_beam() -> None:
     assert alone.heard.tokens == full.heard.tokens
 
 
+@pytest.mark.slow
 def test_higher_temperatures_start_from_what_was_heard_too() -> None:
     greedy = following((), 1, None)
     hot: dict[str, Any] = {"temperatures": (0.0, 0.01), "logprob_threshold": 0.0, "no_speech_threshold": None}

@@ -89,6 +89,7 @@ def test_the_report(compressed: tuple[Path, Any], toy: WhisperModel) -> None:
     assert {len(cells) for cells in report.cells()} == {7}
 
 
+@pytest.mark.slow
 def test_what_was_learned_goes_along(compressed: tuple[Path, Any], toy: WhisperModel) -> None:
     folder, _ = compressed
     kind = attachments.Kind("a thing", "learned.npz", "make")

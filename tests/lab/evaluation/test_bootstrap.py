@@ -10,6 +10,7 @@ from whispertide.lab.evaluation.bootstrap import compare, interval, paired
 UTTERANCES, EXPERIMENTS = 60, 300
 
 
+@pytest.mark.slow
 def test_intervals_of_a_rate_cover_the_truth_about_as_often_as_they_say() -> None:
     """300 experiments with a word error rate of 0.2: 95 % of 300 is 285, three standard deviations are 11."""
     rng = np.random.default_rng(0)
@@ -22,6 +23,7 @@ def test_intervals_of_a_rate_cover_the_truth_about_as_often_as_they_say() -> Non
     assert 268 <= covered <= 297  # percentile intervals of 60 utterances are a little narrow
 
 
+@pytest.mark.slow
 def test_intervals_of_a_difference_cover_the_truth_and_pairing_makes_them_narrow() -> None:
     """Two systems share the difficulty of each utterance; B is 0.05 better per word."""
     rng = np.random.default_rng(1)

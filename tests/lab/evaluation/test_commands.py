@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from lab.evaluation.traces import reference
 from reference import nano
 from whispertide.api import Transcriber
@@ -31,6 +33,7 @@ def test_an_area_counts_pairs() -> None:
     assert area([1.0, 2.0], [True, True]) == 0.5
 
 
+@pytest.mark.slow
 def test_the_wait_is_what_comes_after_the_last_word() -> None:
     audio = load_audio(FOLDER / "river.flac")
     said = Sentence(tuple((FOLDER / "river.txt").read_text(encoding="utf-8").split()), audio)

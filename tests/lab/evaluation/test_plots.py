@@ -2,6 +2,8 @@
 
 import csv
 
+import pytest
+
 from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.plots import Bar
@@ -22,6 +24,7 @@ def test_bars_have_their_numbers() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_plots_can_be_drawn_of_next_to_nothing() -> None:
     point = Curve("a", (0.0,), (1.0,))
     for drawing in (

@@ -134,6 +134,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(tmp_path: Path, netwo
         assert [epoch.step for epoch in second.best] == [epoch.step for epoch in whole.best]
 
 
+@pytest.mark.slow
 def test_the_best_epochs_are_averaged(tmp_path: Path, network: Whisper, shards: Shards) -> None:
     run = trainer(network, shards, tmp_path / "run", steps=8)
     seen = []

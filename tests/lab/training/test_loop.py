@@ -212,6 +212,7 @@ def test_rate_warms_up_and_falls_as_a_cosine(speech: Path, tmp_path: Path) -> No
     assert rates == pytest.approx([1, 2, 3, 3, 2, 2 - math.sqrt(0.5), 1])
 
 
+@pytest.mark.slow
 def test_it_learns(speech: Path, tmp_path: Path) -> None:
     trainer, batches = small_trainer(speech, tmp_path, steps=40, rate=5e-3, save_every=40, report_every=10)
     trainer.run(batches, quiet)

@@ -494,6 +494,7 @@ def test_plot(finished: Path, tmp_path: Path, ending: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [picture.name]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_plotted(finished: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="nothing in"):
         plot(tmp_path)

@@ -159,6 +159,7 @@ def test_true_shape(to: str) -> None:
     assert [getattr(dims, name) for name in kept] == [getattr(NARROW.dims, name) for name in kept]
 
 
+@pytest.mark.slow
 def test_folder_is_whole(base: Path) -> None:
     config = json.loads((base / "config.json").read_text())
     assert (config["encoder_ffn_dim"], config["decoder_ffn_dim"]) == (2048, 2048)

@@ -14,6 +14,7 @@ from whispertide.options import EngineOptions
 RUNNER: Any = SimpleNamespace(setup=SimpleNamespace(engine=EngineOptions(threads=1)), models=("nano.en",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", items.NETWORKS)
 def test_networks_are_of_one_size(name: str) -> None:
     dims = items.same_size(items.NETWORKS[name], 2_000_000)
