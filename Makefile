@@ -70,7 +70,8 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 # What is locked, then torch, which is not, and ourselves. uv takes a third of pip's time, but knows none of pip's
-# settings: whoever reaches the registry only by those has pip. All cores compile torch; some of it is for newer Pythons alone.
+# settings: whoever reaches the registry only by those has pip. All cores compile torch, some of which only newer
+# Pythons understand.
 LOCKED := --require-hashes --no-deps --requirement requirements-dev.lock
 $(VENV)/.test: pyproject.toml requirements-dev.lock | $(BIN)/uv
 	@echo "Installing what the tests need into $(VENV): some hundred megabytes to download, a minute or more ..."
