@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from lab.training.latecontext.test_run import DIMS, OPTIONS, command  # noqa: E402
 from whispertide.audio.buffer import to_float  # noqa: E402
+from whispertide.lab.training.latecontext.batches import LateBatch  # noqa: E402
 from whispertide.lab.training.latecontext.run import open_trainer  # noqa: E402
 from whispertide.lab.training.latecontext.transducer import Transducer, transducer_loss  # noqa: E402
 from whispertide.lab.training.shards import open_shards, write_shard  # noqa: E402
@@ -34,12 +35,18 @@ def by_hand(scores: np.ndarray, text: list[int], frames: int) -> float:
     return -float(total)
 
 
+def loss_of(scores: Any, targets: Any, frames: Any, counts: Any) -> Any:
+    """From log probabilities [b, t, n, v] of all tokens."""
+    wanted = targets[:, None, :-1, None].clamp(min=0).expand(-1, scores.shape[1], -1, 1)
+    return transducer_loss(scores[:, :, :-1].gather(-1, wanted)[..., 0], scores[..., BLANK], frames, counts)
+
+
 def test_the_loss_is_the_sum_over_all_ways() -> None:
     torch.manual_seed(0)
     scores = torch.randn(3, 5, 4, BLANK + 1, dtype=torch.float64).log_softmax(-1)
     texts, frames = [[1, 2, 2], [3], []], [5, 3, 2]
     targets = torch.tensor([[1, 2, 2, 0], [3, 0, -1, -1], [0, -1, -1, -1]])
-    found = transducer_loss(scores, targets, torch.tensor(frames), torch.tensor([3, 1, 0]), BLANK)
+    found = loss_of(scores, targets, torch.tensor(frames), torch.tensor([3, 1, 0]))
     expected = [by_hand(scores[row].numpy(), text, frames[row]) for row, text in enumerate(texts)]
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9)
 
@@ -50,9 +57,32 @@ def test_its_gradient_is_that_of_the_loss() -> None:
     targets, lengths, counts = torch.tensor([[2, 1, 0]]), torch.tensor([3]), torch.tensor([2])
 
     def loss(values: Any) -> Any:
-        return transducer_loss(values.log_softmax(-1), targets, lengths, counts, BLANK)
+        return loss_of(values.log_softmax(-1), targets, lengths, counts)
 
     assert torch.autograd.gradcheck(loss, (logits,))
+
+
+def test_what_is_padded_counts_for_nothing() -> None:
+    """A batch of two has the losses of both, each by itself."""
+    torch.manual_seed(0)
+    network = Transducer(replace(DIMS, kind="rnnt")).eval()
+    targets = torch.tensor([[4, 7, 5, 0], [9, 0, -1, -1]])
+    tokens = torch.cat([torch.zeros(2, 1, dtype=torch.long), targets[:, :-1].clamp(min=0)], 1)
+    mel, lengths = torch.randn(2, DIMS.n_mels, 40), torch.tensor([10, 6])
+
+    def batch_of(rows: slice, until: int, count: int) -> LateBatch:
+        spoken = torch.full((len(lengths[rows]), until), -1)
+        sound = mel[rows, :, : 4 * until]
+        return LateBatch(sound, lengths[rows], tokens[rows, :count], targets[rows, :count], spoken, 1.0)
+
+    def loss(batch: LateBatch) -> float:
+        _, said = network(batch.mel, batch.lengths, batch.tokens)
+        return float(network.text_loss(said, batch, 0.0))
+
+    with torch.no_grad():
+        both = loss(batch_of(slice(0, 2), 10, 4))
+        apart = [loss(batch_of(slice(0, 1), 10, 4)), loss(batch_of(slice(1, 2), 6, 2))]
+    assert both == pytest.approx(sum(apart), rel=1e-5)
 
 
 def test_all_of_it_streams() -> None:
