@@ -36,9 +36,8 @@ def sentences(transcriber: Transcriber, audio: FloatArray) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed", [6, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (9, 11))]
-)  # each of these lost "The farmer worked in the field every summer."
+# each of these lost "The farmer worked in the field every summer."
+@pytest.mark.parametrize("seed", [6, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (9, 11))])
 def test_a_sentence_that_comes_at_once_is_heard(
     transcriber: Transcriber, audio: FloatArray, sentences: list[str], seed: int
 ) -> None:
