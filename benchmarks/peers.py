@@ -37,9 +37,9 @@ from whispertide.lab.evaluation.watch import Watch
 from whispertide.lab.training.widen import widen
 from whispertide.options import EngineOptions
 
-MODELS = ("nano.en", "nano.en@base.en", "models/micro-padded.en")  # "A@B": A widened to the shape of B
-CHOOSING, SEEDS = 210, (211, 212, 213)
-CORPUS = "talks"
+MODELS = ("nano.en", "nano.en@base.en", "models/micro-long.en")  # "A@B": A widened to the shape of B
+CHOOSING, SEEDS = 910, (911, 912, 913)
+CORPUS = "rooms"
 RIVALS = ("whisper-streaming", "simulstreaming")  # a recipe of ours and a program, called alike
 STEPS = (0.5, 1.0, 2.0)
 PEER_STEPS = {"simulstreaming": (0.1, 0.5, 1.0)}

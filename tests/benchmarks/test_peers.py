@@ -149,7 +149,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
         assert row in gated, row
     for row in ("| tide vad=false | ", "| peer:whisper-streaming fallback=false,vad=false | 0.5 s |"):
         assert row in ungated.replace("false vad", "false,vad"), row
-    assert "2 seeds of 20 s of `talks`. 72 words in 4 pieces." in gated, "the seeds are pooled"
+    assert f"2 seeds of 20 s of `{script.CORPUS}`. 72 words in 4 pieces." in gated, "the seeds are pooled"
     assert "| again after real time |" in study.page
     assert "peer:openai-whisper fallback=false nano.en: it is not installed" in study.page
     assert f"moonshine: {PEERS['moonshine'].reason}" in study.page
