@@ -158,6 +158,12 @@ def test_options_reach_the_engine(run: Run, talk: Path, transcriber: FakeTranscr
     assert transcriber.recipes[0].settings().items() >= {("step_s", 0.5), ("beam", 3)}
 
 
+def test_a_whole_recording_may_be_searched_with_a_beam(run: Run, talk: Path, transcriber: FakeTranscriber) -> None:
+    run("transcribe", talk, "--beam", "5")
+    run("transcribe", talk)
+    assert [options.beam for options in transcriber.offline_options] == [5, 1]
+
+
 def test_the_default_model_is_base_en(run: Run, talk: Path, loads: Loads) -> None:
     run("transcribe", talk)
     assert [name for name, _ in loads] == ["base.en"]
@@ -443,6 +449,8 @@ def test_any_rate_and_any_number_of_channels(run: Run, tmp_path: Path, rate: int
         (["--provider", "abacus"], 2, "abacus"),
         (["--task", "sing"], 2, "sing"),
         (["--threads", "-1"], 2, "--threads"),
+        (["--beam", "0"], 2, "--beam"),
+        (["--beam", "5", "--recipe", "tide"], 2, "for a stream: --set search=beam --set beam=5"),
         (["--threads", "9999"], 2, "--threads"),
         (["--recipe", ""], 2, "expected a recipe among"),
         (["-o", ""], 2, "--output; got an empty name"),

@@ -100,14 +100,14 @@ def load(
 # --- what is written --------------------------------------------------------------------------------------------------
 
 _text = partial(typer.Option, rich_help_panel="What is written")
-Text = Annotated[
-    DecodeOptions,
-    {
-        "language": _text("--language", "-l", help="The spoken language, by code or name. Default: detect it."),
-        "task": _text("--task", metavar="NAME", help="transcribe, or translate into English."),
-        "prompt": _text("--prompt", help="Text that sets spelling and style, for example names."),
-    },
-]
+_TEXT: dict[str, Any] = {
+    "language": _text("--language", "-l", help="The spoken language, by code or name. Default: detect it."),
+    "task": _text("--task", metavar="NAME", help="transcribe, or translate into English."),
+    "prompt": _text("--prompt", help="Text that sets spelling and style, for example names."),
+}
+Text = Annotated[DecodeOptions, _TEXT]
+_BEAM = _text("--beam", metavar="N", min=1, help="Beam search over whole recordings; 1 (default): greedy search.")
+SearchedText = Annotated[DecodeOptions, _TEXT | {"beam": _BEAM}]  # a stream's search is its recipe's
 Format = Annotated[
     FormatName | None,
     _text(

@@ -38,7 +38,7 @@ def transcribe(
         ),
     ] = None,
     form: arguments.Format = None,
-    text: arguments.Text,
+    text: arguments.SearchedText,
     stream: arguments.Stream,
     pace: Annotated[
         Literal["max", "live"] | None,
@@ -70,6 +70,8 @@ def transcribe(
     sources, targets = [Source(name, pcm) for name in names], plan_targets(names, destination, form)
     options, live = arguments.checked(text), pace == "live"
     recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
+    if recipe is not None and options.beam > 1:
+        raise OptionError(f"--beam is for whole recordings; for a stream: --set search=beam --set beam={options.beam}")
     durations, codes = _probed(sources)  # before a model is loaded, or even downloaded
     if durations:
         transcriber = arguments.load(model, engine, revision, word)
