@@ -39,7 +39,7 @@ def unfit(peer: "Peer", corpus: Corpus, clock: str) -> str:
 
 
 def settings_of(
-    peer: "Peer", request: CellRequest, corpus: Corpus, setup: Setup
+    peer: "Peer", request: CellRequest, corpus: Corpus, setup: Setup, clock: str
 ) -> dict[str, str | int | float | bool]:
     """All settings of a peer for this request. Raises `OptionError` for one that it does not have."""
     from whispertide.model.providers import thread_count
@@ -49,7 +49,7 @@ def settings_of(
         wanted["language"] = language
     if request.step_s is not None:
         wanted["step_s"] = request.step_s
-    if setup.clock == FREE:
+    if clock == FREE:
         wanted["clock"] = FREE
     return peer.settings({name: value for name, value in wanted.items() if name in peer.defaults})
 

@@ -268,12 +268,12 @@ class Runner:
         return Job(spec, corpus, lambda: offline(self.transcriber(model), clock=self.clock, options=options))
 
     def _peer_job(self, request: CellRequest, corpus: Corpus) -> Job:
-        from whispertide.lab.evaluation.peers import get_peer, why_not
+        from whispertide.lab.evaluation.peers import get_peer, versions, why_not
 
         peer = get_peer(request.recogniser.removeprefix(PEER))
         if reason := why_not(peer) or unfit(peer, corpus, self.clock):
             raise PeerMissing(reason)
-        settings = settings_of(peer, request, corpus, self.setup)
+        settings = settings_of(peer, request, corpus, self.setup, self.clock)
         step = settings.get("step_s")
         spec = replace(
             self._spec(request.recogniser, request.model, corpus),
@@ -281,7 +281,7 @@ class Runner:
             changes=tuple(f"{name}={text_of(value)}" for name, value in request.settings.items()),
             streaming=peer.streaming,
             clock=FREE if self.clock == FREE and "clock" in peer.defaults else peer.clock,
-            settings={name: str(value) for name, value in settings.items()},
+            settings={name: str(value) for name, value in settings.items()} | {"packages": versions(peer)},
             code=store.code_version("lab/evaluation"),
         )
         changes = {name: settings[name] for name in peer.defaults}

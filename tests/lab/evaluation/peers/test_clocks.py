@@ -100,6 +100,15 @@ def test_settling() -> None:
     assert settle([]) == ()
 
 
+def test_case_and_punctuation_that_change_later_do_not_make_a_word_later() -> None:
+    screens = [Screen(1.0, ("the", "cat")), Screen(2.0, ("The", "cat.", "Sat")), Screen(3.0, ("The", "cat.", "sad"))]
+    assert [(shown.at_s, shown.confirmed) for shown in settle(screens)] == [
+        (1.0, ("The", "cat.")),
+        (2.0, ()),
+        (3.0, ("sad",)),
+    ]
+
+
 words = st.lists(st.sampled_from("abc"), max_size=5).map(tuple)
 
 

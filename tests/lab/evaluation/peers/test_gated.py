@@ -1,13 +1,17 @@
 """The voice gate in front of a stepped peer: scripted events, and a recogniser that writes down what it hears."""
 
+import sys
 from collections.abc import Sequence
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.lab.evaluation.peers.clocks import Words
-from whispertide.lab.evaluation.peers.gated import Gated
+from whispertide.lab.evaluation.peers.gated import Gated, silero
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 
@@ -109,3 +113,36 @@ def test_each_sample_of_speech_is_heard_once(lengths: list[int], late: int, bloc
     expected = [list(map(float, range(start, min(end, len(samples))))) for start, end in speech]
     if late + block <= 8:
         assert [part[: end - start] for part, (start, end) in zip(heard, speech, strict=True)] == expected
+
+
+def test_all_recordings_share_one_warm_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[list[int]] = []
+
+    class Network:
+        """One for each recording, with a state of its own."""
+
+        def __init__(self, session: list[int]) -> None:
+            self.session = session
+
+    class Iterator:
+        def __init__(self, network: Network, **settings: Any) -> None:
+            self.network, self.settings = network, settings
+
+        def __call__(self, samples: FloatArray) -> list[dict[str, int]]:
+            self.network.session.append(len(samples))
+            return []
+
+    def load_onnx_session() -> list[int]:
+        loaded.append([])
+        return loaded[-1]
+
+    theirs = SimpleNamespace(FixedVADIterator=Iterator, OnnxWrapper=Network, load_onnx_session=load_onnx_session)
+    monkeypatch.setitem(sys.modules, "whisperlivekit", ModuleType("whisperlivekit"))
+    monkeypatch.setitem(sys.modules, "whisperlivekit.silero_vad_iterator", theirs)
+    gate = silero()
+    assert loaded == [[2 * SAMPLE_RATE]]
+    first, second = gate(), gate()
+    assert isinstance(first, Iterator)
+    assert isinstance(second, Iterator)
+    assert (len(loaded), first.network is second.network) == (1, False)
+    assert first.settings == {"min_silence_duration_ms": 500, "speech_pad_ms": 100}

@@ -4,7 +4,6 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -101,25 +100,6 @@ def test_one_process_for_many(log: Path) -> None:
     traces = run_peer_over("whisper.cpp", NANO, [utterance(1600, "a"), utterance(3200, "b")])
     assert [(trace.utterance, trace.words[0]) for trace in traces] == [("a", "1600"), ("b", "3200")]
     assert len(log.read_text().split()) == 3  # one of them to warm up
-
-
-@pytest.mark.slow
-def test_live_peers_are_run_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.PEERS, "live", replace(PEERS["whisper.cpp"], name="live", clock="live"))
-    first = run_one("live", NANO, utterance(1600))
-    calls = log.read_text()
-    assert run_one("live", NANO, utterance(1600)) == first
-    assert log.read_text() == calls
-    run_one("live", NANO, utterance(1600), {"threads": 1})
-    assert log.read_text() != calls
-
-
-@pytest.mark.slow
-def test_a_mix_of_known_and_new_keeps_its_order(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.PEERS, "live", replace(PEERS["whisper.cpp"], name="live", clock="live"))
-    run_one("live", NANO, utterance(3200, "b"))
-    traces = run_peer_over("live", NANO, [utterance(1600, "a"), utterance(3200, "b")])
-    assert [trace.utterance for trace in traces] == ["a", "b"]
 
 
 @pytest.mark.slow

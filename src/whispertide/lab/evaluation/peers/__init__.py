@@ -4,6 +4,6 @@
 """
 
 from whispertide.lab.evaluation.peers.registry import PEERS, Peer, get_peer
-from whispertide.lab.evaluation.peers.running import PeerUnavailable, run_peer_over, why_not
+from whispertide.lab.evaluation.peers.running import PeerUnavailable, run_peer_over, versions, why_not
 
-__all__ = ["PEERS", "Peer", "PeerUnavailable", "get_peer", "run_peer_over", "why_not"]
+__all__ = ["PEERS", "Peer", "PeerUnavailable", "get_peer", "run_peer_over", "versions", "why_not"]

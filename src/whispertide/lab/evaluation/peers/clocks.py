@@ -4,6 +4,7 @@ The simulated clock is that of our own recipes: audio arrives at the speed of sp
 the time it was measured to take, and the next round takes all that has arrived, at least one step.
 """
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -87,9 +88,9 @@ def step_through(samples: FloatArray, recogniser: Stepped, step_s: float, *, fre
 def settle(screens: Sequence[Screen]) -> tuple[Shown, ...]:
     """What was confirmed when, from a program that shows all its text again each time and may change all of it.
 
-    A committed word counts as confirmed from the moment after which it never changed; until then it is part of the
-    guess. For a program that keeps its word that is the moment it was committed. Screens that show nothing new are left
-    out, but for the last.
+    A committed word counts as confirmed from the moment after which it never changed but in case and punctuation, which
+    no figure depends on; until then it is part of the guess. For a program that keeps its word that is the moment it
+    was committed. Screens that show nothing new are left out, but for the last.
     """
     final = screens[-1].committed if screens else ()
     stable = len(final)
@@ -108,8 +109,12 @@ def settle(screens: Sequence[Screen]) -> tuple[Shown, ...]:
 
 
 def _agreement(words: Words, final: Words) -> int:
-    """How many words at the start are the same."""
+    """How many words at the start are the same, case and punctuation apart."""
     for place, (ours, theirs) in enumerate(zip(words, final, strict=False)):
-        if ours != theirs:
+        if ours != theirs and _plain(ours) != _plain(theirs):
             return place
     return min(len(words), len(final))
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"\W", "", word.casefold()) or word

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from whispertide.lab.evaluation.peers.clocks import Stepped, Words
+from whispertide.lab.evaluation.peers.clocks import WARM_UP, Stepped, Words
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
 BLOCK_S = 0.04  # what the gate is given at a time
@@ -72,10 +72,17 @@ class Gated:
         return taken
 
 
-def silero() -> Any:
-    """WhisperLiveKit's copy of Silero's gate with the settings of whisper_streaming: half a second ends an utterance,
-    and 100 ms are kept around it.
+def silero() -> Callable[[], Gate]:
+    """What gives each recording its gate: WhisperLiveKit's copy of Silero with the settings of whisper_streaming, where
+    half a second ends an utterance, and 100 ms are kept around it. All share one network, loaded and warm, as in
+    WhisperLiveKit's server.
     """
-    from whisperlivekit.silero_vad_iterator import FixedVADIterator, load_jit_vad
+    from whisperlivekit.silero_vad_iterator import FixedVADIterator, OnnxWrapper, load_onnx_session
 
-    return FixedVADIterator(load_jit_vad(), min_silence_duration_ms=500, speech_pad_ms=100)
+    session = load_onnx_session()
+
+    def gate() -> Any:
+        return FixedVADIterator(OnnxWrapper(session), min_silence_duration_ms=500, speech_pad_ms=100)
+
+    gate()(WARM_UP)
+    return gate

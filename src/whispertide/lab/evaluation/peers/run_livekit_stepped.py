@@ -9,7 +9,7 @@ from typing import Any
 from whispertide.lab.evaluation.peers.clocks import WARM_UP, Words, step_through
 from whispertide.lab.evaluation.peers.gated import BLOCK_S, Gated, silero
 from whispertide.lab.evaluation.peers.livekit import open_engine
-from whispertide.lab.evaluation.peers.wire import Job, PeerResult, Recogniser, serve
+from whispertide.lab.evaluation.peers.wire import Job, Recogniser, serve
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 
@@ -53,13 +53,10 @@ def load(job: Job) -> Recogniser:
     warm.feed(WARM_UP)
     warm.finish()
     step_s, free = job.number("step_s"), job.text("clock") == "free"
-
-    def recognise(samples: FloatArray) -> PeerResult:
-        if not job.settings["vad"]:
-            return step_through(samples, begin(), step_s, free=free)
-        return step_through(samples, Gated(silero(), begin, step_s), BLOCK_S, free=free)
-
-    return recognise
+    if not job.settings["vad"]:
+        return lambda samples: step_through(samples, begin(), step_s, free=free)
+    gate = silero()
+    return lambda samples: step_through(samples, Gated(gate(), begin, step_s), BLOCK_S, free=free)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
 """Running a peer in its own process and environment: conversion, job, trace. Knows no peer by name."""
 
 import hashlib
-import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +14,9 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import WhispertideError
 from whispertide.lab.evaluation.peers.registry import Conversion, Peer, get_peer
-from whispertide.lab.evaluation.peers.wire import Job, Setting, dump_trace, parse_trace
+from whispertide.lab.evaluation.peers.wire import Job, Setting, parse_trace
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.speech.utterance import Utterance
-from whispertide.types import FloatArray, seconds
 
 PACKAGE = "whispertide.lab.evaluation.peers"
 REQUIREMENTS = Path(__file__).parent / "requirements"
@@ -29,24 +26,6 @@ _SLOWEST = 20.0  # seconds of computing per second of audio after which a peer c
 
 class PeerUnavailable(WhispertideError, RuntimeError):  # noqa: N818 - it is an answer more than an error
     """A peer cannot run here; the message is the reason that a report prints."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """One utterance's samples, and where the trace of this very run of it is remembered."""
-
-    utterance: str
-    samples: FloatArray
-    note: Path
-
-    @classmethod
-    def of(cls, utterance: Utterance, peer: Peer, weights: str, settings: Mapping[str, Setting]) -> "Recording":
-        """Load the audio. The note's name depends on all that determines the trace."""
-        samples = np.ascontiguousarray(utterance.audio(), np.float32)
-        versions = (REQUIREMENTS / f"{peer.environment}.txt").read_text(encoding="utf-8")
-        facts = json.dumps([peer.name, versions, weights, sorted(settings.items()), utterance.id])
-        key = hashlib.sha256(facts.encode() + samples.tobytes()).hexdigest()
-        return cls(utterance.id, samples, cache_dir() / "peers" / "traces" / f"{key[:32]}.json")
 
 
 def environments() -> Path:
@@ -63,13 +42,17 @@ def why_not(peer: Peer) -> str:
     return ""
 
 
+def versions(peer: Peer) -> str:
+    """A digest of the packages that a peer runs with."""
+    return hashlib.sha256((REQUIREMENTS / f"{peer.environment}.txt").read_bytes()).hexdigest()[:12]
+
+
 def run_peer_over(
     name: str, model_folder: Path, utterances: Iterable[Utterance], settings: Mapping[str, Setting] | None = None
 ) -> list[Trace]:
     """Run a peer over utterances, one after the other, loading its model once; a trace for each.
 
-    `model_folder` is a checkpoint in Hugging Face layout; the peer's own format is made from it once and cached. A live
-    peer takes as long as the audio, so its traces are cached too, until versions, weights, settings or audio change.
+    `model_folder` is a checkpoint in Hugging Face layout; the peer's own format is made from it once and cached.
     Raises `OptionError` for an unknown peer or setting, `PeerUnavailable` with the reason where it cannot run, and what
     `load_checkpoint` raises.
     """
@@ -77,42 +60,23 @@ def run_peer_over(
     reason = why_not(peer)
     if reason:
         raise PeerUnavailable(f"{name} cannot run: {reason}")
-    chosen = peer.settings(settings or {})
-    weights = load_checkpoint(model_folder).content_hash
-    recordings = [Recording.of(utterance, peer, weights, chosen) for utterance in utterances]
-    traces = {recording.note: _recall(recording.note) if peer.clock == "live" else None for recording in recordings}
-    missing = [recording for recording in recordings if traces[recording.note] is None]
-    if missing:
-        found = _run(peer, model_folder, weights, chosen, missing)
-        traces |= {recording.note: trace for recording, trace in zip(missing, found, strict=True)}
-    return [trace for recording in recordings if (trace := traces[recording.note]) is not None]
+    return _run(peer, model_folder, peer.settings(settings or {}), list(utterances))
 
 
-def _run(
-    peer: Peer,
-    model: Path,
-    weights: str,
-    settings: dict[str, Setting],
-    recordings: list[Recording],
-) -> list[Trace]:
-    converted: dict[str, str] = {kind: str(_converted(kind, model, weights, peer)) for kind in peer.conversions}
+def _run(peer: Peer, model: Path, settings: dict[str, Setting], utterances: Sequence[Utterance]) -> list[Trace]:
+    converted: dict[str, str] = {kind: str(_converted(kind, model, peer)) for kind in peer.conversions}
     with tempfile.TemporaryDirectory(prefix="whispertide-peer-") as name:
         folder = Path(name)
-        audio = tuple(str(folder / f"{number}.npy") for number in range(len(recordings)))
-        for path, recording in zip(audio, recordings, strict=True):
-            np.save(path, recording.samples)
-        ids = tuple(recording.utterance for recording in recordings)
+        audio = tuple(str(folder / f"{number}.npy") for number in range(len(utterances)))
+        for path, utterance in zip(audio, utterances, strict=True):
+            np.save(path, np.ascontiguousarray(utterance.audio(), np.float32))
+        ids = tuple(utterance.id for utterance in utterances)
         output = folder / "traces.jsonl"
         job = Job(peer.name, str(model.resolve()), converted, ids, audio, settings, str(output))
         job.write(folder / "job.json")
-        patience = _LOADING_S + _SLOWEST * sum(seconds(len(recording.samples)) for recording in recordings)
+        patience = _LOADING_S + _SLOWEST * sum(utterance.seconds for utterance in utterances)
         _python(peer, [peer.program, str(folder / "job.json")], settings, patience)
-        traces = [parse_trace(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    if peer.clock == "live":
-        for trace, recording in zip(traces, recordings, strict=True):
-            recording.note.parent.mkdir(parents=True, exist_ok=True)
-            recording.note.write_text(dump_trace(trace), encoding="utf-8")
-    return traces
+        return [parse_trace(line) for line in output.read_text(encoding="utf-8").splitlines()]
 
 
 def _python(peer: Peer, arguments: list[str], settings: Mapping[str, Setting], timeout: float) -> None:
@@ -167,9 +131,13 @@ def _environment(path: str, settings: Mapping[str, Setting]) -> dict[str, str]:
 # --- caches -----------------------------------------------------------------------------------------------------------
 
 
-def _converted(kind: Conversion, model: Path, weights: str, peer: Peer) -> Path:
+def _converted(kind: Conversion, model: Path, peer: Peer) -> Path:
     """The checkpoint in a peer's own format; made if it is not there yet."""
-    folder = cache_dir() / "peers" / f"{weights[:24]}-{kind}"
+    checkpoint = load_checkpoint(model)
+    converter = Path(__file__).with_name(f"convert_{kind}.py").read_bytes()
+    made_of = repr(checkpoint.generation).encode() + versions(peer).encode() + converter
+    digest = hashlib.sha256(made_of).hexdigest()
+    folder = cache_dir() / "peers" / f"{checkpoint.content_hash[:24]}-{digest[:8]}-{kind}"
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -187,10 +155,3 @@ def _converted(kind: Conversion, model: Path, weights: str, peer: Peer) -> Path:
             if not folder.is_dir():
                 raise
     return folder
-
-
-def _recall(note: Path) -> Trace | None:
-    try:
-        return parse_trace(note.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
