@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import random
 import shutil
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -66,6 +67,37 @@ def test_samples_of_other_types_are_the_same_recording(model: whispertide.Transc
     assert len(text.split()) > 2
     assert model.transcribe(other).text == text
     assert model.transcribe(iter([other[:50_000], other[50_000:]])).text == text
+
+
+def test_a_temporary_file_is_a_file(model: whispertide.Transcriber) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"no audio")
+        file.seek(0)
+        with pytest.raises(AudioError, match="not audio"):
+            model.transcribe(file)
+
+
+def test_audio_that_breaks_off_is_transcribed_as_far_as_it_goes(model: whispertide.Transcriber) -> None:
+    audio = load_audio(CLIP)
+
+    def broken() -> Iterator[FloatArray]:
+        yield audio
+        raise AudioError("cut off")
+
+    segments = model.transcribe_segments(broken())
+    assert next(segments).text.strip()
+    with pytest.raises(AudioError, match="cut off"):
+        list(segments)
+    with pytest.raises(AudioError, match="cut off"):
+        model.transcribe(broken())
+
+
+def test_executors_of_old_settings_are_forgotten(model: whispertide.Transcriber) -> None:
+    for tenths in range(40):
+        model.session(FAST.replace(framing="zeros", zeros_s=tenths / 10))
+    assert len(model._executors) == 32
+    kept = model.session(FAST.replace(framing="zeros", zeros_s=3.9)).executor
+    assert model.session(FAST.replace(framing="zeros", zeros_s=3.9)).executor is kept
 
 
 def test_samples_that_are_none_are_refused(model: whispertide.Transcriber) -> None:

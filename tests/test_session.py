@@ -760,6 +760,7 @@ def test_settings_reach_the_next_round() -> None:
         ({"margin_s": 0.2}, "'margin_s' belongs to policy=align-att"),
         ({"step_s": -1.0, "language": "de"}, "step_s between"),
         ({"step_s": 2.0, "task": "sing"}, "task to be one of"),
+        ({"step_s": 2.0, "patience": 0.05}, r"beam \* patience >= 1; got 5 and 0.05"),
     ],
 )
 def test_impossible_settings_change_nothing(changes: dict[str, Any], message: str) -> None:
@@ -768,6 +769,20 @@ def test_impossible_settings_change_nothing(changes: dict[str, Any], message: st
         session.configure(**changes)
     assert session.recipe == RECIPE
     assert session.options == DecodeOptions(beam=5)
+
+
+def test_windows_get_no_shorter_than_the_utterance_that_is_being_heard() -> None:
+    session = Session(RECIPE, exact())
+    push(session, 8.0)
+    with pytest.raises(OptionError, match=r"room for the 8.0 s .* windows of at most 5 s: change them after its end"):
+        session.configure(hard_cap_s=5, trim_s=3)
+    assert session.recipe == RECIPE
+    session.configure(hard_cap_s=10, trim_s=3)
+    session.flush()
+    session.configure(hard_cap_s=5)
+    push(session, 16.0)
+    session.finish()
+    assert said(session.transcript.words) == said(TALK)
 
 
 class Polyglot(Oracle):

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from io import IOBase
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.audio.buffer import checked
+from whispertide.audio.whole import Recording
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.events import Event
@@ -41,6 +41,7 @@ from whispertide.types import FloatArray
 
 DEFAULT_MODEL = "base.en"
 BUNDLED_MODEL = "nano.en"
+_MOST_EXECUTORS = 32  # kept for further sessions of the same settings
 
 Samples = npt.NDArray[Any]  # float32 or float64 with full scale at 1, or int16
 Audio = str | Path | BinaryIO | Samples | Iterable[Samples]  # a file, samples at 16 kHz, or blocks of them
@@ -151,7 +152,7 @@ class Transcriber:
                 samples += len(block)
                 yield block
 
-        segments = tuple(self.transcribe_segments(counted(), options=options, progress=progress))
+        segments = tuple(self._segments(counted(), options, progress, "pad30"))
         return Document(
             segments=tuple(map(text_segment, segments)),
             language=segments[0].language if segments else None,
@@ -169,16 +170,27 @@ class Transcriber:
         progress: Callable[[int, int], None] | None = None,
         framing: str = "pad30",
     ) -> Iterator[OfflineSegment]:
-        """The same, segment by segment as each 30 s window is done; whoever stops early keeps what there is.
+        """The same, segment by segment as each 30 s window is done; whoever stops early keeps what there is. Audio that
+        is cut off is transcribed as far as it goes; then its `AudioError` is raised.
 
         `framing` is how windows reach the encoder (`streaming.framing`), of which only the last is shorter than 30 s.
         Raises `OptionError` for an unknown one, and what `suffix_for` raises for want of a hush word.
         """
+        recording = Recording(_blocks(audio))
+        return _then_fail(self._segments(recording, options, progress, framing), recording)
+
+    def _segments(
+        self,
+        blocks: Iterable[FloatArray],
+        options: DecodeOptions | None,
+        progress: Callable[[int, int], None] | None,
+        framing: str,
+    ) -> Iterator[OfflineSegment]:
         frame = get_framing(framing)
         hush_s = DEFAULT_S if self.hush is None else self.hush.seconds
         return transcribe_blocks(
             self.model,
-            _blocks(audio),
+            blocks,
             options or DecodeOptions(),
             progress=progress,
             frame=frame,
@@ -217,9 +229,13 @@ class Transcriber:
         options = self._possible(options or DecodeOptions())
         recipe, allocation = allocate(self.model, self.framed(recipe, live=live).recipe)
         key = executor_key(recipe), recipe.executor.kind, allocation
-        if key not in self._executors:
-            self._executors[key] = make_executor(self.model, recipe, hush=self.hush, allocation=allocation)
-        executor = self._executors[key]
+        executor = self._executors.pop(key, None)
+        if executor is None:
+            executor = make_executor(self.model, recipe, hush=self.hush, allocation=allocation)
+        self._executors[key] = executor  # the newest is the last
+        # A server's clients choose settings; sessions keep their executor, whoever else forgets it.
+        if len(self._executors) > _MOST_EXECUTORS:
+            del self._executors[next(iter(self._executors))]
         return Session(recipe, executor, make_gate(recipe), options=options, live=live, possible=self._possible)
 
     def _possible(self, options: DecodeOptions) -> DecodeOptions:
@@ -297,11 +313,18 @@ def load(
 def _blocks(audio: Audio) -> Iterable[FloatArray]:
     if isinstance(audio, np.ndarray):
         return (checked(audio)[0],)
-    if isinstance(audio, Iterable) and not isinstance(audio, str | BinaryIO | IOBase):
+    if isinstance(audio, Iterable) and not isinstance(audio, str) and not hasattr(audio, "read"):
         return (checked(block)[0] for block in audio)
     from whispertide.audio.file import decode_blocks
 
     return decode_blocks(audio)
+
+
+def _then_fail(segments: Iterable[OfflineSegment], recording: Recording) -> Iterator[OfflineSegment]:
+    """The segments; then what was wrong with the rest of the recording is raised."""
+    yield from segments
+    if recording.broken is not None:
+        raise recording.broken
 
 
 def text_segment(segment: OfflineSegment) -> TextSegment:

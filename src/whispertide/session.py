@@ -288,8 +288,11 @@ class Session:
         built with (gate, framing, policy, executor); then nothing is changed.
         """
         self._require_open()
+        before = self._turns.policy, self._turns.search, self._decode_options
         self._state.configure(changes, self._possible)
         self._connect()
+        if before != (self._turns.policy, self._turns.search, self._decode_options):
+            self._turns.reconsider()
 
     def note_lag(self, at: int, behind: int, lowered: int = 0) -> None:
         """Make a `Lag` event, if it is news that so many samples wait and that quality is `lowered` by so many steps.

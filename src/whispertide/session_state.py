@@ -13,11 +13,12 @@ from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Event, Hypothesis, Lag, Language
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipe import Recipe, divided
+from whispertide.streaming.recipes import decode_options
 from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import ON_TIME, Lateness
 from whispertide.streaming.turn_state import Flight, TurnState
-from whispertide.types import Word, join_words, to_samples
+from whispertide.types import Word, join_words, seconds, to_samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +88,8 @@ def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
         # Not before the word before it, and inside the audio; what is confirmed may reach a little beyond that.
         begin = min(max(word.start, start), max(end, start))
         start = min(max(word.end, begin), max(end, start))
-        placed.append(word if (begin, start) == (word.start, word.end) else _moved(word, begin, start))
+        placed.append(word if (begin, start) == (word.start, word.end) else replace(word, start=begin, end=start))
     return tuple(placed)
-
-
-def _moved(word: Word, start: int, end: int) -> Word:
-    return Word(word.text, start, end, word.probability)
 
 
 @dataclass(slots=True)
@@ -133,7 +130,24 @@ class SessionState:
         recipe, options = self.recipe.replace(**of_recipe), replace(self.options, **of_options)
         if fixed := [name for name in built_in(recipe) if built_in(recipe)[name] != built_in(self.recipe)[name]]:
             raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
-        self.recipe, self.options = recipe, possible(options) if possible else options
+        options = possible(options) if possible else options
+        decode_options(recipe, options)
+        self._check_room(recipe)
+        self.recipe, self.options = recipe, options
+
+    def _check_room(self, recipe: Recipe) -> None:
+        """Raise `OptionError` if the window of the open utterance is longer than `recipe` lets it be."""
+        utterance = self.turns.utterance
+        if utterance is None:
+            return
+        limit = recipe.policy.limit(utterance.policy)
+        # a window that is full at the moment is no reason: the round in flight makes room
+        if limit <= utterance.last_end and limit < self.recipe.policy.limit(utterance.policy):
+            window_s = seconds(utterance.last_end - utterance.keep_from)
+            raise OptionError(
+                f"expected room for the {window_s:.1f} s of the utterance that are being heard; got windows of at most "
+                f"{recipe.policy.hard_cap_s:g} s: change them after its end"
+            )
 
     def copy(self) -> "SessionState":
         """An independent copy; values that never change are shared."""

@@ -306,6 +306,26 @@ def test_a_full_window_confirms_the_older_part_of_the_guess() -> None:
     assert (play.state.context + "".join(inside)).split() == confirmed
 
 
+def full(**settings: Any) -> tuple[Play, Commit]:
+    """A window of eight seconds that is full of words which nothing has confirmed, a loop among them."""
+    play = Play(AlignAtt(memory="words", window_s=2.0, hard_cap_s=8.0, **settings))
+    loop = [word("you", 0.2 + n * 0.3, 0.4 + n * 0.3) for n in range(20)]
+    play.round(3, *loop[:8], firm=0)
+    return play, play.round(7.5, *loop, word("know", 7.0, 7.3), firm=0)
+
+
+def test_what_a_full_window_confirms_has_no_loops() -> None:
+    assert len(full(loop_guard=False)[1].confirmed) > 6
+    assert len(full()[1].confirmed) == 6  # so many may have been said
+
+
+def test_what_a_full_window_confirms_is_no_longer_shown_as_a_guess() -> None:
+    play, commit = full(loop_guard=False, calm=0.01)
+    assert commit.confirmed
+    assert all(guess.start >= commit.confirmed[-1].start for guess in commit.hypothesis)
+    assert play.state.shown == commit.hypothesis
+
+
 def test_loops_are_cut_down() -> None:
     play = Play(AlignAtt(truncate="none"))
     loop = [word("you", 1 + i * 0.02, 1.02 + i * 0.02, 5) for i in range(12)]

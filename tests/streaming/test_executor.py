@@ -218,6 +218,14 @@ def test_a_verified_round_begins_as_the_one_before_if_its_window_does() -> None:
     assert runs[0] == runs[1] - 1  # the prompt is no run of its own
 
 
+def test_words_have_times_also_where_a_recording_would_not_need_them() -> None:
+    """Policies confirm words: without their times nothing would ever be said."""
+    samples = load_audio(CLIP)
+    plan = RoundPlan(7, Span(START, START + len(samples)), WholeWindow())
+    with_times, without = (bare().run(plan, samples, replace(GREEDY, word_timestamps=on)) for on in (True, False))
+    assert without.heard.words == with_times.heard.words != ()
+
+
 def test_a_text_that_breaks_off_is_left_to_the_next_round_or_not() -> None:
     """2.4 s of the clip end within a word, and their text has no last timestamp."""
     samples = load_audio(CLIP)[:38_400]

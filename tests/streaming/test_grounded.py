@@ -288,6 +288,13 @@ def test_a_window_that_would_leave_no_room_is_let_go_of() -> None:
     assert (texts(commit.confirmed), commit.hypothesis, play.state.start) == (["a", "b"], (), 3 * S)
 
 
+def test_audio_that_says_nothing_makes_room_however_much_may_be_carried() -> None:
+    play = Play(carry_most_s=10.0, hard_cap_s=10.0)
+    for end in range(2, 11, 2):
+        play.round(end)
+    assert play.policy.limit(play.state) > 11 * S
+
+
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(OptionError, match="way between 1 and 3; got 4"):
         Grounded(way=4)

@@ -137,6 +137,23 @@ def test_a_sure_pilot_and_pilots_themselves_stay_here() -> None:
         assert hear(executor, last_round(scores=scored(2.5))) == TEXT.split()
 
 
+def test_a_window_that_begins_with_confirmed_words_stays_here() -> None:
+    """A server would write them again."""
+    with fake_remote("good") as fake, stages(fake.url) as found:
+        executor = HybridExecutor(found)
+        result = executor.run(replace(last_round(), prefix=(0,)), audio_between(0, 4 * SAMPLE_RATE), DecodeOptions())
+        assert [word.word.text.strip() for word in result.heard.words] == LOCAL[1:]
+        assert (found.counts, fake.bodies) == ({"here": 1}, [])
+
+
+def test_what_is_to_be_translated_is_translated_here() -> None:
+    with fake_remote("good") as fake, stages(fake.url) as found:
+        plan = last_round()
+        result = HybridExecutor(found).run(plan, audio_between(0, plan.window.end), DecodeOptions(task="translate"))
+        assert [word.word.text.strip() for word in result.heard.words] == LOCAL
+        assert found.counts == {"here": 1}
+
+
 def test_where_the_server_is() -> None:
     assert Server("http://host:8000/").endpoint == "http://host:8000/v1/audio/transcriptions"
     assert Server("https://host/v1").endpoint == "https://host/v1/audio/transcriptions"

@@ -259,6 +259,26 @@ def test_what_was_computed_ahead_is_dropped_where_somebody_speaks_on() -> None:
     assert said(session.transcript.words) == said(AFTER_A_PAUSE)
 
 
+def test_what_was_computed_ahead_is_not_used_with_other_settings() -> None:
+    oracle = PilotOracle(WORDS)
+    session, _ = heard(oracle, 4.55)
+    count = len(oracle.plans)
+    session.configure(step_s=1.0)  # nothing that a round depends on
+    session.configure(prompt="Hello")
+    session.push(audio_between(session.received, 5 * SAMPLE_RATE))
+    assert [plan.is_last for plan in oracle.plans[count:]] == [True]
+    assert said(session.transcript.words) == said(WORDS)
+
+
+def test_what_is_being_computed_ahead_is_given_up_with_other_settings() -> None:
+    slow = Slow(PilotOracle(WORDS))
+    session, _ = heard(slow, 4.5, PILOT.replace(pilots_from_s=30.0))
+    session.configure(prompt="Hello")
+    session.push(audio_between(session.received, 5 * SAMPLE_RATE))
+    assert [flying.cancelled for flying in slow.begun] == [True, False]
+    assert said(session.transcript.words) == said(WORDS)
+
+
 def test_a_last_round_ahead_that_is_under_way_when_speech_ends_is_waited_for() -> None:
     slow = Slow(PilotOracle(WORDS))
     recipe = PILOT.replace(pilots_from_s=30.0)

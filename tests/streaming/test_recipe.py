@@ -436,7 +436,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "first_s": (0.04, 2.0),
     "confirm_s": (0, 30),
     "stuck_s": (0, 30),
-    "stream_s": (4, 30),
+    "stream_s": (4, 29),
     "rescored": (0, 20),
     "most_tokens": (1, 200),
     "hold": (1, 20),

@@ -226,11 +226,11 @@ class AlignAtt(Attending):
         if rewound:
             state.attended = None  # as void as the round; else the next would be void for the same reason
             if is_last:  # in both framings; what an earlier round has heard is the best there is
-                confirmed, state.guess = list(state.guess), ()
+                confirmed = self._confirm_guess(state, len(state.guess))
         elif heard is not None:
             confirmed = self._take(state, heard, result.plan)
         elif is_last:  # too short to be heard
-            confirmed, state.guess, state.rounds = list(state.guess), (), ()
+            confirmed = self._confirm_guess(state, len(state.guess))
         state.ends.append(end)
         if not is_last:
             confirmed += self._bound(state, end, result.plan.level)
@@ -266,6 +266,16 @@ class AlignAtt(Attending):
             guess, sure = state.guess, chances[firm:]
             state.shown = calm(state.shown, guess, sure, least=self.calm, confirmed=at, end=plan.window.end)
         return confirmed
+
+    def _confirm_guess(self, state: AlignAttState, count: int) -> list[TokenWord]:
+        """The first words of the guess are confirmed, certain or not, and no longer shown as a guess."""
+        taken = state.guess[:count]
+        words = self.without_loops([word.word for word in state.words[-CONTEXT:]], taken)
+        state.words += words
+        state.guess, state.rounds = state.guess[count:], state.rounds[count:]
+        if taken:
+            state.shown = tuple(word for word in state.shown if word.lies_after(taken[-1].end))
+        return words
 
     def known(self, state: AlignAttState, heard: HeardWords, plan: RoundPlan) -> tuple[Facts, ...]:
         """What is known of each word that was heard, before the round is applied."""
@@ -343,9 +353,7 @@ class AlignAtt(Attending):
     def _make_room(self, state: AlignAttState, end: int, least: int) -> list[TokenWord]:
         """The window is full of words that nothing confirms: confirm the older part of the guess, and cut after it."""
         cut = forced_cut([word.word for word in state.guess], Span(state.start, end), least)
-        forced = list(state.guess[: cut.confirm])
-        state.words += forced
-        state.guess, state.rounds = state.guess[cut.confirm :], state.rounds[cut.confirm :]
+        forced = self._confirm_guess(state, cut.confirm)
         state.attended = None
         self._move(state, cut.cut)
         return forced

@@ -93,8 +93,8 @@ class Grounded(Attending):
 
     @property
     def most(self) -> int:
-        """`carry_most_s` in samples."""
-        return to_samples(self.carry_most_s)
+        """`carry_most_s` in samples, or less: the longest window has room for new audio, too."""
+        return min(to_samples(self.carry_most_s), self.hard_cap - self.hard_cap // 8)
 
     def start(self, at: int) -> GroundedState:
         """Nothing carried over."""

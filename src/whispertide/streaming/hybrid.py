@@ -98,7 +98,8 @@ class HybridStages:
     def encode(self, plan: RoundPlan, audio: FloatArray, state: EncoderState | None) -> Opened | None:
         """The first stage here; meanwhile the audio goes to the server, if that is going to hear it."""
         hearing = plan.hearing.asked if isinstance(plan.hearing, HeardAhead) else plan.hearing
-        sends = isinstance(hearing, Pilot) and self.offramp.sends(hearing.before, plan.window)
+        # A server knows nothing of a prefix: it would write the confirmed words that begin the window once more.
+        sends = isinstance(hearing, Pilot) and not plan.prefix and self.offramp.sends(hearing.before, plan.window)
         began = time.perf_counter()
         upload = self._upload(audio)
         if not plan.ends_turn:
@@ -129,6 +130,11 @@ class HybridStages:
         """The server's answer, if there is a usable one in time; else the second stage here."""
         if not isinstance(opened, Asked):
             return self.local.decode(plan, opened, options, guards)
+        if options.task == "translate":  # it was asked to transcribe
+            opened.answer.cancel()
+            self._count("here")
+            self.breaker.withdrawn()
+            return self.local.decode(plan, opened.here, options, guards)
         try:
             # The deadline counts from the end of speech, and encoding here has used some of the time.
             # With nothing left an answer that is there already is still taken.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from whispertide.audio.vad import GateOptions, SpeechGate
-from whispertide.errors import UnknownRecipeError
+from whispertide.errors import OptionError, UnknownRecipeError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.blocks import Blocks
@@ -175,5 +175,11 @@ def make_gate(recipe: Recipe) -> SpeechGate | None:
 
 
 def decode_options(recipe: Recipe, options: DecodeOptions) -> DecodeOptions:
-    """`options` with the recipe's search: `beam` is the recipe's affair, what is written down the user's."""
-    return replace(options, beam=recipe.search.hypotheses)
+    """`options` with the recipe's search: `beam` is the recipe's affair, what is written down the user's.
+
+    Raises `OptionError` for a patience with which no hypothesis of that beam could end.
+    """
+    beam = recipe.search.hypotheses
+    if beam > 1 and round(beam * options.patience) < 1:
+        raise OptionError(f"expected beam * patience >= 1; got {beam} and {options.patience:g}")
+    return replace(options, beam=beam)

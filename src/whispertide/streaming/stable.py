@@ -92,7 +92,7 @@ class Stable(Choice):
         most=CHUNK_SECONDS,
     )
     stream_s: float = setting(
-        12.0, "streams never get longer; then words are confirmed whether they are certain or not", least=4, most=30
+        12.0, "streams never get longer; then words are confirmed whether they are certain or not", least=4, most=29
     )
     carry: int = setting(2, "so many confirmed words begin the next stream (0 = none, as published)", least=0, most=20)
     loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")

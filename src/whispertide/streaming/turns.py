@@ -128,6 +128,15 @@ class Turns:
             raise SessionError(f"expected the newest round in flight to be given back; got round {plan.id}")
         state.take_back()
 
+    def reconsider(self) -> None:
+        """Settings have changed: what was computed ahead by those before is not used."""
+        state = self.state
+        if state.utterance is not None:
+            state.utterance.ahead = None
+        if self._is_preparing and state.in_flight[-1].plan.is_last:
+            state.stale.add(state.in_flight[-1].plan.id)
+            state.take_back()
+
     def clear(self) -> None:
         """Drop the open utterance, if any, and whatever the gate said: the next utterance begins here or later."""
         state = self.state

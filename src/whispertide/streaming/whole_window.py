@@ -4,7 +4,7 @@ What local agreement needs. Knows the model and the framing, nothing of policies
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.longform import Frame, OfflineSegment, Transcription
@@ -77,7 +77,7 @@ class WholeWindow:
         transcription = Transcription(
             model,
             opened.features,
-            options,
+            replace(options, word_timestamps=True),  # policies confirm words, whatever is asked for
             language.language,
             seek=0,
             end=opened.features.frames,
