@@ -189,37 +189,23 @@ def causal_log_mel(raw: FloatArray, ends: Sequence[int]) -> FloatArray:
 
 @dataclass(slots=True)
 class MelStream:
-    """Raw frames of a stream, computed once as the audio arrives. Frame i is centred on absolute sample 160 i.
+    """Raw frames of a stream, computed once as the audio arrives. Frame i is centred on sample 160 i.
 
-    Where the stream begins is mirrored if that is sample 0; a stream that begins later (after a pause whose audio was
-    not kept) has silence before it. Only frames that have all their audio are kept; `window` makes up the rest.
+    The beginning is mirrored, as Whisper pads it. Only frames that have all their audio are kept; `window` makes up the
+    rest.
     """
 
     n_mels: int
-    begin: int = 0
-    first_frame: int = field(init=False)
-    _raw: list[FloatArray] = field(init=False, repr=False)
-    _tail: FloatArray = field(init=False, repr=False)
-    _tail_start: int = field(init=False)
-    end: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.reset(self.begin)
-
-    def reset(self, begin: int) -> None:
-        """Forget everything; the next sample is number `begin`, a multiple of 160."""
-        if begin % HOP_LENGTH:
-            raise ValueError(f"expected a stream that begins at a multiple of {HOP_LENGTH} samples; got {begin}")
-        self.begin = self.end = begin
-        self.first_frame = begin // HOP_LENGTH
-        self._raw = []
-        self._tail = np.empty(0, np.float32)
-        self._tail_start = begin
+    end: int = field(init=False, default=0)  # samples so far
+    _kept_from: int = field(init=False, default=0)  # the first frame of `_raw`
+    _raw: list[FloatArray] = field(init=False, repr=False, default_factory=list)
+    _tail: FloatArray = field(init=False, repr=False, default_factory=lambda: np.empty(0, np.float32))
+    _tail_start: int = field(init=False, default=0)
 
     @property
     def complete_end(self) -> int:
         """One past the last frame that is kept."""
-        return self.first_frame + sum(int(part.shape[1]) for part in self._raw)
+        return self._kept_from + sum(int(part.shape[1]) for part in self._raw)
 
     def extend(self, samples: FloatArray) -> None:
         """Take the samples that follow the ones so far."""
@@ -233,34 +219,23 @@ class MelStream:
 
     def _with_past(self, tail: FloatArray) -> FloatArray:
         """`tail` with what the next frame sees before it; `tail` is longer than the mirror."""
-        if self._tail_start > self.begin:
+        if self._tail_start:
             return tail
         # Mirrored without the first sample itself, as padding by reflection does.
-        past = tail[_EDGE:0:-1] if self.begin == 0 else np.zeros(_EDGE, np.float32)
-        return np.concatenate([past, tail])
+        return np.concatenate([tail[_EDGE:0:-1], tail])
 
     def _keep(self, raw: FloatArray) -> None:
         self._raw.append(raw)
         needed = self.complete_end * HOP_LENGTH - _EDGE
-        if needed > self.begin:
+        if needed > 0:
             # A copy: a view would keep everything before it in memory.
             self._tail = self._tail[needed - self._tail_start :].copy()
             self._tail_start = needed
 
-    def drop_before(self, frame: int) -> None:
-        """Forget frames before `frame`."""
-        while self._raw and self.first_frame + self._raw[0].shape[1] <= frame:
-            self.first_frame += self._raw.pop(0).shape[1]
-
     def window(self, first: int, count: int) -> FloatArray:
-        """Raw frames [n_mels, count] from frame `first` on, as if the stream were followed by silence.
-
-        Raises `ValueError` where `first` was dropped already.
-        """
-        if first < self.first_frame:
-            raise ValueError(f"frame {first} was dropped; the first that is kept is {self.first_frame}")
+        """Raw frames [n_mels, count] from frame `first` on, as if the stream were followed by silence."""
         pieces = [*self._raw, self._unfinished()]
-        held = np.concatenate(pieces, axis=1)[:, first - self.first_frame :][:, :count]
+        held = np.concatenate(pieces, axis=1)[:, first - self._kept_from :][:, :count]
         silence = np.full((self.n_mels, count - held.shape[1]), RAW_SILENCE, np.float32)
         return np.concatenate([held, silence], axis=1)
 
@@ -270,14 +245,14 @@ class MelStream:
         """
         # Shallow: the tail is only ever replaced, and the list of frames is exchanged right here.
         after = copy(self)
-        after._raw, after.first_frame = [], self.complete_end
+        after._raw, after._kept_from = [], self.complete_end
         after.extend(samples)
         return self.complete_end, after.window(self.complete_end, after.end // HOP_LENGTH - self.complete_end)
 
     def _unfinished(self) -> FloatArray:
         """Frames that reach into the audio that has arrived but also beyond it."""
         missing = -(-(self.end + _EDGE) // HOP_LENGTH) - self.complete_end
-        if missing <= 0 or self.end == self.begin:
+        if missing <= 0 or not self.end:
             return np.empty((self.n_mels, 0), np.float32)
         longest = missing * HOP_LENGTH + N_FFT
         silent_end = np.pad(self._tail, (0, longest))

@@ -79,15 +79,8 @@ class Session:
         self.tells_lag = True  # else its owner does: see `note_lag`
         self._lowered = 0  # steps of quality, by the policy
         self._under_way = UnderWay()  # the rounds in flight, where `push` and its kin began them
-        self._turns = Turns(
-            schedule or recipe.schedule,
-            policy or recipe.policy,
-            recipe.search,
-            self._state.emit,
-            gated=gate is not None,
-            live=live,
-            max_in_flight=depth_of(executor) if max_in_flight is None else max_in_flight,
-        )
+        depth = depth_of(executor) if max_in_flight is None else max_in_flight
+        self._turns = Turns(gated=gate is not None, live=live, max_in_flight=depth)
         self._connect()
 
     # --- what can be asked -------------------------------------------------------------------------------------------

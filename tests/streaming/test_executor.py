@@ -25,7 +25,7 @@ from whispertide.streaming.short_windows import as_tuned
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.whole_window import WholeWindow
-from whispertide.types import SAMPLE_RATE, Span, Word, join_words
+from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 START = 3200 * 320  # somewhere in the middle of a stream
@@ -218,12 +218,18 @@ def test_a_verified_round_begins_as_the_one_before_if_its_window_does() -> None:
     assert runs[0] == runs[1] - 1  # the prompt is no run of its own
 
 
+def _words(plan: RoundPlan, samples: FloatArray, **options: Any) -> tuple[Word, ...]:
+    heard: Any = bare().run(plan, samples, replace(GREEDY, **options)).heard
+    words: tuple[Word, ...] = heard.words
+    return words
+
+
 def test_words_have_times_also_where_a_recording_would_not_need_them() -> None:
     """Policies confirm words: without their times nothing would ever be said."""
     samples = load_audio(CLIP)
     plan = RoundPlan(7, Span(START, START + len(samples)), WholeWindow())
-    with_times, without = (bare().run(plan, samples, replace(GREEDY, word_timestamps=on)) for on in (True, False))
-    assert without.heard.words == with_times.heard.words != ()
+    with_times, without = (_words(plan, samples, word_timestamps=on) for on in (True, False))
+    assert without == with_times != ()
 
 
 def test_a_text_that_breaks_off_is_left_to_the_next_round_or_not() -> None:

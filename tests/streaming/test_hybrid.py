@@ -74,8 +74,8 @@ def last_round(number: int = 0, end: int = 4 * SAMPLE_RATE, scores: Scores | Non
     return RoundPlan(number, Span(0, end), Pilot(before=scores), reference=Reference.exactly((0, 1)), is_last=True)
 
 
-def hear(executor: HybridExecutor, plan: RoundPlan) -> list[str]:
-    result = executor.run(plan, audio_between(plan.window.start, plan.window.end), DecodeOptions())
+def hear(executor: HybridExecutor, plan: RoundPlan, options: DecodeOptions | None = None) -> list[str]:
+    result = executor.run(plan, audio_between(plan.window.start, plan.window.end), options or DecodeOptions())
     assert isinstance(result.heard, HeardUtterance)
     return [word.word.text.strip() for word in result.heard.words]
 
@@ -140,17 +140,13 @@ def test_a_sure_pilot_and_pilots_themselves_stay_here() -> None:
 def test_a_window_that_begins_with_confirmed_words_stays_here() -> None:
     """A server would write them again."""
     with fake_remote("good") as fake, stages(fake.url) as found:
-        executor = HybridExecutor(found)
-        result = executor.run(replace(last_round(), prefix=(0,)), audio_between(0, 4 * SAMPLE_RATE), DecodeOptions())
-        assert [word.word.text.strip() for word in result.heard.words] == LOCAL[1:]
+        assert hear(HybridExecutor(found), replace(last_round(), prefix=(0,))) == LOCAL[1:]
         assert (found.counts, fake.bodies) == ({"here": 1}, [])
 
 
 def test_what_is_to_be_translated_is_translated_here() -> None:
     with fake_remote("good") as fake, stages(fake.url) as found:
-        plan = last_round()
-        result = HybridExecutor(found).run(plan, audio_between(0, plan.window.end), DecodeOptions(task="translate"))
-        assert [word.word.text.strip() for word in result.heard.words] == LOCAL
+        assert hear(HybridExecutor(found), last_round(), DecodeOptions(task="translate")) == LOCAL
         assert found.counts == {"here": 1}
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EarlyStop:
-    """A `watch.Watch` that looks at tokens alone: the newest `tokens` of them may not compress better than `ratio`."""
+    """A `guards.Watch` that looks at tokens alone: the newest `tokens` of them may not compress better than `ratio`."""
 
     tokens: int = 60
     ratio: float = 2.4

@@ -67,7 +67,7 @@ class Sampled:
     tokens, logprobs   sampled text tokens and their log-probabilities
     attention          [heads, queries, frames] of the alignment heads: the prompt's queries first. It has one query
                        per token, and one more where the decode went on to something else (end of text, a dropped token)
-    opening, forced    as in `watch.Scene`
+    opening, forced    as in `guards.Scene`
     """
 
     tokens: tuple[int, ...]
@@ -78,16 +78,22 @@ class Sampled:
 
     @classmethod
     def of(
-        cls, found: Hypothesized, tokenizer: Tokenizer, frames: int, opening: int, forced: tuple[int, ...]
+        cls,
+        found: Hypothesized,
+        tokenizer: Tokenizer,
+        frames: int,
+        opening: int,
+        forced: tuple[int, ...],
+        heads: Sequence[int] | slice = slice(None),
     ) -> Sampled:
-        """A hypothesis by the first `frames` of its attention; a character that is not whole yet is held back.
+        """A hypothesis by the first `frames` of its attention, or of some `heads` of it, by their numbers there.
 
-        Of one without attention there is nothing.
+        A character that is not whole yet is held back. Of a hypothesis without attention there is nothing.
         """
         if not found.attention:
             return cls((), (), np.zeros((0, 0, 0), np.float32), opening, forced)
         count = whole_characters(tokenizer, found.tokens)
-        attention = np.concatenate(found.attention, axis=1)[..., :frames]
+        attention = np.concatenate(found.attention, axis=1)[heads, :, :frames]
         return cls(found.tokens[:count], found.logprobs[:count], attention, opening, forced)
 
 

@@ -57,7 +57,7 @@ class ComputedAhead:
     """Answers the requests of greedy search from `chunks`, which it runs when one goes beyond them.
 
     `without_end`: the graph never takes end of text, so that the text goes on where the search refuses it; the search
-    sees both, and their probabilities as if nothing had been suppressed. Implements `model.request.DecoderRun`.
+    sees both, and their probabilities as if nothing had been suppressed. Implements `model.engine.DecoderRun`.
     """
 
     def __init__(

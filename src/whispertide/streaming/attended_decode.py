@@ -25,7 +25,6 @@ from whispertide.decoding.token_words import (
     WordTimes,
     read_words,
     tokens_of,
-    whole_characters,
     whole_words,
 )
 from whispertide.decoding.unrolled import run_unrolled
@@ -351,22 +350,12 @@ class AttendedDecode:
 
         What is heard in the hush word was not said and is left out.
         """
-        attention = joined(best.attention)
-        if attention is None:
-            return ()
-        count = whole_characters(self.tokenizer, best.tokens)
         heads = self._heads(listen)
         rows = [heads.index(head) for head in self.model.alignment_heads]
         window = self.job.plan.window
         # With a hush word its frames stay in, so that what was heard there is timed there and can be left out below.
         frames = self.encoded.valid_frames if self.job.hushed else self.frames
-        sampled = Sampled(
-            best.tokens[:count],
-            best.logprobs[:count],
-            attention[rows][..., :frames],
-            len(prompt.tokens),
-            self.prefix,
-        )
+        sampled = Sampled.of(best, self.tokenizer, frames, len(prompt.tokens), self.prefix, rows)
         words = read_words(
             sampled,
             self.tokenizer,

@@ -23,7 +23,7 @@ from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.features import Features
 from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult, stats_of
+from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, FloatArray
 
 LONGEST = 224  # tokens
@@ -62,7 +62,6 @@ class HeardUtterance:
     tokens: tuple[int, ...] = ()
     scores: Scores = Scores()
     stop: StopReason = "end_of_text"
-    no_speech_prob: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ class Pilot:
         search = self._search(equipment, plan, options, language.language, guards)
         found = run_search(search, model.decoder(encoded, heads=model.alignment_heads))
         costs = [opened.cost, Cost("decode", time.perf_counter() - began, steps=found.steps)]
-        best, heard = found.best, HeardUtterance(no_speech_prob=found.no_speech_prob, stop=found.best.stop)
+        best, heard = found.best, HeardUtterance(stop=found.best.stop)
         # Written with `not`: nan is not more, so what nobody knows counts as speech.
         if not found.no_speech_prob > self.no_speech:
             began = time.perf_counter()
@@ -121,14 +120,7 @@ class Pilot:
             scores = Scores(logprobs, search.entropy, _offload_probability(equipment, logprobs, opened))
             heard = replace(heard, words=words, tokens=best.tokens, scores=scores)
             costs.append(Cost("align", time.perf_counter() - began))
-        return RoundResult(
-            plan,
-            heard,
-            language=language.language if model.tokenizer.is_multilingual else None,
-            language_probability=language.probability,
-            costs=tuple(costs),
-            stats=stats_of(costs, len(best.tokens)),
-        )
+        return equipment.result(plan, heard, language, costs, len(best.tokens))
 
     def _search(
         self,

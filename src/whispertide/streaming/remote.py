@@ -27,7 +27,6 @@ LONGEST_ANSWER = 2**20  # bytes; an hour of speech has fewer
 FASTEST = 40  # characters a second that anybody speaks, at the most
 LONGEST_S = 1e6  # later than any word
 PAUSE_S = 0.1  # between two tries
-STREAMED = 2**31 - 1  # of a WAV file whose length is not known yet
 
 
 class RemoteError(WhispertideError):
@@ -185,7 +184,7 @@ class Remote:
         frame = _Form(self.server.model)
 
         async def body() -> AsyncIterator[bytes]:
-            yield frame.head + wav(audio, STREAMED)
+            yield frame.head + wav(audio, streamed=True)
             while (piece := await pieces.get()) is not None:
                 yield pcm(piece)
             yield frame.tail
@@ -245,8 +244,8 @@ def pcm(audio: FloatArray) -> bytes:
     return (np.clip(audio, -1, 1) * 32767).astype("<i2").tobytes()
 
 
-def wav(audio: FloatArray, frames: int | None = None) -> bytes:
-    """A WAV file of 16 bits at 16 kHz; its header speaks of so many `frames` (None: as many as there are)."""
+def wav(audio: FloatArray, *, streamed: bool = False) -> bytes:
+    """A WAV file of 16 bits at 16 kHz; `streamed`: its header leaves open how much more will come."""
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
         writer.setnchannels(1)
@@ -254,8 +253,8 @@ def wav(audio: FloatArray, frames: int | None = None) -> bytes:
         writer.setframerate(SAMPLE_RATE)
         writer.writeframes(pcm(audio))
     content = bytearray(file.getvalue())
-    if frames is not None:
-        # Both lengths in the header at their largest: nobody knows yet how much will come.
+    if streamed:
+        # Both lengths in the header at their largest, as programs that record into a pipe write them.
         content[4:8] = content[40:44] = (0xFFFFFFFF).to_bytes(4, "little")
     return bytes(content)
 

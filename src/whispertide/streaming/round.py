@@ -38,6 +38,8 @@ from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, FloatArray, Span, Wo
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class EncodedWindow:
@@ -97,6 +99,19 @@ class Equipment:
         if options.language not in self._languages:
             self._languages[options.language] = choose_language(self.model, lambda: encoded, options.language)
         return self._languages[options.language]
+
+    def result(
+        self, plan: "RoundPlan", heard: T, language: DetectedLanguage, costs: Sequence[Cost], tokens: int
+    ) -> "RoundResult[T]":
+        """What a round found for `costs`, with `tokens` of text. An English-only model says nothing of the language."""
+        return RoundResult(
+            plan,
+            heard,
+            language=language.language if self.model.tokenizer.is_multilingual else None,
+            language_probability=language.probability,
+            costs=tuple(costs),
+            stats=stats_of(costs, tokens),
+        )
 
     @property
     def encodes(self) -> "WhisperModel":

@@ -22,7 +22,7 @@ from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import AttendedDecode, HeardWords, Job, Listening
 from whispertide.streaming.choice import setting
 from whispertide.streaming.framing import BARE, FRAMES_PER_S, PAD30
-from whispertide.streaming.round import Bounded, EncodedWindow, Equipment, RoundPlan, RoundResult, stats_of
+from whispertide.streaming.round import Bounded, EncodedWindow, Equipment, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, to_samples
 
@@ -56,7 +56,7 @@ class SinglePass(Listening):
     ) -> RoundResult[HeardWords]:
         """The decode, and another where that one shifted backward or stopped short."""
         job = Job(equipment, plan, self, options, guards, hushed=opened.hushed, costs=[opened.cost])
-        features, encoded, model = opened.features, opened.encoded, equipment.model
+        features, encoded = opened.features, opened.encoded
         # From the plan's window and not from the features, which may have silence and a hush word at their end.
         frames = _encoder_frames(len(plan.window) // HOP_LENGTH)
         # What was appended so that the text may end. It is heard, but what attends to it was not said.
@@ -73,14 +73,7 @@ class SinglePass(Listening):
             heard = replace(decode.run(listen, None), retried=True)
         if self._stopped_short(heard, plan):
             heard = replace(decode.run(replace(listen, watch=self.unbounded), detector), retried=heard.retried)
-        return RoundResult(
-            plan,
-            heard,
-            language=language.language if model.tokenizer.is_multilingual else None,
-            language_probability=language.probability,
-            costs=tuple(job.costs),
-            stats=stats_of(job.costs, len(decode.found.best.tokens)),
-        )
+        return equipment.result(plan, heard, language, job.costs, len(decode.found.best.tokens))
 
     def _is_short(self, plan: RoundPlan) -> bool:
         """Whether the whole utterance is about a single word, which checkpoints hear worst without padding."""

@@ -23,7 +23,7 @@ from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import MARGIN_TOKENS
 from whispertide.streaming.blocks import Blocks
-from whispertide.streaming.round import Equipment, RoundPlan, RoundResult, stats_of
+from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
@@ -36,14 +36,10 @@ class HeardStream:
 
     words       of the best hypothesis
     hypotheses  the best first: what the next round goes on from
-    unwound     tokens of the earlier text that no longer held
-    frames      of the stream, encoded so far
     """
 
     words: tuple[TokenWord, ...] = ()
     hypotheses: tuple[Scored, ...] = ()
-    unwound: int = 0
-    frames: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +111,7 @@ class StableBeam:
         words = read_words(sampled, model.tokenizer, plan.window, language=language.language, times="attended")
         costs = (opened.cost, decoded, Cost("align", time.perf_counter() - began))
         hypotheses = tuple(Scored.of(each) for each in (found.best, *found.others)[: options.beam])
-        return RoundResult(
-            plan,
-            HeardStream(words, hypotheses, search.unwound, encoded.valid_frames),
-            language=language.language if model.tokenizer.is_multilingual else None,
-            language_probability=language.probability,
-            costs=costs,
-            stats=stats_of(costs, len(found.best.tokens)),
-        )
+        return equipment.result(plan, HeardStream(words, hypotheses), language, costs, len(found.best.tokens))
 
     def _prompt(
         self, equipment: Equipment, plan: RoundPlan, options: DecodeOptions, language: str | None

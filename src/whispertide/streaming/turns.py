@@ -29,25 +29,18 @@ class Emit(Protocol):
 
 
 class Turns:
-    """Plans the rounds of a session. `schedule`, `policy`, `state` and `emit` may be exchanged between calls."""
+    """Plans the rounds of a session, whose owner sets `schedule`, `policy`, `search`, `state` and `emit` first, and may
+    exchange them between calls.
+    """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        policy: AnyPolicy,
-        search: Search,
-        emit: Emit,
-        *,
-        gated: bool,
-        live: bool,
-        max_in_flight: int,
-    ) -> None:
+    schedule: Schedule
+    policy: AnyPolicy
+    search: Search
+    state: TurnState
+    emit: Emit
+
+    def __init__(self, *, gated: bool, live: bool, max_in_flight: int) -> None:
         """`gated` False: there is no gate, and what is not flushed is one utterance. `live`: see `Session`."""
-        self.schedule = schedule
-        self.policy = policy
-        self.search = search
-        self.state = TurnState()
-        self.emit = emit
         self._gated = gated
         self._live = live
         self._max_in_flight = max_in_flight

@@ -12,7 +12,7 @@ from whispertide.decoding.search import Guard
 from whispertide.features import Features
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult, stats_of
+from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult
 from whispertide.types import N_FRAMES, FloatArray, Span, Word
 
 if TYPE_CHECKING:
@@ -94,14 +94,8 @@ class WholeWindow:
         tokens = tuple(token for segment in segments for token in segment.tokens)
         # The first of the transcription's costs is for handing out the window that was encoded before (`_opened`).
         costs = (opened.cost, *transcription.costs[1:])
-        return RoundResult(
-            plan,
-            HeardSegments(tuple(_segment(segment, plan.window) for segment in segments), tokens),
-            language=language.language if model.tokenizer.is_multilingual else None,
-            language_probability=language.probability,
-            costs=costs,
-            stats=stats_of(costs, len(tokens)),
-        )
+        heard = HeardSegments(tuple(_segment(segment, plan.window) for segment in segments), tokens)
+        return equipment.result(plan, heard, language, costs, len(tokens))
 
 
 def _context(model: "WhisperModel", plan: RoundPlan, options: DecodeOptions) -> list[int]:
