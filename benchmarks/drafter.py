@@ -75,10 +75,14 @@ def ways(cell: Cell | None) -> dict[str, Way]:
 
 
 def decode(executor: SerialExecutor, item: Recorded, by: dict[str, Way]) -> dict[str, tuple[float, int, int, Any]]:
-    """Every way to decode one round: processor seconds, runs, tokens and what was heard."""
+    """Every way to decode one round: processor seconds, runs, tokens and what was heard.
+
+    The first decode after encoding meets cold caches, so one comes before that does not count.
+    """
     opening = executor.encode(item.plan, item.audio)
     found = {}
-    for name, way in by.items():
+    for name in (next(iter(by)), *by):
+        way = by[name]
         executor.equipment.drafter = way.drafter
         plan = item.plan if way.earlier else replace(item.plan, reference=None)
         began = time.process_time()

@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from random_checkpoint import random_checkpoint
+from random_checkpoint import random_checkpoint, random_features
 
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.model.engine import EncoderState
@@ -35,12 +35,8 @@ def memory_mb(state: EncoderState) -> float:
 
 def blocks_of(model: WhisperModel, blocks: int, kept: dict[float, float] | None = None) -> dict[float, list[float]]:
     """Seconds of each of the first `blocks` blocks after every mark, in one stream; `kept` gets the memory there."""
-    rng = np.random.default_rng(0)
-
-    def mel(columns: int) -> np.ndarray:
-        return np.clip(0.3 * rng.standard_normal((model.dims.n_mels, columns)), -1, 1).astype(np.float32)
-
-    state = model.encode(mel(2 * FIRST + 1), state=START).state
+    rng, mels = np.random.default_rng(0), model.dims.n_mels
+    state = model.encode(random_features(mels, 2 * FIRST + 1, rng), state=START).state
     assert state is not None
     starts = {round(mark * SECOND): mark for mark in MARKS}
     taken: dict[float, list[float]] = {}
@@ -50,7 +46,7 @@ def blocks_of(model: WhisperModel, blocks: int, kept: dict[float, float] | None 
             measured = taken[starts[state.frames]] = []
             if kept is not None:
                 kept[starts[state.frames]] = memory_mb(state)
-        columns = mel(2 * BLOCK)
+        columns = random_features(mels, 2 * BLOCK, rng)
         began = time.perf_counter()
         state = model.encode(columns, state=state).state
         assert state is not None

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from named_folders import by_name
 
 from whispertide.checkpoint.latecontext import LateCheckpoint, load_late
 from whispertide.cli.progress import counting
@@ -89,10 +90,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300, help="commands, spread evenly over the shards")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the scores as JSON")
     given = parser.parse_args()
-    if len({folder.name for folder in given.networks}) < len(given.networks):
-        parser.error("expected folders of different names: rows are told apart by them")
+    folders = by_name(given.networks, parser)
     commands = open_shards(given.data).spread(given.count)
-    networks = {folder.name: load_late(folder) for folder in given.networks}
+    networks = {name: load_late(folder) for name, folder in folders.items()}
     told, ends = scores(measure(networks, commands)), encodings(networks)
     print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech\n")
     print(markdown_table(table(told, networks, ends)))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.api import Transcriber, load
-from whispertide.lab.evaluation.bootstrap import Ratio, paired
+from whispertide.lab.evaluation.bootstrap import MANY, Ratio, paired
 from whispertide.lab.evaluation.clips import sentences_in
 from whispertide.lab.evaluation.corpora.parts import Excerpt, beginnings_for
 from whispertide.lab.evaluation.replay import OFFLINE
@@ -91,7 +91,8 @@ def measure(transcriber: Transcriber, name: str, talks: list[Utterance]) -> dict
     }
     print(
         f"{name}: {row['sentences']} sentences alone {row['sentences_wer']} %, {row['talks']} talks whole "
-        f"{row['talks_wer']} %: {row['difference']:+} points ({row['interval'][0]} to {row['interval'][1]})",
+        f"{row['talks_wer']} %: {row['difference']:+} points ({row['interval'][0]} to {row['interval'][1]}, over "
+        f"{row['talks']} talks{'' if row['talks'] >= MANY else ', so too narrow'})",
         flush=True,
     )
     return row

@@ -22,8 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
-from random_checkpoint import random_checkpoint
+from random_checkpoint import random_checkpoint, random_features
 
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.checkpoint.mask import MaskName
@@ -46,15 +45,9 @@ STEP = SECOND // 2
 GREEDY = DecodeOptions(beam=1, word_timestamps=False, temperatures=(0.0,))
 
 
-def mel_of(model: WhisperModel, frames: int) -> FloatArray:
-    """Something like sound."""
-    noise = np.random.default_rng(0).standard_normal((model.dims.n_mels, frames))
-    return np.clip(0.3 * noise, -1, 1).astype(np.float32)
-
-
 def round_of(model: WhisperModel, framing: Framing, frames: int) -> Callable[[], Encoded]:
     """A round of a stream that has so many mel frames; nothing is kept where it is all of the window."""
-    mel = mel_of(model, frames)
+    mel = random_features(model.dims.n_mels, frames)
     state = None if frames == N_FRAMES else framing.after(model, mel[:, : frames - STEP], None).state
     return lambda: framing.after(model, mel, state)
 

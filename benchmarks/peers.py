@@ -258,21 +258,23 @@ def measured(study: Study, name: str) -> Measured:
 
 
 LEAD = """
-**The checkpoints flatter us, whichever is used.** `nano.en` hears short windows better than long ones.
-`micro-padded.en` was trained in windows of 30 s, and drops the last seconds of most full ones: its text ends there at a
-single timestamp, and by Whisper's rule the next window then begins where this one ends. So programs that hear long
-windows make more errors here than they would with a checkpoint of OpenAI's. The *offline* rows show how much that
-is: the same weights, all audio at hand. Compare errors with that in mind; times of confirmation depend on it less.
+**The checkpoints flatter us, whichever is used.** `nano.en` hears short windows better than long ones. `micro-long.en`
+was trained on windows of 30 s that are full of speech, and still makes more errors in them than in single sentences. So
+programs that hear long windows make more errors here than they would with a checkpoint of OpenAI's. The *offline* rows
+show how much that is: the same weights, all audio at hand. Compare errors with that in mind; times of confirmation
+depend on it less.
 
-`talks` is **synthetic speech** (espeak-ng and flite) with the synthesizer's exact word times. A model "at the shape of
-base.en" is the same function widened: its cost is base.en's and its words are the same. **Nothing here says how well a
-Whisper model hears people.**
+`rooms` is **synthetic speech** (espeak-ng, and flite where it is installed) as microphones in quiet rooms would record
+it, with the synthesizer's exact word times. A model "at the shape of base.en" is the same function widened: its cost is
+base.en's and its words are the same. **Nothing here says how well a Whisper model hears people.**
 
 | word | meaning |
 | --- | --- |
 | latency | from the end of a word in the audio to the moment it was shown for good, computing counted |
 | matched | the share of recognised words; latencies are theirs. Under 95 % they are marked: do not rely on them |
 | p99 | here a word that was never recognised counts as shown at the end |
+| TTFT | time to first text: from the beginning of the first word to the first text on the screen |
+| insert. | words in the output that nobody said |
 | step | the best of each (below); that of `tide` is as it comes, WhisperLiveKit has the one of its algorithm alone |
 | `peer:` | another program on the same weights and audio, in its own environment (`make peers`) |
 | `fallback=false` | Whisper's temperature fallback is off, see below |

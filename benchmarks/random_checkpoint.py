@@ -1,4 +1,6 @@
-"""Checkpoints of true Whisper shapes with random weights, for measuring speed: it does not depend on the values."""
+"""Checkpoints of true Whisper shapes with random weights, and random features for them, for measuring speed: it does
+not depend on the values.
+"""
 
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.layout import expected_shapes
 from whispertide.lab.training.checkpoint_folder import copy_companions, read_configs, shape_config, write_json
 from whispertide.lab.training.widen import TARGETS, Target
+from whispertide.types import FloatArray
 
 # large-v3-turbo has 4 decoder layers, 32 encoder layers and 51,866 tokens; its decoder is what this shape is for
 TURBO = "large-v3-turbo, decoder"
@@ -31,6 +34,12 @@ def random_checkpoint(folder: Path, shape: str) -> Path:
     tensors = {f"model.{name}": _random(rng, name, size) for name, size in expected_shapes(dims).items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
+
+
+def random_features(mels: int, frames: int, rng: np.random.Generator | int = 0) -> FloatArray:
+    """Something like the log-mel of sound, [mels, frames]; `rng` draws it, or is the seed of one that does."""
+    noise = np.random.default_rng(rng).standard_normal((mels, frames))
+    return np.clip(0.3 * noise, -1, 1).astype(np.float32)
 
 
 def _random(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -13,6 +13,7 @@ are those of `benchmarks/understanding.py`: when pilots run. Needs the extra ben
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from whispertide.checkpoint.latecontext import LateCheckpoint, load_late
 from whispertide.cli.progress import counting
 from whispertide.lab.evaluation.commands import area
-from whispertide.lab.evaluation.offloading import POINT, in_order, needed
+from whispertide.lab.evaluation.offloading import POINT, in_order, needed, needed_by_chance
 from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear
 from whispertide.lab.training.shards import Shards, Utterance, open_shards
@@ -79,7 +80,7 @@ def wrong(found: Sequence[Sent], scores: Sequence[float]) -> list[float]:
 
 
 def table(found: Mapping[str, Sequence[Sent]]) -> Table:
-    """For each way a row for each signal, then random choice on average, which is a straight line."""
+    """For each way a row for each signal, then random choice on average."""
     rows = [(way, *row) for way, heard in found.items() for row in _rows(heard)]
     return Table(("pilots", "right here %", "sent by", "sent", "fewer than all %", "area: wrong here"), tuple(rows))
 
@@ -92,9 +93,7 @@ def _rows(found: Sequence[Sent]) -> list[tuple[str, ...]]:
         scores = [one.signals[name] for one in found]
         sent = needed(wrong(found, scores), POINT)
         rows.append((name, sent, area(scores, here)))
-    none, every = (1 - sum(getattr(one, where) for one in found) / len(found) for where in ("here", "there"))
-    sent = needed(np.linspace(none, every, len(found) + 1).tolist(), POINT)
-    rows.append(("random", sent, 0.5))
+    rows.append(("random", needed_by_chance(len(found), partial(wrong, found)), 0.5))
     return [
         (f"{right:.1f}", name, str(sent), f"{100 * (1 - sent / len(found)):.1f}", f"{under:.2f}")
         for name, sent, under in rows

@@ -5,7 +5,8 @@
 
 Commands are heard one by one, as from a microphone, by each network and way before the next one is taken: without
 pilots, with a pilot every 2, 1 and 0.5 s and at pauses, and without each part of pilot decoding. One thread. The wait
-is the processor time from the audio in which the voice gate finds the end of speech to the final text. The interval of
+is the processor time from the audio in which the voice gate finds the end of speech to the final text; commands that
+get none are counted apart. The interval of
 the difference of word errors to the network's own without pilots is a paired bootstrap over commands.
 Needs the extra bench.
 """
@@ -15,6 +16,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+
+from named_folders import by_name
 
 from whispertide.cli.progress import counting
 from whispertide.lab.evaluation.bootstrap import paired
@@ -55,12 +58,13 @@ def table(found: Heard) -> Table:
                 None if way.early is None else f"{100 * way.early:.1f}",
                 f"{1000 * way.wait_mean_s:.1f}",
                 f"{1000 * way.wait_p90_s:.1f}",
+                str(way.unanswered),
                 f"{base.wait_mean_s / way.wait_mean_s:.2f}",
                 f"{way.cpu_s_per_s:.3f}",
             )
         )
     heads = ("network", "pilots", "WER %", "difference, points", "intents right %", "of last guesses %")
-    return Table((*heads, "wait mean ms", "p90 ms", "times less", "processor s per s"), tuple(rows))
+    return Table((*heads, "wait mean ms", "p90 ms", "no final text", "times less", "processor s per s"), tuple(rows))
 
 
 def main() -> None:
@@ -72,10 +76,9 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS), metavar="WAY")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the scores as JSON")
     given = parser.parse_args()
-    if len({folder.name for folder in given.networks}) < len(given.networks):
-        parser.error("expected folders of different names: rows are told apart by them")
+    folders = by_name(given.networks, parser)
     commands = open_shards(given.data).spread(given.count)
-    models = {folder.name: LateModel.open(folder) for folder in given.networks}
+    models = {name: LateModel.open(folder) for name, folder in folders.items()}
     found = measure(models, commands, list(dict.fromkeys([BASE, *given.ways])))
     print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech\n")
     print(markdown_table(table(found)))

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -313,11 +313,11 @@ def load(
 def _blocks(audio: Audio) -> Iterable[FloatArray]:
     if isinstance(audio, np.ndarray):
         return (checked(audio)[0],)
-    if isinstance(audio, Iterable) and not isinstance(audio, str) and not hasattr(audio, "read"):
-        return (checked(block)[0] for block in audio)
-    from whispertide.audio.file import decode_blocks
+    if isinstance(audio, str | Path) or hasattr(audio, "read"):
+        from whispertide.audio.file import decode_blocks
 
-    return decode_blocks(audio)
+        return decode_blocks(cast("str | Path | BinaryIO", audio))
+    return (checked(block)[0] for block in audio)
 
 
 def _then_fail(segments: Iterable[OfflineSegment], recording: Recording) -> Iterator[OfflineSegment]:

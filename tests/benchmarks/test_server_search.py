@@ -17,7 +17,7 @@ def script() -> Iterator[ModuleType]:
 
 
 def row(sessions: int, p95_s: float | None, **other: Any) -> dict[str, Any]:
-    return {"sessions": sessions, "p95_s": p95_s, "complete": sessions, "problems": [], **other}
+    return {"sessions": sessions, "p95_s": p95_s, "complete": sessions, "problems": [], "matched": 0.98, **other}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,15 @@ def test_what_fails_alone_is_not_tried_with_more(script: ModuleType, failed: dic
 
     assert script.search(measure, 1.5, 8, 64)[0] == 0
     assert asked == [1]
+
+
+def test_few_words_in_time_are_not_enough(script: ModuleType) -> None:
+    """A server that drops what it has no time for is early with the rest."""
+
+    def measure(sessions: int, _: float) -> dict[str, Any]:
+        return row(sessions, 0.5, matched=0.98 if sessions == 1 else 0.94 if sessions <= 8 else 0.92)
+
+    assert script.search(measure, 1.5, 8, 64)[0] == 8, "0.94 is more than 0.95 of 0.98, and 0.92 is less"
 
 
 def test_a_run_is_given_up_once_it_cannot_pass(script: ModuleType) -> None:

@@ -73,7 +73,17 @@ def test_origins(origin: str | None, host: str, keys: tuple[str, ...], allowed: 
 
 
 @pytest.mark.parametrize(
-    ("host", "loopback"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False)]
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("::ffff:127.0.0.1", True),
+        ("0.0.0.0", False),
+        ("fe80::1%eth0", False),
+        ("192.0.2.1", False),
+        ("", False),
+    ],
 )
 def test_loopback(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback

@@ -43,3 +43,32 @@ def test_a_beam_is_bounded() -> None:
 def test_a_beam_is_bounded_under_every_name(recipe: str, changes: dict[str, object]) -> None:
     with pytest.raises(OptionError, match="beam of at most 8 on a server"):
         check_changes(changes, get_recipe(recipe))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"search": "unrolled"},
+        {"framing": "masked"},
+        {"framing": "masked", "mask": "d500"},
+        {"mask": "d500"},
+        {"framing.mask": "d500"},
+        {"trained": False},
+        {"framing": "blocks", "policy": "stable"},
+        {"framing": "buckets", "masked": True},
+    ],
+)
+def test_what_needs_graphs_of_its_own_is_refused(changes: dict[str, object]) -> None:
+    """Building them takes minutes, and what is built is built while a session is opened."""
+    recipe = get_recipe("whisper-streaming")
+    with pytest.raises(OptionError, match="graphs are built"):
+        check_changes(changes, recipe)
+    check_changes({"framing": "buckets", "masked": False, "search": "greedy"}, recipe)
+
+
+def test_graphs_that_the_server_has_already_may_be_asked_for() -> None:
+    masked = get_recipe("whisper-streaming").replace(framing="masked", mask="d500")
+    check_changes({"framing": "masked", "mask": "d500", "trained": True}, masked)
+    with pytest.raises(OptionError, match="expected no mask=d250"):
+        check_changes({"mask": "d250"}, masked)
+    check_changes({"framing": "blocks"}, get_recipe("whisperrt"))

@@ -17,6 +17,7 @@ from served import SILENCE, TEXT, Client, client, complete, served, text_of
 from shared_journal import accepted, back, finish_talk, in_order, shared, status
 from whispertide.events import Confirmed
 from whispertide.server.nats_journal import NatsJournal
+from whispertide.server.nats_records import Record
 from whispertide.server.session_journal import UnreachableError
 
 
@@ -261,5 +262,61 @@ def test_one_session_is_not_durable_while_others_are(nats: Nats) -> None:
             while not hub.is_durable(hub.sessions[session]):
                 await asyncio.sleep(0.01)
             await goes_on_elsewhere(one, nats)
+
+    asyncio.run(run())
+
+
+def test_a_session_that_is_over_keeps_no_audio_until_nats_is_back(nats: Nats) -> None:
+    """Whoever opens and leaves sessions in an outage would fill the memory."""
+
+    async def run() -> None:
+        async with served(shared(nats)) as (server, hub), client(server) as one:
+            await one.send(SILENCE)
+            await accepted(one, 16_000)
+            journal = hub.journal
+            assert isinstance(journal, NatsJournal)
+            (writer,) = journal._writers.values()
+            nats.kill()
+            await one.send(SILENCE)
+            await told_not_durable(one)
+            under_way = writer.under_way
+            await one.send(*[SILENCE] * 8)
+            async with asyncio.timeout(60):
+                while len(writer.jobs) < under_way + 8:
+                    await asyncio.sleep(0.01)
+                await one.send({"type": "abandon"})
+                while writer.jobs[-1].record != Record("closed"):
+                    await asyncio.sleep(0.01)
+            assert len(writer.jobs) == under_way + 1
+            assert sum(job.row.stop - job.row.start for job in writer.jobs if job.row is not None) <= 16_000
+            nats.start()
+            async with asyncio.timeout(60):
+                while journal._writers:
+                    await asyncio.sleep(0.01)
+                left = 1
+                while left:
+                    info = journal._call(journal._stream._js.stream_info("whispertide-sessions"))
+                    left = (await asyncio.wrap_future(info)).state.messages
+
+    asyncio.run(run())
+
+
+def test_what_an_earlier_writer_loses_ends_no_session_that_came_back(nats: Nats) -> None:
+    async def run() -> None:
+        async with served(shared(nats)) as (server, hub), client(server) as one:
+            await one.send(SILENCE)
+            await accepted(one, 16_000)
+            journal = hub.journal
+            assert isinstance(journal, NatsJournal)
+            (writer,) = journal._writers.values()
+            lost: list[str] = []
+            journal.lost = lost.append
+            journal._lose(replace(writer), "another wrote")
+            assert journal._writers == {writer.id: writer}
+            await asyncio.sleep(0.05)
+            assert not lost
+            journal._lose(writer, "another wrote")
+            await asyncio.sleep(0.05)
+            assert lost == [writer.id]
 
     asyncio.run(run())

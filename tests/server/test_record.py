@@ -11,8 +11,9 @@ import pytest
 from oracle import make_gate
 from served import SILENCE, TEXT, WORDS, KnowingModel, client, limited, say_everything, served, text_of
 from whispertide.errors import AudioFileError, OptionError, TranscriptError
-from whispertide.events import Confirmed, Event
+from whispertide.events import Confirmed, Error, Event
 from whispertide.server.recording import find_recordings, read_recording, replay_recording
+from whispertide.session import Session
 from whispertide.streaming.recipes import get_recipe
 
 
@@ -104,3 +105,43 @@ def test_recordings_that_are_none(tmp_path: Path) -> None:
     (folder / "audio.wav").write_bytes(b"RIFF")
     with pytest.raises(AudioFileError):
         read_recording(folder)
+
+
+class KeptModel(KnowingModel):
+    """Keeps what ran the rounds, which knows the options of the last one."""
+
+    executor: Any = None
+
+    def session(self, *arguments: Any, **settings: Any) -> Session:
+        made = super().session(*arguments, **settings)
+        self.executor = made.executor
+        return made
+
+
+def test_a_replay_skips_what_was_refused_and_is_of_the_same_quality(tmp_path: Path) -> None:
+    """The load lowered it meanwhile, and what a client asks for changes what is asked for, not what was left of it."""
+
+    async def run() -> list[Event]:
+        async with served(replace(limited(), record=tmp_path)) as (server, hub), client(server) as one:
+            await one.send({"type": "start"}, SILENCE)
+            await one.until("session")
+            hub.load.level = 2
+            await one.send({"type": "configure", "changes": {"beam": 99}})
+            await one.send({"type": "configure", "changes": {"temperatures": [0.0, 0.5], "beam": 3}})
+            await one.send({"type": "configure", "changes": {"framing": "buckets"}})
+            await say_everything(one, seconds=10)
+            assert await one.rest() == 1000
+            assert len(one.said("error")) == 2
+            return one.events
+
+    events = asyncio.run(run())
+    recording = read_recording(find_recordings([tmp_path])[0])
+    assert recording.recipe.search == get_recipe("whisper-streaming").search, "as it was opened"
+    model = KeptModel()
+    said = replay_recording(recording, model, gate=make_gate(WORDS))  # type: ignore[arg-type]
+    assert words(said.events) == words(events)
+    assert [event.message for event in said.events if isinstance(event, Error)] == [
+        event.message for event in events if isinstance(event, Error)
+    ]
+    options = model.executor.options
+    assert (options.beam, list(options.temperatures)) == (1, [0.0])

@@ -19,6 +19,7 @@ from websockets.asyncio.client import connect
 from served import OfflineModel, keyed, limited, logged_errors, served, wav
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError
+from whispertide.server import rest as rest_module
 from whispertide.server.options import Access, ServerOptions
 from whispertide.server.serving import assemble
 from whispertide.streaming.recipes import get_recipe
@@ -624,5 +625,28 @@ def test_streaming_a_file_that_fails_later() -> None:
             delta, error = events_of(answer)
             assert (delta["type"], error["type"]) == ("transcript.text.delta", "error")
             assert "to the end" in error["error"]["message"]
+
+    run(body)
+
+
+@pytest.mark.parametrize("format_", ["srt", "json"])
+def test_others_are_served_while_an_answer_is_written(format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Breaking two hours of words into subtitles takes seconds."""
+    written, rendered = threading.Event(), rest_module._rendered
+
+    def slow(*arguments: Any) -> Any:
+        assert written.wait(30)
+        return rendered(*arguments)
+
+    monkeypatch.setattr(rest_module, "_rendered", slow)
+
+    async def body() -> None:
+        async with rest() as client:
+            answer = asyncio.create_task(post(client, wav(3), response_format=format_))
+            assert (await client.get("/healthz", timeout=20)).status_code == 200
+            await asyncio.sleep(0.3)
+            assert (await client.get("/healthz", timeout=20)).status_code == 200
+            written.set()
+            assert "word0" in (await answer).text
 
     run(body)

@@ -12,6 +12,7 @@ import pytest
 from served import limited
 from standing_server import OPENING, PORTS, Standing, every_socket, frame, raw_socket, standing, until_closed
 from whispertide.server.protocols.wyoming import Frame, encode
+from whispertide.server.tcp import TcpTransport
 
 IDLE_S, STALL_S = 0.8, 0.6
 
@@ -61,14 +62,16 @@ def test_a_wyoming_frame_that_comes_byte_by_byte(town: Standing) -> None:
     assert b"expected a whole message" in asyncio.run(talk())
 
 
-def test_whole_wyoming_frames_may_come_slowly(town: Standing) -> None:
+@pytest.mark.parametrize("ahead", [0, 7])
+def test_whole_wyoming_frames_may_come_slowly(town: Standing, ahead: int) -> None:
+    """Although every piece that makes one whole may begin the next one, by so many bytes."""
+
     async def talk() -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", town.tcp["wyoming"])
-        for _ in range(8):
-            data = encode(Frame("ping", {"text": "x"}))
-            writer.write(data[:10])
-            await asyncio.sleep(0.1)
-            writer.write(data[10:])
+        data = 8 * encode(Frame("ping", {"text": "x"}))
+        half = len(data) // 16
+        for start in range(0, len(data), half):
+            writer.write(data[start and start + ahead : start + half + ahead])
             await asyncio.sleep(0.1)
         writer.write_eof()
         said = await until_closed(reader)
@@ -168,3 +171,44 @@ def test_a_client_that_does_not_answer_the_close_frame(town: Standing) -> None:
         await town.settled()
 
     asyncio.run(talk())
+
+
+@every_socket
+def test_a_client_that_reads_nothing_loses_its_socket(
+    town: Standing, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was sent and does not read keeps the socket, unless it is taken by force."""
+    monkeypatch.setattr("whispertide.server.sockets._ABORT_S", 0.2)
+    monkeypatch.setattr("whispertide.server.websocket._CLOSE_S", 0.2)
+
+    async def talk() -> None:
+        _, writer = await raw_socket(town.port, path, buffer=4096)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        (served,) = town.sockets
+        served.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        writer.write(OPENING.get(path, b""))
+        for _ in range(40):
+            writer.write(frame(9, bytes(125)) * 100)
+            await asyncio.sleep(0.005)
+        assert served.transport.get_write_buffer_size() > 0
+        await town.settled()
+        writer.transport.abort()
+
+    asyncio.run(talk())
+
+
+def test_a_tcp_client_that_reads_nothing_loses_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whispertide.server.tcp._CLOSE_S", 0.1)
+
+    async def talk() -> None:
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        transport = TcpTransport(reader, writer)
+        writer.write(bytes(2**23))
+        await transport.close()
+        await transport.release()
+        await asyncio.sleep(0)
+        assert ours.fileno() == -1
+        theirs.close()
+
+    asyncio.run(asyncio.wait_for(talk(), 60))

@@ -19,7 +19,7 @@ from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import Frame, FrameReader, WyomingProtocol, encode
 from whispertide.server.serving import drain, tcp_listeners
-from whispertide.server.tcp import TcpListener, _is_loopback
+from whispertide.server.tcp import TcpListener
 from whispertide.session import Session
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
@@ -236,7 +236,7 @@ def test_where_keys_are_asked_for_only_this_machine_is_served(monkeypatch: pytes
     async def answer(trusted: bool, local: bool) -> str:
         async with serving(WyomingProtocol, options) as listener:
             listener.trusted = trusted
-            monkeypatch.setattr("whispertide.server.tcp._is_loopback", lambda address: local)
+            monkeypatch.setattr("whispertide.server.tcp.is_loopback", lambda address: local)
             reader, writer = await asyncio.open_connection(listener.host, listener.port)
             writer.write(encode(Frame("ping", {"text": "x"})))
             try:
@@ -251,21 +251,6 @@ def test_where_keys_are_asked_for_only_this_machine_is_served(monkeypatch: pytes
     assert "pong" in asyncio.run(answer(trusted=False, local=True))
     assert "pong" in asyncio.run(answer(trusted=True, local=False))
     assert asyncio.run(answer(trusted=False, local=False)) == ""
-
-
-@pytest.mark.parametrize(
-    ("address", "is_loopback"),
-    [
-        ("127.0.0.1", True),
-        ("::1", True),
-        ("::ffff:127.0.0.1", True),
-        ("fe80::1%eth0", False),
-        ("192.0.2.1", False),
-        ("", False),
-    ],
-)
-def test_loopback(address: str, is_loopback: bool) -> None:
-    assert _is_loopback(address) is is_loopback
 
 
 def test_the_ports_that_were_asked_for() -> None:

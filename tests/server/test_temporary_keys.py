@@ -148,6 +148,7 @@ def test_assemblyai_tokens() -> None:
                         await socket.send(SILENCE)
                     while True:
                         await socket.recv()
+                assert socket.close_code == 3008, "as there"
                 assert live.accepted == 60 * 16_000
             with pytest.raises(InvalidStatus) as refused:
                 async with connect(path, proxy=None):
@@ -252,3 +253,25 @@ def test_the_client_of_assemblyai_makes_a_token_and_uses_it(
     assert not problems
     text = " ".join(turn.transcript for turn in said if turn.end_of_turn)
     assert [word.strip(" ,.!").lower() for word in text.split()] == TEXT
+
+
+def test_whoever_makes_a_key_is_told_the_session() -> None:
+    """As OpenAI's client wants it: with an id, its kind, and all of its settings."""
+    response = pytest.importorskip("openai.types.realtime.realtime_transcription_session_create_response")
+    asked = {"type": "transcription", "audio": {"input": {"turn_detection": None, "transcription": {"prompt": "Tide"}}}}
+
+    async def run() -> None:
+        async with served(keyed(KEY)) as (server, _):
+            address, headers = f"http://127.0.0.1:{server.port}", {"authorization": KEY}
+            async with httpx.AsyncClient(base_url=address, trust_env=False, headers=headers) as http:
+                made = (await http.post("/v1/realtime/client_secrets", json={"session": asked})).json()
+                older = (await http.post("/v1/realtime/transcription_sessions", json={"turn_detection": None})).json()
+        read = response.RealtimeTranscriptionSessionCreateResponse.model_validate(made["session"], strict=True)
+        assert read.id.startswith("sess_")
+        assert (read.object, read.type) == ("realtime.transcription_session", "transcription")
+        assert read.audio.input.transcription.prompt == "Tide"
+        assert (older["object"], older["id"][:5]) == ("realtime.transcription_session", "sess_")
+        assert (older["turn_detection"], older["input_audio_format"]) == (None, "pcm16")
+        assert older["client_secret"]["value"].startswith("ek_")
+
+    asyncio.run(run())

@@ -140,8 +140,9 @@ def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe") -> "dict[
         transcriber.warm_up()
         tune_first(transcriber, recipe, refused=True)  # a server is not to keep clients waiting for that
         say(f"{recipe.name} with {transcriber.name}: {transcriber.framed(recipe).why}")
-        for other in RECIPES.values():  # what has to be measured is measured before clients come
-            transcriber.framed(other)
+        for other in RECIPES.values():  # what has to be measured or built is, before clients choose it
+            if transcriber.can_stream(other):
+                transcriber.session(other, live=True)
         transcribers[transcriber.name] = transcriber
     return transcribers
 

@@ -286,11 +286,14 @@ class AccessControl:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
+    """Whether only this machine can reach a server that listens there, or can be the peer that has this address."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        # Without the zone of a link-local address ("fe80::1%eth0").
+        ip = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return host == "localhost"
+    # A socket of both families names an IPv4 peer "::ffff:127.0.0.1".
+    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
 def _is_own_name(host: str) -> bool:

@@ -12,6 +12,13 @@ from whispertide.streaming.recipe import Recipe
 
 MOST_PROMPT = 10_000  # characters; Whisper reads the last few hundred
 MOST_TEMPERATURES = 10
+# What needs graphs of its own, which are built when it is first asked for; of the last two every other value does.
+_BUILT: Mapping[str, tuple[object, ...]] = {
+    "search": ("unrolled",),
+    "framing": ("masked", "blocks"),
+    "masked": (True,),
+}
+_BUILT_FOR = ("mask", "trained")
 _MOST: Mapping[str, float] = {"beam": 8, "rescue_beam": 8, "best_of": 16, "patience": 4, "max_tokens": 448}
 
 
@@ -28,15 +35,10 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
 
     `languages` are those that can be chosen; empty: this is not checked.
     """
-    # Both: it is asked for, and it is not what the server was started with.
-    if changes.get("search") == "unrolled" != recipe.search.kind:
-        raise OptionError(
-            "expected search=greedy or beam; unrolled needs graphs that take minutes to build. Start the server with a "
-            "recipe that uses it"
-        )
     started_with = recipe.settings()
     for key, value in changes.items():
         name = key.rpartition(".")[2]  # a field may come with its axis: "search.beam"
+        _check_built(name, value, started_with)
         if name not in _MOST:
             continue
         # Whoever started the server may have wanted more.
@@ -53,6 +55,16 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
     if "prompt" in changes:
         check_prompt(changes["prompt"])
     _check_language(changes.get("language"), languages)
+
+
+def _check_built(name: str, value: object, started_with: Mapping[str, Any]) -> None:
+    """Raises `OptionError` for a choice, or a setting of one, that needs graphs of its own."""
+    # Both: it is asked for, and it is not what the server was started with.
+    if (name in _BUILT_FOR or value in _BUILT.get(name, ())) and value != started_with.get(name):
+        raise OptionError(
+            f"expected no {name}={str(value)[:40]}: it needs graphs that are built, which takes minutes. Start the "
+            "server with a recipe that uses it"
+        )
 
 
 def check_executor(recipe: Recipe) -> None:

@@ -91,9 +91,10 @@ class Connection:
             if reader.done() and not self._closing and not writer.done():
                 await self._last_words(writer)
         finally:
-            for task in (reader, writer):
+            tasks = [task for task in (reader, writer, self._finding) if task is not None]
+            for task in tasks:
                 task.cancel()
-            results = await asyncio.gather(reader, writer, return_exceptions=True)
+            results = await asyncio.gather(*tasks, return_exceptions=True)
             self._let_go()
             connections.dec()
             self.hub.connections.discard(self)

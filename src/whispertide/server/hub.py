@@ -74,7 +74,9 @@ class Hub:
         # run.
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
         self.info = base.ServerInfo(
-            models=tuple(base.ModelInfo(name, _languages(model), model.caution) for name, model in self.models.items()),
+            models=tuple(
+                base.ModelInfo(name, languages_of(model), model.caution) for name, model in self.models.items()
+            ),
             recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(recipe, self.models)),
             recipe=recipe.name,
             version=version,
@@ -145,7 +147,7 @@ class Hub:
         """
         chosen, options = self._choices(settings)
         session = self.models[model].session(recipe or chosen, options=options, vad=settings.vad, live=True)
-        limits, languages = self.options.limits, _languages(self.models[model])
+        limits, languages = self.options.limits, languages_of(self.models[model])
         outbox = Outbox(limit=limits.unacked)
         live = LiveSession(
             identity, owner, model, session, options, protocol, outbox, languages=languages, limit_s=limits.session_s
@@ -235,8 +237,9 @@ class Hub:
         if self.sessions.pop(live.id, None) is None:
             return
         live.wake = None
-        live.inbox.clear()
         live.ended = True
+        # The inbox stays as it is: a step that runs may be taking from it.
+        self.scheduler.suspend(live)
         if not live.running:  # else when the step is done
             self._forget(live)
         self._count()
@@ -401,5 +404,6 @@ def _offered(usual: Recipe, models: Mapping[str, Transcriber]) -> list[str]:
     return list(dict.fromkeys((usual.name, *able)))
 
 
-def _languages(model: Transcriber) -> tuple[str, ...]:
+def languages_of(model: Transcriber) -> tuple[str, ...]:
+    """The codes of the languages that the model writes."""
     return tuple(model.tokenizer.language_tokens) if model.dims.is_multilingual else ("en",)

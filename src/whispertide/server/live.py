@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -199,15 +199,15 @@ class LiveSession:
     def _configure(self, changes: Any) -> list[Event]:
         """Change what the client asked for; a setting that cannot be is told as an error that is not fatal."""
         try:
-            check_changes(changes, self.asked_recipe, self.languages)
-            # From full quality on: what a client asks for must not be mixed with what the load has lowered.
-            self.session.configure(**{**settings_at(0, self.asked_recipe, self.asked_options), **changes})
+            self.asked_recipe, self.asked_options = reconfigured(
+                self.session, self.asked_recipe, self.asked_options, changes, self.languages
+            )
         except (WhispertideError, TypeError) as error:
             return self.session.fail(str(error), fatal=False)
-        _, options = divided(self.asked_recipe, changes)
-        self.asked_recipe, self.asked_options = self.session.recipe, replace(self.asked_options, **options)
-        # And lowered again as far as the load wants it.
-        self.session.configure(**settings_at(self.level, self.asked_recipe, self.asked_options))
+        finally:
+            # At full quality now, whatever came of it: lowered again as far as the load wants it.
+            level, self.level = self.level, 0
+            self._set_level(level)
         return []
 
     def _set_level(self, level: int) -> None:
@@ -251,6 +251,21 @@ class LiveSession:
     def _numbered(self, entries: list[Entry]) -> list[Entry]:
         numbers = iter(self.outbox.number([entry for entry in entries if isinstance(entry, Event)]))
         return [next(numbers) if isinstance(entry, Event) else entry for entry in entries]
+
+
+def reconfigured(
+    session: Session, recipe: Recipe, options: DecodeOptions, changes: Mapping[str, Any], languages: Sequence[str] = ()
+) -> tuple[Recipe, DecodeOptions]:
+    """Change what a client asked for, from `recipe` and `options` on; returns what it asks for now, in full quality.
+
+    Raises `WhispertideError` or `TypeError` for changes that cannot be; then the session is as it was asked for before.
+    """
+    check_changes(changes, recipe, languages)
+    # From full quality on: what a client asks for must not be mixed with what the load has lowered. In two steps,
+    # because a choice that is exchanged may not know the settings of the one before it.
+    session.configure(**settings_at(0, recipe, options))
+    session.configure(**changes)
+    return session.recipe, replace(options, **divided(recipe, changes)[1])
 
 
 def is_last(entry: Entry) -> bool:

@@ -3,7 +3,7 @@
     level 0   as asked for
     level 1   greedy search in place of a beam, and no round sooner than the recipe's step
     level 2   and no second attempt at a higher temperature
-    level 3   and rounds half as often
+    level 3   and rounds half as often, within the longest step of the recipe
 
 Pure, the time comes with every call. One late round is nothing: the mean lateness has to stay high for a while.
 """
@@ -29,10 +29,12 @@ def settings_at(level: int, recipe: Recipe, options: DecodeOptions) -> dict[str,
     early: dict[str, Any] = {}
     if isinstance(recipe.schedule, Adaptive):
         early["pending_step_s"] = 0.0 if level >= 1 else recipe.schedule.pending_step_s
+    # As far as an adaptive schedule goes: its longest step bounds the step.
+    longest_s = getattr(recipe.schedule, "longest_step_s", CHUNK_SECONDS)
     return early | {
         "search": recipe.search.narrowed() if level >= 1 else recipe.search,
         "temperatures": options.temperatures[:1] if level >= 2 else options.temperatures,
-        "step_s": min(2 * recipe.schedule.step_s, CHUNK_SECONDS) if level >= 3 else recipe.schedule.step_s,
+        "step_s": min(2 * recipe.schedule.step_s, longest_s) if level >= 3 else recipe.schedule.step_s,
     }
 
 

@@ -16,7 +16,7 @@ import logging
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -75,8 +75,8 @@ class _Held:
 class _Writer:
     """An open session: `last` is its last message.
 
-    Of its steps that say something `noted` is the newest, `written` the newest that is there, and `ahead` the newest
-    that was told before it was.
+    Of its jobs the first `under_way` are being written. Of its steps that say something `noted` is the newest,
+    `written` the newest that is there, and `ahead` the newest that was told before it was.
     """
 
     id: str
@@ -92,6 +92,7 @@ class _Writer:
     ahead: int = 0
     jobs: deque[_Job] = field(default_factory=deque)
     held: deque[_Held] = field(default_factory=deque)
+    under_way: int = 0
     task: "asyncio.Task[None] | None" = None
 
 
@@ -210,10 +211,6 @@ class NatsJournal:
         if session in self._writers:
             self._submit(session, _Job(Record("closed")))
 
-    def kept(self) -> Iterator[Kept]:
-        """None: a session is looked up when its client comes back, on whichever server."""
-        return iter(())
-
     # --- sessions of other servers -----------------------------------------------------------------------------------
 
     async def owns(self, session: str) -> bool:
@@ -235,7 +232,7 @@ class NatsJournal:
         Raises `UnreachableError`, or what reading damaged values raises.
         """
         self._server_loop = asyncio.get_running_loop()
-        found = await asyncio.wrap_future(self._call(self._stream.claim(session, self._name)))
+        found = await asyncio.wrap_future(self._call(self._stream.claim(session)))
         if found is None:
             return None
         kept, known = found.kept, found.known
@@ -255,6 +252,10 @@ class NatsJournal:
         if writer is None:  # it went on elsewhere
             _told(job)
             return
+        if job.record is not None and job.record.kind == "closed":
+            # The session is over: its audio need not wait here until NATS is back.
+            while len(writer.jobs) > writer.under_way:
+                _told(writer.jobs.pop())
         writer.jobs.append(job)
         if self.failing:
             _told_early(writer, job)
@@ -264,7 +265,7 @@ class NatsJournal:
     async def _write(self, writer: _Writer) -> None:
         try:
             if not writer.lease:
-                writer.lease = await self._until_done(partial(self._stream.take_lease, writer.id, self._name))
+                writer.lease = await self._until_done(partial(self._stream.take_lease, writer.id))
             while writer.jobs:
                 await self._write_next(writer)
         except FencedError as error:
@@ -283,6 +284,7 @@ class NatsJournal:
             # Commands up to the first job of another kind, so that the order stays.
             count = next((at for at, job in enumerate(writer.jobs) if job.row is None), len(writer.jobs))
             jobs = list(writer.jobs)[: min(count, len(rows))]
+        writer.under_way = len(jobs)
         rows = [job.row for job in jobs if job.row is not None]
         record = jobs[0].record or commands_record(rows)
         for piece, (part, data) in enumerate(pieces := list(enumerate(record.pieces()))):
@@ -295,6 +297,7 @@ class NatsJournal:
             writer.written = max(writer.written, job.number)
             job.then()
             _told(job)
+        writer.under_way = 0
         await self._tidy(writer, record, rows)
 
     async def _tidy(self, writer: _Writer, record: Record, rows: Sequence[Row]) -> None:
@@ -347,12 +350,12 @@ class NatsJournal:
                 _told_early(writer, job)
 
     def _lose(self, writer: _Writer, problem: str) -> None:
-        """Another server has the session."""
+        """Another server has the session, or had it: it may have come back here meanwhile, to a writer of its own."""
         log.warning("session goes on elsewhere", extra={"session": writer.id, "problem": problem})
         if self._writers.get(writer.id) is writer:
             del self._writers[writer.id]
-        if self._server_loop is not None:
-            _in_loop(self._server_loop, lambda: self.lost(writer.id))
+            if self._server_loop is not None:
+                _in_loop(self._server_loop, lambda: self.lost(writer.id))
         for job in writer.jobs:
             _told(job)  # after `lost`: nobody hears of it
 
@@ -364,7 +367,7 @@ class NatsJournal:
                 if not (writer.lease and writer.last):
                     continue
                 try:
-                    writer.lease = await self._stream.renew(writer.id, self._name, writer.lease)
+                    writer.lease = await self._stream.renew(writer.id, writer.lease)
                 except UnreachableError as error:
                     log.debug("lease not renewed: %s", error)  # what is written says whether the journal fails
                     break

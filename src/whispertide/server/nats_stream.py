@@ -46,7 +46,7 @@ class Claimed:
 
 
 class SessionStream:
-    """The stream and the leases at one address. `writer` is in every message: who wrote it."""
+    """The stream and the leases at one address. `writer` is in every message and lease: whose it is."""
 
     def __init__(self, address: str, writer: str) -> None:
         self._address, self._writer = address, writer
@@ -163,7 +163,7 @@ class SessionStream:
                 await messages.unsubscribe()
         return records, seen
 
-    async def claim(self, session: str, owner: str) -> Claimed | None:
+    async def claim(self, session: str) -> Claimed | None:
         """Take a session over; None if there is none, or it is over.
 
         Raises `UnreachableError`, or what reading damaged values raises.
@@ -180,24 +180,24 @@ class SessionStream:
                 last = await self.append(session, Record("claim").pieces()[0], last)
             except FencedError:  # its server still writes: look again
                 continue
-            return Claimed(*found, last, await self.take_lease(session, owner))
+            return Claimed(*found, last, await self.take_lease(session))
         raise UnreachableError("expected the session's last server to be silent; it still writes")
 
     # --- leases ------------------------------------------------------------------------------------------------------
 
-    async def take_lease(self, session: str, owner: str) -> int:
+    async def take_lease(self, session: str) -> int:
         """The session is this server's, whoever had it. Raises `UnreachableError`."""
         with _reached():
-            return await self._leases.put(session, owner.encode())
+            return await self._leases.put(session, self._writer.encode())
 
-    async def renew(self, session: str, owner: str, revision: int) -> int:
+    async def renew(self, session: str, revision: int) -> int:
         """Go on having it. Raises `FencedError` if another server has it, `UnreachableError`."""
         try:
             with _reached():
-                return await self._leases.update(session, owner.encode(), last=revision)
+                return await self._leases.update(session, self._writer.encode(), last=revision)
         except FencedError:
             if await self.owns(session):  # it had run out
-                return await self.take_lease(session, owner)
+                return await self.take_lease(session)
             raise
 
     async def release(self, session: str, revision: int) -> None:

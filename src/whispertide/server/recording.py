@@ -14,6 +14,7 @@ import logging
 import time
 import wave
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -25,15 +26,16 @@ from whispertide.atomic import write_text
 from whispertide.audio.file import load_audio
 from whispertide.audio.pcm import to_int16
 from whispertide.audio.vad import Gate
-from whispertide.errors import AudioError, OptionError, TranscriptError
+from whispertide.errors import AudioError, OptionError, TranscriptError, WhispertideError
 from whispertide.events import Confirmed, Event, from_dict, to_dict
 from whispertide.options import DecodeOptions
-from whispertide.server.live import Command, LiveSession, is_last
+from whispertide.server.hub import languages_of
+from whispertide.server.live import Command, LiveSession, is_last, reconfigured
 from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Audio, Configure, Settings, as_plain
 from whispertide.session import Session
-from whispertide.streaming.recipe import Recipe, divided
+from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import make_gate
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
@@ -54,7 +56,13 @@ class Recorder:
     def opened(self, live: LiveSession, settings: Settings) -> "SessionRecording":
         """Record this session."""
         name = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + live.id[:8]
-        about = {"session": live.id, "protocol": live.protocol, "model": live.model, "settings": as_plain(settings)}
+        about = {
+            "session": live.id,
+            "protocol": live.protocol,
+            "model": live.model,
+            "settings": as_plain(settings),
+            "recipe": {"name": live.asked_recipe.name, **live.asked_recipe.settings()},  # as it began
+        }
         return SessionRecording(self.folder / name, about)
 
 
@@ -89,7 +97,7 @@ class SessionRecording:
         """The session is over; without its `End` if its client left it."""
         if self._audio is not None or self._events is not None:
             try:
-                self._describe(live)
+                self._describe()
                 self._close()
             except OSError as error:
                 log.error("recording failed", extra={"session": live.id, "problem": str(error)})
@@ -107,7 +115,7 @@ class SessionRecording:
             if isinstance(entry, Event):
                 self._line(entry)
         if any(is_last(entry) for entry in entries) or (entries and self.folder.exists()):
-            self._describe(live)
+            self._describe()
         if any(is_last(entry) for entry in entries):
             self._close()
 
@@ -130,10 +138,9 @@ class SessionRecording:
         # A server that is killed leaves what was said until then.
         self._events.flush()
 
-    def _describe(self, live: LiveSession) -> None:
+    def _describe(self) -> None:
         about = {
             **self.about,
-            "recipe": {"name": live.asked_recipe.name, **live.asked_recipe.settings()},
             "boundaries": self.boundaries,
             "loads": self.loads,
             "commands": self.commands,
@@ -225,14 +232,16 @@ def replay_recording(
     Raises what a session raises.
     """
     session = _session(recording, transcriber, recipe, gate)
-    return _Replay(recording, session, faithful=recipe is None).run()
+    return _Replay(recording, session, languages_of(transcriber), faithful=recipe is None).run()
 
 
 class _Replay:
-    def __init__(self, recording: Recording, session: Session, *, faithful: bool) -> None:
+    def __init__(self, recording: Recording, session: Session, languages: Sequence[str], *, faithful: bool) -> None:
         self.recording = recording
         self.session = session
+        self.languages = languages
         self.faithful = faithful
+        self.level = 0
         self.recipe = session.recipe
         self.options = _options(recording.settings)
         self.events: list[Event] = []
@@ -265,12 +274,23 @@ class _Replay:
             case "finish":
                 self.events += self.session.finish()
             case "configure" if self.faithful:
-                self.session.configure(**value)
-                of_recipe, of_options = divided(self.recipe, value)
-                self.recipe = self.recipe.replace(**of_recipe)
-                self.options = replace(self.options, **of_options)
+                self._configure(value)
             case "level" if self.faithful:
-                self.session.configure(**settings_at(int(value), self.recipe, self.options))
+                self.level = int(value)
+                self._lower()
+
+    def _configure(self, changes: Any) -> None:
+        """What a client asked for. Recordings have what was refused as well, and it is refused again."""
+        try:
+            self.recipe, self.options = reconfigured(self.session, self.recipe, self.options, changes, self.languages)
+        except (WhispertideError, TypeError) as error:
+            self.events += self.session.fail(str(error), fatal=False)
+        self._lower()
+
+    def _lower(self) -> None:
+        """To the quality that the load allowed, as far as the recipe can do with less."""
+        with suppress(OptionError):
+            self.session.configure(**settings_at(self.level, self.recipe, self.options))
 
 
 def _session(recording: Recording, transcriber: Transcriber, recipe: Recipe | None, gate: Gate | None) -> Session:

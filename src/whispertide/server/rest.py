@@ -106,8 +106,9 @@ class Rest:
                 return _Held(streamed, stack.pop_all())  # the file is read while the answer is sent
             segments = await self._transcribed(_all(running), request)
             self.hub.metrics.uploads.labels("done").inc()
-        headers = {"x-whispertide-warning": json.dumps(job.warning)} if job.warning else {}
-        return _rendered(wanted, job, segments, task, headers)
+            headers = {"x-whispertide-warning": json.dumps(job.warning)} if job.warning else {}
+            # In a thread: where lines of subtitles break is weighed over all words, which takes seconds for hours.
+            return await asyncio.to_thread(_rendered, wanted, job, segments, task, headers)
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:

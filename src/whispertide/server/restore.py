@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 from whispertide.errors import WhispertideError
 from whispertide.server.client import RefusedError
 from whispertide.server.hub import Hub
+from whispertide.server.journal import Journal
 from whispertide.server.live import LiveSession
 from whispertide.server.protocols.base import Audio
 from whispertide.server.session_journal import Kept, SessionJournal, UnreachableError
@@ -20,7 +21,7 @@ _LOOKING: "WeakValueDictionary[str, asyncio.Lock]" = WeakValueDictionary()  # on
 log = logging.getLogger("whispertide.server")
 
 
-def resume_journal(hub: Hub, journal: SessionJournal) -> int:
+def resume_journal(hub: Hub, journal: Journal) -> int:
     """Let every session of the journal go on; returns how many. Those that cannot are forgotten, and logged."""
     count = 0
     for kept in list(journal.kept()):

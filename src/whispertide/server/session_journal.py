@@ -5,7 +5,7 @@
 
 import logging
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -121,14 +121,8 @@ class SessionJournal(Observer, Protocol):
     def is_ahead(self, live: LiveSession) -> bool:
         """Whether its client may have been told what is not written yet."""
 
-    def kept(self) -> Iterator[Kept]:
-        """The sessions that this server is to go on with when it starts."""
-
     def discard(self, session: str) -> None:
         """A session of the journal cannot go on."""
-
-    def close(self) -> None:
-        """Write what waits, then close."""
 
 
 def samples_in(command: Command) -> int:

@@ -13,6 +13,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from whispertide.errors import OptionError
 
 _CLOSE_S = 2.0
+_ABORT_S = 20.0  # from the end of a conversation on, for what is left to be read
 
 # What is overridden or read below is private to uvicorn: pyproject.toml holds its version, and this says so at once if
 # another one gets here all the same.
@@ -28,6 +29,7 @@ _HOOKS: dict[type, tuple[str, ...]] = {
         "handle_ping",
         "handle_cont",
         "send_receive_event_to_app",
+        "run_asgi",
     ),
 }
 
@@ -117,9 +119,11 @@ _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: cl
 
 
 class BoundedWebSockets(WebSocketsSansIOProtocol):
-    """uvicorn's WebSockets, with less patience for clients that do not answer a close frame, and less memory for
-    those that send many pings or fragments.
+    """uvicorn's WebSockets, with less patience for clients that do not answer a close frame or do not read, and less
+    memory for those that send many pings or fragments.
     """
+
+    _abort_timer: asyncio.TimerHandle | None = None
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -135,8 +139,19 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """After a frame that is none, parser and error hold each other and what came: nobody asks for them any more."""
         super().connection_lost(exc)
+        if self._abort_timer is not None:  # else it would hold all of this until its time comes
+            self._abort_timer.cancel()
         self.conn.parser.close()
         self.conn.parser_exc = None
+
+    async def run_asgi(self) -> None:
+        """The conversation, and an end to its socket whatever the client does.
+
+        uvicorn closes it, which waits until the client has read what it does not read.
+        """
+        await super().run_asgi()
+        if not self.disconnected:
+            self._abort_timer = self.loop.call_later(_ABORT_S, self.transport.abort)
 
     async def send(self, message: Any) -> None:
         """A handshake that was refused is complete, too: it would be logged as a failure."""

@@ -11,14 +11,13 @@ unless the listener is told that the network is trusted. Draining is the hub's a
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import secrets
 import socket
 import time
 from dataclasses import dataclass, field
 
-from whispertide.server.access import Throttle
+from whispertide.server.access import Throttle, is_loopback
 from whispertide.server.connection import Connection, GoneError
 from whispertide.server.hub import Hub
 from whispertide.server.listening import BACKLOG, Admission, listen
@@ -71,11 +70,14 @@ class TcpTransport:
                         pass
 
     async def release(self) -> None:
-        """Give the socket back, at once if need be."""
+        """Give the socket back, by force if need be: a peer that does not read could hold it forever."""
         self._writer.close()
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(_CLOSE_S):
-                await self._writer.wait_closed()
+        try:
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_S):
+                    await self._writer.wait_closed()
+        finally:
+            self._writer.transport.abort()  # nothing, where it is closed
 
 
 @dataclass(eq=False)
@@ -148,18 +150,8 @@ class TcpListener:
     def _refusal(self, address: str) -> str:
         """Why this peer is not served, or nothing."""
         options = self.hub.options
-        if options.access.keys and not self.trusted and not _is_loopback(address):
+        if options.access.keys and not self.trusted and not is_loopback(address):
             return "key"
         if len(self.hub.connections) >= options.limits.connections:
             return "overloaded"
         return "" if self._throttle.admits(address) else "too_fast"
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        # Without the zone of a link-local address ("fe80::1%eth0").
-        ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    # A socket of both families names an IPv4 peer "::ffff:127.0.0.1".
-    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback

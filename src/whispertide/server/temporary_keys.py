@@ -8,21 +8,20 @@ AssemblyAI   `GET /v3/token`: for one session, perhaps of limited length. Source
 
 import json
 import secrets
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from whispertide.errors import OptionError
 from whispertide.server.access import AccessControl, TemporaryKey, offered_keys
 from whispertide.server.bodies import limited, pieces
-from whispertide.server.bounds import check_prompt
 from whispertide.server.http_error import HttpError
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
 from whispertide.server.protocols.base import ProtocolError, ServerInfo
 from whispertide.server.protocols.messages import json_object
-from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
+from whispertide.server.protocols.openai_realtime import DEFAULT_LIMIT_S, OpenAIRealtimeProtocol, describe_session
 from whispertide.server.protocols.openai_session import default_session
 
 VALID_S = 600.0
@@ -50,23 +49,17 @@ class TemporaryKeys:
         valid_s = expires.get("seconds", VALID_S)
         if isinstance(valid_s, bool) or not isinstance(valid_s, int | float) or not _LEAST_S <= valid_s <= _MOST_S:
             raise HttpError(400, f"expected expires_after.seconds from {_LEAST_S:g} to {_MOST_S:g}; got another value")
-        what = self._for_realtime({"type": "session.update", "session": session})
+        what, described = self._for_realtime({"type": "session.update", "session": session})
         value, until = self._issue(request, what, float(valid_s))
-        return JSONResponse({"value": value, "expires_at": until, "session": {**session, "object": "realtime.session"}})
+        return JSONResponse({"value": value, "expires_at": until, "session": described})
 
     async def transcription_sessions(self, request: Request) -> Response:
         """`POST /v1/realtime/transcription_sessions`: the older shape."""
         session = await self._body(request)
         message = {"type": "transcription_session.update", "session": session}
-        value, until = self._issue(request, self._for_realtime(message), VALID_S)
-        return JSONResponse(
-            {
-                **session,
-                "id": f"sess_{secrets.token_hex(12)}",
-                "object": "realtime.transcription_session",
-                "client_secret": {"value": value, "expires_at": until},
-            }
-        )
+        what, described = self._for_realtime(message)
+        value, until = self._issue(request, what, VALID_S)
+        return JSONResponse({**described, "client_secret": {"value": value, "expires_at": until}})
 
     async def token(self, request: Request) -> Response:
         """`GET /v3/token`."""
@@ -79,14 +72,18 @@ class TemporaryKeys:
         value, _ = self._issue(request, what, valid_s)
         return JSONResponse({"token": value, "expires_in_seconds": valid_s})
 
-    def _for_realtime(self, message: dict[str, Any]) -> TemporaryKey:
-        """What opens a session with these settings. Raises `HttpError` for settings that the session would refuse."""
+    def _for_realtime(self, message: dict[str, Any]) -> tuple[TemporaryKey, dict[str, Any]]:
+        """What opens a session with these settings, and what that session is. Raises `HttpError` for settings that the
+        session would refuse.
+        """
         try:
             session = default_session(None).updated(message["session"], self._served)
-            check_prompt(session.settings(self._served).prompt)
-        except (ProtocolError, OptionError) as error:
+        except ProtocolError as error:
             raise HttpError(400, str(error)) from error
-        return TemporaryKey(OpenAIRealtimeProtocol.name, json.dumps(message))
+        expires_at = time.time() + (self._served.limit_s or DEFAULT_LIMIT_S)
+        older = message["type"] == "transcription_session.update"
+        described = describe_session(session, f"sess_{secrets.token_hex(12)}", expires_at, older=older)
+        return TemporaryKey(OpenAIRealtimeProtocol.name, json.dumps(message)), described
 
     def _issue(self, request: Request, what: TemporaryKey, valid_s: float) -> tuple[str, int]:
         offered = offered_keys(dict(request.headers), dict(request.query_params))

@@ -1,5 +1,7 @@
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -7,11 +9,13 @@ import pytest
 from reference import nano
 from whispertide.audio.file import load_audio
 from whispertide.lab.evaluation import card_measure
+from whispertide.lab.evaluation import store as versions
 from whispertide.lab.evaluation.card_measure import Record, Records, measure, recognise, timing_errors
 from whispertide.lab.evaluation.card_sets import MODES, PADDED, PADDED_TIMES, UNPADDED, Mode, Part
 from whispertide.lab.evaluation.wer import Counts
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.model.whisper import WhisperModel
+from whispertide.options import EngineOptions, ProviderName
 from whispertide.types import Word
 
 CLIP = Path(__file__).parents[2] / "clips" / "quiet.flac"
@@ -91,6 +95,35 @@ def test_another_corpus_of_the_same_names_is_measured(store: Records, monkeypatc
     store.add(first, [Record("a", PADDED.name, "", Counts(), Counts())])
     assert store.get(first, "a", PADDED) is not None
     assert store.get(other, "a", PADDED) is None
+
+
+def test_records_depend_on_the_code_that_makes_them_and_on_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def key(provider: ProviderName = "cpu") -> str:
+        for kept in (versions.code_version, versions.engine_version):
+            kept.cache_clear()
+        options = EngineOptions(precision="fp32", provider=provider)
+        return Records(cast(WhisperModel, SimpleNamespace(content_hash="", generation=None, options=options))).key
+
+    monkeypatch.setattr(versions, "_SOURCE", tmp_path)
+    places = [f"lab/evaluation/{name}.py" for name in ("card_measure", "card_sets", "card_page")]
+    torch = ["lab/training/torch_engine.py", "lab/training/network.py"]
+    for place in (*places, *torch):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text("a = 1\n")
+    first, other = key(), key("torch")
+    assert first != other
+    changed = []
+    for place in (*places, *torch):
+        (tmp_path / place).write_text("a = 2\n")
+        changed.append((key() != first, key("torch") != other))
+        (tmp_path / place).write_text("a = 1\n")
+    assert changed == [(True, True), (True, True), (False, False), (False, True), (False, True)]
+    key()
+    monkeypatch.undo()
+    versions.code_version.cache_clear()
+    versions.engine_version.cache_clear()
 
 
 def test_errors_of_words_that_were_recognised() -> None:

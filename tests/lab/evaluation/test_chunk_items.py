@@ -9,7 +9,7 @@ import pytest
 from whispertide.api import load
 from whispertide.audio.file import load_audio
 from whispertide.lab.evaluation import chunk_items as items
-from whispertide.lab.evaluation import static_decoding
+from whispertide.lab.evaluation import report, static_decoding
 from whispertide.lab.evaluation.chunk_items import SIZES, Work, work
 from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
 from whispertide.lab.speech.utterance import RefWord, Utterance
@@ -45,7 +45,7 @@ def test_words_come_out_of_graphs_of_the_plan(monkeypatch: pytest.MonkeyPatch, t
     )
     plan = (4, 6, 3)
     assert items.opened(transcriber.model, plan).layout.plans == (plan, (6, 4, 3))
-    late = items.word_latency(runner, plan)
+    late = items.score_with(runner, plan)["confirmed_mean_s"]
     assert late is not None
     assert 0 < late < len(audio) / SAMPLE_RATE + 5
 
@@ -65,15 +65,19 @@ def test_the_table_stands_next_to_the_paper_s(monkeypatch: pytest.MonkeyPatch, t
         once=lambda name, make: make(),
     )
     monkeypatch.setattr(static_decoding, "thread_count", lambda engine: 1)
-    monkeypatch.setattr(items, "word_latency", lambda runner, plan: plan[-1] / 10)
+    monkeypatch.setattr(
+        items, "score_with", lambda runner, plan: {"confirmed_mean_s": plan[-1] / 10, "matched_enough": plan[-1] < 5}
+    )
     outcome = items.chunk_table(runner)
     rows = {row[0]: row[1:] for row in outcome.tables[0].rows}
     tokens = 4  # The river rises .
     ours = ("graph runs", "switches", "positions")
     assert outcome.tables[0].columns[3:6] == tuple(f"{name} per token" for name in ours)
-    assert rows["5"][0] == "0.500"
-    assert rows["5"][2:5] == (f"{3 / tokens:.3f}", f"{4 / tokens:.3f}", f"{15 / tokens:.3f}")
+    assert (rows["3"][0], rows["5"][0]) == ("0.300", "0.500 !")
+    # The tokens are those of all decodes, and so is the work: the second one takes the whole of every plan, 28 tokens.
+    assert rows["5"][2:5] == (f"{(3 + 6) / tokens:.3f}", f"{(4 + 7) / tokens:.3f}", f"{(15 + 30) / tokens:.3f}")
     assert rows["5"][5:] == ("1.943", "0.389", "0.510", "1.946")
-    assert rows["3"][4] == f"{13 / tokens:.3f}"
-    assert "1 decodes of `npusper`" in outcome.note
-    assert "1 decodes were longer than every plan" in outcome.note
+    assert rows["3"][4] == f"{(13 + 28) / tokens:.3f}"
+    assert "2 decodes of `npusper`" in outcome.note
+    assert "28 tokens at most" in outcome.note
+    assert report.UNRELIABLE_NOTE in outcome.note

@@ -50,6 +50,18 @@ def test_what_rests_on_aligned_word_times_says_so(tmp_path: Path) -> None:
     assert "word times by forced alignment: no claim about latency" in compare(aligned, aligned).verdict
 
 
+def test_latencies_of_too_few_matched_words_are_marked_and_said_to_be(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    sure, few = (make_cell(results, utterances=3, code=str(ok), score={"matched_enough": ok}) for ok in (True, False))
+    assert "95 %" in compare(sure, sure).verdict
+    assert "under 95 % matched" not in compare(sure, sure).verdict
+    found = compare(sure, few)
+    assert "under 95 % matched: do not rely on latencies" in found.verdict
+    rows = {row[0]: row[1:3] for row in found.table.rows}
+    assert rows["confirmed latency s"] == ("1.000", "1.000 !")
+    assert not any("!" in str(figure) for figure in rows["WER %"])
+
+
 def test_folders_are_compared_cell_by_cell(tmp_path: Path) -> None:
     old, new = results_in(tmp_path / "old"), results_in(tmp_path / "new")
     for step in (0.5, 1.0):

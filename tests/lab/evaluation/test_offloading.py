@@ -2,7 +2,7 @@
 
 import pytest
 
-from whispertide.lab.evaluation.offloading import Both, by_chance, choice, choices, mean_wait_s
+from whispertide.lab.evaluation.offloading import POINT, Both, by_chance, choice, choices, mean_wait_s, needed
 
 
 def both(local: int, remote: int, surprise: float = 0.0, entropy: float = 0.0) -> Both:
@@ -27,7 +27,16 @@ def test_a_bad_order_needs_all() -> None:
 def test_random_choice_is_a_line() -> None:
     found = by_chance(HEARD)
     assert found.errors == pytest.approx((0.25, 0.2, 0.15, 0.1, 0.05))
-    assert found.needed == 4
+    assert found.needed == 3, "both bad ones, which take two, three or four of an order: 3.3 on average"
+
+
+def test_chance_is_judged_as_signals_are() -> None:
+    """By where its curves first get there: where one of ten is bad, that is after half of them, on average."""
+    heard = [*[both(0, 0)] * 9, both(10, 0)]
+    line = by_chance(heard)
+    assert line.needed in (5, 6)
+    assert needed(line.errors, POINT) == 9
+    assert by_chance(heard) == line, "the same orders each time"
 
 
 def test_a_point_more_is_allowed() -> None:

@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
+from evaluation_cells import SPEC
 from whispertide.lab.evaluation import paper_items as items
+from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.trace import RoundCost, Trace
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.searches import Pruned
+
+_NO_REPORT: dict[str, Any] = {"QUALITY": (), "LATENCY": (), "COST": ()}
+_NO_REPORT |= {"cells_table": lambda *_: None, "mark_notes": lambda _: []}
 
 
 @dataclass
@@ -30,7 +35,7 @@ class FakeRunner:
 def asked(measure: Any, monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
     """The recipes that an item runs; what is made of them is not looked at."""
     monkeypatch.setattr(items, "_latencies", lambda *_: None)
-    monkeypatch.setattr(items, "report", SimpleNamespace(QUALITY=(), LATENCY=(), COST=(), cells_table=lambda *_: None))
+    monkeypatch.setattr(items, "report", SimpleNamespace(**_NO_REPORT))
     monkeypatch.setattr(items, "charts", SimpleNamespace(trade_off_plot=lambda cells: None))
     runner: Any = FakeRunner()
     measure(runner)
@@ -84,3 +89,18 @@ def test_each_part_is_added_to_those_before(monkeypatch: pytest.MonkeyPatch) -> 
     ]
     assert how[:2] == [("first", False, "shown"), ("time", True, "heard")]
     assert set(how[1:]) == {("time", True, "heard")}
+
+
+@pytest.mark.parametrize("measure", [items.beam_table, items.model_figure, items.step_figure])
+def test_latencies_of_too_few_matched_words_are_marked(measure: Any) -> None:
+    def outcome(*, enough: bool) -> Any:
+        score = {"wer": 0.05, "confirmed_mean_s": 1.25, "matched_enough": enough, "wer_offline": 0.04}
+        found = SimpleNamespace(spec=SPEC, score=score, utterances=())
+        return measure(SimpleNamespace(models=("one",), quick=True, cell=lambda *_, **__: found))
+
+    sure, few = outcome(enough=True), outcome(enough=False)
+    assert "!" not in f"{sure.tables[0].rows}{sure.note}"
+    assert all("1.25 !" in row for row in few.tables[0].rows)
+    assert report.UNRELIABLE_NOTE in few.note
+    if measure is items.model_figure:
+        assert [row[0] for row in few.plots[0].drawing.rows] == [f"{name} !" for name, *_ in sure.plots[0].drawing.rows]

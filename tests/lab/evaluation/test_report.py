@@ -128,6 +128,10 @@ def test_latencies_of_too_few_words_are_marked(tmp_path: Path, undrawn: None) ->
     assert not report.is_unreliable([sure])
     rows = text_table(report.summary_table([sure, unreliable])).splitlines()
     assert ["96.00 !" in rows[1], "94.00 !" in rows[2]] == [False, True]
+    assert ["1.00 !" in rows[1], "1.00 !" in rows[2]] == [False, True], "so that no table need have the column"
+    assert [report.latency(cell.score) for cell in (sure, unreliable)] == ["1.00", "1.00 !"]
+    assert report.latency({"confirmed_mean_s": None, "matched_enough": False}) == "–"
+    assert report.latency_marks(sure.score, unreliable.score) == " !"
     assert report.UNRELIABLE_NOTE in report.build([unreliable])
     assert report.UNRELIABLE_NOTE not in report.build([sure])
 
@@ -217,3 +221,11 @@ def test_lag_over_time_is_the_age_of_the_newest_audio_heard() -> None:
     assert charts.lag_over_time(trace) == ([1.5, 2.25, 5.5], [0.5, 0.25, 1.5])
     assert charts.lag_over_time(make_trace("u", seconds=600.0))[0][-1] == pytest.approx(599.25, abs=10)
     assert len(charts.lag_over_time(make_trace("u", seconds=600.0))[0]) <= 61
+
+
+@pytest.mark.parametrize(("utterances", "there"), [(19, False), (20, True)])
+def test_whiskers_are_drawn_where_a_bootstrap_is_not_too_narrow(utterances: int, there: bool, tmp_path: Path) -> None:
+    cell = make_cell(results_in(tmp_path), utterances=utterances)
+    for key in ("wer", "confirmed_mean_s"):
+        low, high = charts._spread(cell, key, 1.0)
+        assert (low is not None, high is not None) == (there, there)

@@ -9,12 +9,18 @@ import numpy as np
 import pytest
 
 from whispertide.api import Transcriber, load
-from whispertide.lab.evaluation import watch
+from whispertide.lab.evaluation import store, watch
 from whispertide.lab.evaluation.clips import CLIP_S, Clip
-from whispertide.lab.evaluation.grid import Setup
+from whispertide.lab.evaluation.grid import CellRequest, Setup
 from whispertide.lab.evaluation.runner import Job, Runner
 from whispertide.lab.evaluation.store import CellSpec, Json
 from whispertide.lab.speech.utterance import Utterance
+from whispertide.model.providers import thread_count
+from whispertide.options import EngineOptions, ProviderName
+from whispertide.streaming import calibration
+from whispertide.streaming.allocation import Allocation, Measured, Placement, remember
+from whispertide.streaming.recipe import parse_overrides
+from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.short_windows import Costs
 from whispertide.types import SAMPLE_RATE
 
@@ -133,3 +139,55 @@ def test_a_cell_says_how_its_windows_were_framed(
     runner.cell("tide", "framing=bare", model=PADDED)
     assert (specs[-1].settings["shift_guard"], specs[-1].changes) == ("False", ())
     assert specs[-1].key != measured.key
+
+
+def first_spec(runner: Runner, recipe: str, *settings: str) -> CellSpec:
+    chosen = parse_overrides(get_recipe(recipe), settings)
+    return runner.jobs(CellRequest(recipe, "nano.en", "silence", chosen, chosen.schedule.step_s))[-1].spec
+
+
+def test_the_threads_that_compute_are_those_that_the_key_names(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those that `whispertide tune` found best here, which the key does not name."""
+    monkeypatch.setattr(calibration, "tuned_threads", lambda _, options: options.threads or 7)
+    threads = runner.transcriber("nano.en").model.options.threads
+    assert threads == thread_count(Setup().engine)
+    assert first_spec(runner, "whisper-streaming").engine["threads"] == str(threads)
+
+
+def test_where_stages_compute_is_part_of_the_key(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model = runner.transcriber("nano.en").model
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
+    two, one, three = (Placement("cpu", threads) for threads in (2, 1, 3))
+    specs = []
+    for measured in ((), (Allocation(two, one),), (Allocation(two, three),)):
+        remember(model, "whisper-streaming", [Measured(allocation, 1.0, 1.0) for allocation in measured])
+        specs.append(first_spec(runner, "whisper-streaming", "executor=pipelined"))
+    assert len({spec.key for spec in specs}) == 3
+    assert specs[1].settings["allocation"] == "pipelined: encoder 2 threads, cpu; decoder 1 thread, cpu"
+    assert "allocation" not in first_spec(runner, "whisper-streaming").settings
+    assert first_spec(runner, "whisper-streaming", "executor=auto").settings["allocation"].endswith("3 threads, cpu")
+
+
+def test_clips_are_measured_anew_by_other_code_that_decodes_them(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def code_version(part: str = "", *more: str) -> str:
+        asked.append(more)
+        return "code"
+
+    monkeypatch.setattr(store, "code_version", code_version)
+    runner.each_clip("beginnings", Measuring(), usual=USUAL, quick=QUICK, made_by="padding_items.py")
+    assert ("padding_items.py", "clips.py", "guard_items.py") in asked
+
+
+def test_an_engine_of_ours_is_part_of_the_key(tmp_path: Path) -> None:
+    def engine(provider: ProviderName) -> dict[str, str]:
+        setup = Setup(engine=EngineOptions(precision="fp32", provider=provider))
+        return make_runner(tmp_path, setup)._engine_and_version()
+
+    assert "version" not in engine("cpu")
+    assert engine("torch")["version"] == store.engine_version("torch")

@@ -1,4 +1,5 @@
 from dataclasses import asdict, fields, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,22 @@ def test_the_code_version_follows_what_computes_and_nothing_else(
     store.code_version.cache_clear()
     assert len(set(versions)) == 4
     assert len(set(versions_of_peers)) == 2, "other programs' results depend on how they are run and scored alone"
+
+
+@pytest.mark.parametrize("package", ["onnxruntime", "jiwer", "rapidfuzz", "whisper-normalizer"])
+def test_the_code_version_follows_the_packages_that_compute_and_count(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = store.code_version("lab/evaluation")
+    monkeypatch.setattr(store, "_version", lambda name: "0.0.1" if name == package else version(name))
+    store.code_version.cache_clear()
+    assert store.code_version("lab/evaluation") != known
+    store.code_version.cache_clear()
+
+
+def test_only_an_engine_of_ours_has_a_version_of_its_own() -> None:
+    assert [store.engine_version(name) for name in ("auto", "cpu", "cuda")] == [""] * 3
+    assert store.engine_version("torch")
 
 
 def test_the_parts_that_a_version_is_asked_for_are_there() -> None:

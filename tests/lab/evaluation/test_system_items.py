@@ -10,8 +10,10 @@ from lab.evaluation.traces import reference, trace
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation import system_items as items
+from whispertide.lab.evaluation.latency import first_text_s
 from whispertide.lab.evaluation.system_items import errors_of, spread, stages
 from whispertide.lab.evaluation.trace import RoundCost, Trace
+from whispertide.lab.evaluation.views import look
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
 
@@ -60,6 +62,7 @@ SLOW = {"whisper-streaming": 2.5}  # seconds of every round; else 0.4
 class FakeRunner:
     models: tuple[str, ...] = ("one", "folder/two")
     detectors: bool = True
+    few: tuple[str, ...] = ()  # recipes of which too few words are matched
     asked: list[tuple[str, Recipe]] = field(default_factory=list)
     corpus: Any = field(default_factory=lambda: SimpleNamespace(name="talks-120s", utterances=lambda: iter([SAID])))
 
@@ -75,6 +78,7 @@ class FakeRunner:
         took = SLOW.get(name, 0.4)
         cost = RoundCost(2.0, took, 2.0, encode_s=took / 4, decode_s=took / 2, tokens=5, search_runs=6, cpu_s=took)
         score = {"wer": 0.05, "confirmed_mean_s": LATE[name], "ttft_s": 1.5, "cpu_s_per_s": took / 2}
+        score["matched_enough"] = name not in self.few
         shown = trace((2.0, "the cat sits down", ""), audio_s=4.0).shown
         found = Trace("u", name, "simulated", 4.0, shown, (cost, cost))
         return SimpleNamespace(score=score, traces=lambda: iter([found]), spec=SimpleNamespace(label=name))
@@ -135,6 +139,32 @@ def test_latencies_stand_at_the_paper_s_step_and_at_each_system_s_own(monkeypatc
     labels = [row[0] for row in outcome.plots[0].drawing.rows]
     assert labels[0] == "one: Whisper-Streaming, every 2 s"
     assert labels[-1] == "one: tide, own step"
+
+
+def test_latencies_of_too_few_matched_words_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "cells_table", lambda cells, columns: None)
+    runner: Any = FakeRunner(("one",), few=("whisperflow",))
+    found = rows(items.processor_table(runner))
+    assert (found["one: WhisperFlow"][1], found["one: NPUsper"][1]) == ("2.00 !", "1.00")
+    assert rows(items.stage_figure(runner))["one: WhisperFlow"][-1] == "1.50 !"
+    figure: Any = items.word_figure(runner)
+    assert "WhisperFlow 2.00 !, SimulStreaming 4.00," in figure.note
+    labels = [row[0] for row in figure.plots[0].drawing.rows]
+    assert [label for label in labels if "!" in label] == [
+        "one: WhisperFlow, every 2 s !",
+        "one: WhisperFlow, own step !",
+    ]
+    for measure in (items.processor_table, items.stage_figure, items.word_figure):
+        assert report.UNRELIABLE_NOTE in measure(runner).note
+    judged: Any = FakeRunner(("one",), few=("npusper",))
+    assert "Whisper-Streaming 3.00 !, WhisperFlow 2.00 !," in items.word_figure(judged).note
+
+
+def test_the_first_text_is_timed_as_it_is_said_to_be() -> None:
+    """`latency.first_text_s`: from where the first word begins."""
+    runner: Any = FakeRunner(("one",))
+    assert "The first text: from the beginning of the first word." in items.stage_figure(runner).note
+    assert first_text_s(SAID, look(trace((2.5, "the", "")), "en")) == 2.5
 
 
 def test_processor_time_over_time_has_a_curve_for_each_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,18 +4,21 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from whispertide.lab.evaluation import whisperkit_items as items
 from whispertide.lab.evaluation.peer_cells import PeerMissing
 from whispertide.lab.evaluation.peers import PEERS
+from whispertide.lab.evaluation.report import UNRELIABLE_NOTE
 
 
-def cell(number: int) -> Any:
+def cell(number: int, **more: Any) -> Any:
     """Its figures are told apart by its number."""
     parts = {f"{of}_{part}_s": number + 0.1 for of in ("first_seen", "confirmed") for part in ("mean", "median", "p90")}
     tails = {f"{of}_p99_s": 9.0 for of in ("first_seen", "confirmed")}
     cursors = {f"{of}_s": number + 0.5 for of in ("cursor", "cursor_confirmed")}
     unclamped = {f"{of}_unclamped_s": number + 0.25 for of in ("cursor", "cursor_confirmed")}
-    score = {"wer": number / 100, "revisions_per_100": 10.0 * number, "matched": 0.97}
+    score = {"wer": number / 100, "revisions_per_100": 10.0 * number, "matched": 0.97, **more}
     rows = ({"revisions": 3, "first_seen_s": [0.1], "confirmed_s": [1.0]}, {"revisions": 4, "first_seen_s": None,
             "confirmed_s": None})  # fmt: skip
     return SimpleNamespace(score={**parts, **tails, **cursors, **unclamped, **score}, utterances=rows)
@@ -50,6 +53,15 @@ def test_both_measures_of_the_hypothesis_stand_side_by_side() -> None:
     assert rows["WhisperKit, paper"][:2] == ("0.45", "–")
     assert rows["Argmax's app, causal, OpenBench"][0] == "0.38"
     assert "OpenAI gpt-4o-transcribe, paper" not in rows  # it has no hypothesis
+
+
+def test_latencies_of_too_few_matched_words_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = cell(1, matched_enough=False)
+    monkeypatch.setattr(items, "_cells", lambda runner: ([("whisperkit", few)], []))
+    runner: Any = FakeRunner()
+    outcome = items.hypothesis_figure(runner)
+    assert table(outcome)["whisperkit"][:3] == ("1.50 !", "1.25 !", "1.10 !")
+    assert UNRELIABLE_NOTE in outcome.note
 
 
 def test_peers_that_cannot_run_are_named_with_the_reason() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.lab.evaluation import whisperkit_masks as items
+from whispertide.lab.evaluation.report import UNRELIABLE_NOTE
 from whispertide.lab.evaluation.trace import RoundCost, Trace
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
@@ -20,6 +21,7 @@ class FakeRunner:
     quick: bool = False
     trained: tuple[str, ...] = ("d750",)
     corpus: str = "usual"
+    enough: bool = True  # whether enough words are matched
     asked: list[tuple[str, Recipe]] = field(default_factory=list)
 
     @contextmanager
@@ -36,6 +38,7 @@ class FakeRunner:
         self.asked.append((self.corpus, chosen))
         costs = (RoundCost(1.0, 0.5, 1.0, encode_s=0.1), RoundCost(2.0, 0.5, 1.0, encode_s=0.3))
         score = {"gflop_per_s": 1.5, "wer": 0.05, "cer": 0.02, "confirmed_mean_s": 1.25, "first_seen_mean_s": None}
+        score["matched_enough"] = self.enough
         return SimpleNamespace(
             score=score, traces=lambda: iter([Trace("u", recipe, "simulated", 2.0, (), costs)]), spec=None
         )
@@ -52,6 +55,13 @@ def test_each_mask_stands_with_its_adapter_and_alone() -> None:
     assert rows["d750, the mask alone"][5:] == ("–", "–", "–", "–")
     masked = [recipe for _, recipe in runner.asked if recipe.framing.kind == "masked"]
     assert {recipe.policy.cut for recipe in masked} == {"full"}  # else nothing that is encoded could be kept
+
+
+def test_latencies_of_too_few_matched_words_are_marked() -> None:
+    sure, few = (items.mask_table(FakeRunner(enough=enough)) for enough in (True, False))  # type: ignore[arg-type]
+    assert {row[4] for row in sure.tables[0].rows} == {"1.25"}
+    assert {row[4:6] for row in few.tables[0].rows} == {("1.25 !", "–")}
+    assert (UNRELIABLE_NOTE in sure.note, UNRELIABLE_NOTE in few.note) == (False, True)
 
 
 def test_the_mask_is_compared_on_every_corpus() -> None:

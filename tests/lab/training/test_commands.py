@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from whispertide.errors import CorpusError, OptionError, OutputError
+from whispertide.lab.speech.installed import Installed, installed
 from whispertide.lab.training import commands
 from whispertide.lab.training.commands import Command, Voices, make_commands, read_commands
 from whispertide.lab.training.shards import open_shards
@@ -115,6 +116,22 @@ def test_a_folder_of_other_commands_is_not_continued(tmp_path: Path, monkeypatch
     listed(tmp_path, {"sentence": "go", "intent": "go"})
     with pytest.raises(OptionError, match="was made of other commands"):
         make(path, seed=1, voices="trained")
+
+
+def test_a_folder_by_other_synthesizers_is_not_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But one of an earlier version, which does not say which they were."""
+    monkeypatch.setattr(commands, "make_apart", lambda *_: None)
+    path, folder = listed(tmp_path, {"sentence": "stop", "intent": "stop"}), tmp_path / "shards"
+    make = partial(make_commands, path, folder, seed=1, voices="trained", jobs=1)
+    make()
+    recipe = json.loads((folder / "recipe.json").read_text())
+    assert recipe["synthesizers"] == installed().versions
+    monkeypatch.setattr(commands, "installed", lambda: Installed("espeak-ng9", (), ()))
+    with pytest.raises(OptionError, match=r"by other synthesizers .*espeak-ng9"):
+        make()
+    recipe.pop("synthesizers")
+    (folder / "recipe.json").write_text(json.dumps(recipe) + "\n")
+    make()
 
 
 def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:

@@ -151,6 +151,23 @@ def test_a_log_that_was_cut_off(speech: Path, tmp_path: Path) -> None:
     assert read_log(tmp_path / "none") == []
 
 
+def test_a_log_that_cannot_be_cut_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [{"step": step, "next": 1.0} for step in (1, 2, 3)]
+    (tmp_path / LOG).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def fail(self: Path, target: Path) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(OSError, match="no space left"):
+            loop._cut_log(tmp_path / LOG, 2)
+    assert read_log(tmp_path / LOG) == lines
+    loop._cut_log(tmp_path / LOG, 2)
+    assert read_log(tmp_path / LOG) == lines[:2]
+    assert [path.name for path in tmp_path.iterdir()] == [LOG]
+
+
 def test_no_state_damaged_state_foreign_state(speech: Path, whole: Path, tmp_path: Path) -> None:
     trainer, _ = small_trainer(speech, tmp_path)
     with pytest.raises(CheckpointError, match=r"no state\.pt yet"):

@@ -119,6 +119,20 @@ def test_a_missing_shard_comes_back_the_same(tmp_path: Path, ends: list[str]) ->
     assert (tmp_path / "00001.npy").read_bytes() == before
 
 
+def test_a_recipe_is_there_whole_or_not_at_all(
+    tmp_path: Path, ends: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Path, target: Path) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(OutputError, match="no space left"):
+            make(tmp_path, 10 / 3600)
+    assert not [path for path in tmp_path.iterdir() if "recipe" in path.name]
+    assert make(tmp_path, 10 / 3600).shards == 1
+
+
 def test_another_recipe_is_refused(tmp_path: Path, ends: list[str]) -> None:
     make(tmp_path, 10 / 3600)
     with pytest.raises(OptionError, match="was made with other options"):

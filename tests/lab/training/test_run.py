@@ -169,6 +169,25 @@ def test_speech_may_move_but_not_change_unnoticed(tmp_path: Path, monkeypatch: p
         open_run(tmp_path / "run", "cpu", silent)
 
 
+def test_as_much_other_speech_does_not_go_unnoticed(tmp_path: Path) -> None:
+    """Nor does a run of an earlier version, which does not know what its speech was, stop at it."""
+    folder, told = write_speech(tmp_path / "speech"), list[str]()
+    run = begun(tmp_path / "run", folder)
+    open_run(run.folder, "cpu", told.append)
+    assert not any("note:" in line for line in told)
+    entries = json.loads((folder / "00000.json").read_text())
+    entries[0] |= {"text": entries[1]["text"], "words": None}
+    (folder / "00000.json").write_text(json.dumps(entries))
+    open_run(run.folder, "cpu", told.append)
+    assert any("has other utterances than the 12 with which the run began" in line for line in told)
+    told.clear()
+    options = json.loads((run.folder / "options.json").read_text())
+    options["speech"][0].pop("digest")
+    (run.folder / "options.json").write_text(json.dumps(options))
+    open_run(run.folder, "cpu", told.append)
+    assert not any("note:" in line for line in told)
+
+
 def test_speech_that_cannot_be_resumed_with_is_not_remembered(speech: Path, tmp_path: Path) -> None:
     other = write_speech(tmp_path / "other")
     run = begun(tmp_path / "run", (Speech(str(speech)), Speech(str(other))), held_out=(str(other),))

@@ -279,6 +279,21 @@ def test_refuses_a_full_folder(tmp_path: Path) -> None:
         widen("nano.en", "base.en", tmp_path)
 
 
+def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever breaks off last: then there is nothing that looks like a model, and nothing in the way."""
+    output = tmp_path / "base.en"
+
+    def fail(*_: Any) -> None:
+        raise OSError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("whispertide.lab.training.widen.write_safetensors", lambda *_: None)
+        patch.setattr("whispertide.lab.training.widen._write_attachments", fail)
+        with pytest.raises(OutputError, match="no room"):
+            widen("nano.en", "base.en", output)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_refuses_an_openai_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "model.pt"
     monkeypatch.setattr(NARROW.tensors, "files", (file,))

@@ -173,3 +173,16 @@ def test_no_word_is_lost_whatever_is_sent_when(steps: list[Any], seed: int, paus
     for turn in talk.json("Turn"):  # what a turn confirmed once stays in front of what it confirms later
         assert turn["transcript"].startswith(confirmed.get(turn["turn_order"], ""))
         confirmed[turn["turn_order"]] = turn["transcript"]
+
+
+def test_a_session_that_gets_too_long_ends_as_theirs_does() -> None:
+    """A warning when it is cut off, then all that was said, and at last their error for it."""
+    talk = stream(said(3))
+    talk.send(bytes(64_000))
+    talk.trouble(Problem("too_long", "that was long", False))
+    talk.queue.append(Finish())
+    talk.run()
+    assert [turn["transcript"] for turn in ended(talk)] == [talk.text]
+    assert [message["warning"] for message in talk.json("Warning")] == ["that was long"]
+    assert talk.json()[-1] == {"type": "Error", "error_code": 3008, "error": "that was long"}
+    assert talk.close == Close(3008, "too_long")

@@ -280,6 +280,15 @@ def test_unknown_parameters_are_ignored() -> None:
     listen(redact="pci", profanity_filter="true", tag=["a", "b"], callback="https://example.org", diarize="true")
 
 
+def test_configure_tells_success_of_no_prompt_that_is_refused() -> None:
+    talk = listen()
+    talk.send({"type": "Configure", "keyterms": ["x" * 6_000, "y" * 6_000]})
+    (error,) = talk.json()
+    assert error["type"] == "Error"
+    assert "10000 characters" in error["description"]
+    assert not [action for action in talk.performed if isinstance(action, Configure)]
+
+
 def test_configure_changes_the_prompt() -> None:
     talk = listen()
     talk.send({"type": "Configure", "keyterms": ["tide", "wave"], "features": {"numerals": True}})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.events import Confirmed, Error, SpeechStart, SpeechStop, TurnEnd
-from whispertide.server.protocols.base import Audio, Clear, Close, Configure, Flush, Problem, Start
+from whispertide.server.protocols.base import Audio, Clear, Close, Configure, Finish, Flush, Problem, Start
 from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
 from whispertide.types import SAMPLE_RATE, Word
 from wire_conversation import Conversation, opening, quick, said
@@ -450,3 +450,31 @@ def test_with_clears_every_confirmed_word_is_in_a_completed_item(steps: list[Any
     talk.run()
     assert " ".join(filter(None, completed(talk))) == talk.text
     assert len(completed(talk)) == len(talk.json("input_audio_buffer.committed"))
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize(
+    "transcription", [{"prompt": "x" * 10_001}, {"prompt": "x" * 6_000, "keywords": ["y" * 6_000]}]
+)
+def test_a_prompt_that_is_too_long_is_refused_at_once(transcription: dict[str, Any], begun: bool) -> None:
+    """Not told to be set, and refused with the first audio."""
+    talk = connect(said(3))
+    talk.send(current(transcription={"prompt": "Tide."}), *([append(0.5)] if begun else ()))
+    told = len(talk.json("session.updated"))
+    talk.send(current(transcription=transcription), append(2.0))
+    talk.run()
+    (error,) = errors(talk)
+    assert "10000 characters" in error["message"]
+    assert len(talk.json("session.updated")) == told
+    assert talk.asked().prompt == "Tide."
+
+
+def test_a_session_that_gets_too_long_ends_as_theirs_does() -> None:
+    talk = connect(said(3))
+    talk.send(append(2.0))
+    talk.trouble(Problem("too_long", "that was long", False))
+    talk.queue.append(Finish())
+    talk.run()
+    assert " ".join(completed(talk)) == talk.text != ""
+    assert (talk.json()[-1]["type"], errors(talk)[-1]["code"]) == ("error", "session_expired")
+    assert talk.close == Close(1001, "that was long")

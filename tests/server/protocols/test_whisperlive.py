@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.events import Confirmed, Error, Hypothesis, Language, TurnEnd
+from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
 from whispertide.server.protocols.base import Audio, Close, Finish, Problem
 from whispertide.server.protocols.whisperlive import WhisperLiveProtocol
 from whispertide.types import SAMPLE_RATE, Word
@@ -39,9 +39,10 @@ def kept(talk: Conversation) -> list[dict[str, Any]]:
     transcript: list[dict[str, Any]] = []
     last: dict[str, Any] | None = None
     for message in talk.json():
-        segments, shown = message.get("segments", []), [""]
+        segments, shown = message.get("segments", []), list[str]()
+        assert segments or "segments" not in message, "the client looks at the last one"
         for index, segment in enumerate(segments):
-            if shown[-1] == segment["text"]:
+            if shown and shown[-1] == segment["text"]:
                 continue
             shown.append(segment["text"].strip())
             if index == len(segments) - 1 and not segment["completed"]:
@@ -182,11 +183,60 @@ def test_a_full_server_tells_minutes_to_wait() -> None:
 
 
 def test_the_end_of_the_time_completes_the_segment() -> None:
+    """What was said until then is written first; the client hears of the limit at once, and at last of the end."""
+    talk = join(said(3))
+    talk.send(silence(2))
+    talk.trouble(Problem("too_long", "that was long", False))
+    talk.queue.append(Finish())
+    talk.run()
+    assert "".join(segment["text"] for segment in kept(talk)).strip() == talk.text != ""
+    assert [reply.get("status") for reply in talk.json()].count("WARNING") == 1
+    assert talk.json()[-1] == {"uid": "u-1", "message": "DISCONNECT"}
+    assert talk.close == Close()
+
+
+def test_a_server_that_stops_completes_the_segment() -> None:
     talk = join()
     talk._perform(talk.protocol.events([Confirmed(0, 1, (Word(" kept", 0, 1_600),))]))
-    talk.trouble(Problem("too_long", "that was long", True))
+    talk.trouble(Problem("shutdown", "bye", True))
     assert [segment["text"] for segment in kept(talk)] == [" kept"]
     assert talk.json()[-1] == {"uid": "u-1", "message": "DISCONNECT"}
+
+
+@pytest.mark.parametrize("last_n", [1, 10])
+@pytest.mark.parametrize("with_words", [False, True])
+@pytest.mark.parametrize("said_before", [" Red house.", "Ja. Ja.", ""])
+@pytest.mark.parametrize(
+    "end", [[TurnEnd(9, 9, 9)], [Hypothesis(8, 9, ()), TurnEnd(9, 9, 9)], [Hypothesis(8, 9, ())], [End(9, 9, 9)]]
+)
+def test_a_guess_that_nothing_comes_of_is_not_saved(
+    end: list[Event], said_before: str, with_words: bool, last_n: int
+) -> None:
+    """The client saves the last uncompleted segment it was sent, whatever became of it."""
+    talk = join(word_timestamps=with_words, send_last_n_segments=last_n)
+    for number, text in enumerate(said_before.split(" ")[said_before.startswith(" ") :] if said_before else ()):
+        word = Word((" " if said_before.startswith(" ") else "") + text, 8_000 * number, 8_000 * number + 4_000)
+        talk._perform(talk.protocol.events([Confirmed(0, 1, (word,)), TurnEnd(1, 1, 1)]))
+    saved = kept(talk)
+    talk._perform(talk.protocol.events([Hypothesis(7, 8, (Word(" Thank you.", 40_000, 48_000),))]))
+    assert kept(talk)[-1]["text"] == " Thank you."
+    talk._perform(talk.protocol.events(end))
+    assert [segment for segment in kept(talk) if segment["text"]] == saved
+    count = len(talk.replies)
+    talk._perform(talk.protocol.events([TurnEnd(10, 10, 10)]))
+    assert len(talk.replies) == count, "once"
+
+
+def test_after_a_guess_that_was_withdrawn_all_goes_on() -> None:
+    talk = join()
+    for events in (
+        [Hypothesis(0, 1, (Word(" Hm", 0, 1_600),))],
+        [Hypothesis(1, 1, ()), TurnEnd(2, 2, 2)],
+        [Hypothesis(3, 3, (Word(" Red", 8_000, 9_600),))],
+        [Confirmed(4, 4, (Word(" Red.", 8_000, 9_600),)), Hypothesis(5, 4, ()), TurnEnd(6, 5, 5)],
+    ):
+        talk._perform(talk.protocol.events(events))
+    assert [segment["text"] for segment in kept(talk)] == [" Red."]
 
 
 def test_language_and_failures_are_told() -> None:

@@ -107,8 +107,8 @@ def _stretches_of(utterance: Utterance, samples: FloatArray, transcriber: Transc
     return stretches(count, {said: heard[at] for said, at in found.matched_words().items()}, len(samples))
 
 
-def stretches(count: int, heard: Mapping[int, Word], length: int, longest: int = N_SAMPLES) -> list[Stretch]:
-    """Cut a reference of `count` words and a recording of `length` samples into stretches of at most `longest`.
+def stretches(count: int, heard: Mapping[int, Word], length: int) -> list[Stretch]:
+    """Cut a reference of `count` words and a recording of `length` samples into stretches of at most 30 s.
 
     `heard` says when some words were heard. Words for which no short enough stretch can be found are in none.
     """
@@ -124,10 +124,10 @@ def stretches(count: int, heard: Mapping[int, Word], length: int, longest: int =
     at = 0
     while at + 1 < len(cuts):
         (first, start), to = cuts[at], at + 1
-        while to + 1 < len(cuts) and cuts[to + 1][1] - start <= longest:
+        while to + 1 < len(cuts) and cuts[to + 1][1] - start <= N_SAMPLES:
             to += 1
         last, end = cuts[to]
-        if first < last and end - start <= longest:
+        if first < last and end - start <= N_SAMPLES:
             found.append(Stretch(first, last, Span(start, end)))
         at = to
     return found

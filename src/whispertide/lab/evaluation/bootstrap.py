@@ -3,7 +3,7 @@
 A figure is a ratio of sums: errors over reference words, seconds of latency over matched words. Utterances are drawn
 with replacement, whole, because errors within one are not independent; for a difference both systems get the same
 draw, because an utterance hard for one is hard for the other. Percentile intervals; the same seed, the same interval.
-With fewer than about twenty utterances they are too narrow, and the caller should say so.
+With fewer than about twenty utterances (`MANY`) they are too narrow, and the caller should say so.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from whispertide.errors import OptionError
 
 DRAWS = 10_000
 LEVEL = 0.95
+MANY = 20  # utterances; with fewer an interval is too narrow
 _AT_ONCE = 500  # draws weighed at a time
 _FEW = 255  # utterances, of which no count exceeds a byte: 10,000 draws take 2.5 MB
 Ratio = tuple[float, float]  # one utterance's share in the numerator and in the denominator

@@ -18,7 +18,7 @@ from whispertide.atomic import check_place, write_text
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.tokenizer import read_json
 from whispertide.errors import OutputError
-from whispertide.lab.evaluation.card_measure import Records, measure
+from whispertide.lab.evaluation.card_measure import Records, measure, version_of_code
 from whispertide.lab.evaluation.card_page import page
 from whispertide.lab.evaluation.card_results import Card, Result, read_card, result_of
 from whispertide.lab.evaluation.card_sets import (
@@ -29,7 +29,6 @@ from whispertide.lab.evaluation.card_sets import (
     total_decodes,
     trained_words,
 )
-from whispertide.lab.evaluation.store import code_version
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 
@@ -163,7 +162,7 @@ def _about(name: str, options: CardOptions) -> Mapping[str, Any]:
         "seed": options.seed,
         "quick": options.quick,
         "precision": options.engine.precision,
-        "code": code_version(),
+        "code": version_of_code(),
         "command": shlex.join(["whispertide", "train", "card", name, *_flags(options)]),
     }
 

@@ -16,7 +16,7 @@ from whispertide.decoding.window import align_window, decode_window
 from whispertide.errors import OutputError
 from whispertide.features import Features
 from whispertide.lab.evaluation.card_sets import MODES, Mode, Part
-from whispertide.lab.evaluation.store import code_version
+from whispertide.lab.evaluation.store import code_version, engine_version
 from whispertide.lab.evaluation.wer import Counts, align, normalise_word
 from whispertide.lab.from_json import built
 from whispertide.lab.speech.utterance import Utterance
@@ -53,11 +53,17 @@ class Record:
         return self.words.insertions >= max(_MANY, self.words.reference / 2)
 
 
+def version_of_code() -> str:
+    """All code that a record depends on, this file included."""
+    return code_version("", "card_measure.py", "card_sets.py")
+
+
 class Records:
     """The records of one model under one version of the code, in a file of the cache directory that only grows."""
 
     def __init__(self, model: WhisperModel) -> None:
-        asked = (model.content_hash, repr(model.generation), model.options.precision, code_version())
+        engine = (model.options.precision, model.options.provider, engine_version(model.options.provider))
+        asked = (model.content_hash, repr(model.generation), *engine, version_of_code())
         self.key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
         self.path = cache_dir() / "cards" / f"{self.key}.jsonl"
         self._known: dict[tuple[str, str, str], Record] = dict(self._read())

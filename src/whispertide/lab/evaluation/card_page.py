@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from whispertide.lab.evaluation import bootstrap
-from whispertide.lab.evaluation.bootstrap import Ratio
+from whispertide.lab.evaluation.bootstrap import MANY, Ratio
 from whispertide.lab.evaluation.card_compare import CER, INVENTED, WER, changes, verdict
 from whispertide.lab.evaluation.card_results import Card, Result, paired, pooled
 from whispertide.lab.evaluation.card_sets import PADDED, PADDED_TIMES, UNPADDED, UNPADDED_TIMES
-from whispertide.lab.evaluation.compare import MANY, Measure
+from whispertide.lab.evaluation.compare import Measure
 from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.evaluation.wer import Counts
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from whispertide.lab.evaluation import page, plots
-from whispertide.lab.evaluation.bootstrap import interval
+from whispertide.lab.evaluation.bootstrap import MANY, interval
 from whispertide.lab.evaluation.drawing import SERIES, Curve, Drawing, Line
 from whispertide.lab.evaluation.grid import PEER
 from whispertide.lab.evaluation.revisions import revisions
@@ -137,7 +137,7 @@ def _ablation(cells: Sequence[Cell], key: str, scale: float, caption: str, unit:
         return ""
     note = "Recipes as they are (blue), and changed (orange)."
     if any(item.low is not None for item in items):
-        note += " Whiskers: 95 % bootstrap intervals over utterances."
+        note += f" Whiskers: 95 % bootstrap intervals over utterances, where there are {MANY} or more."
     return page.figure(plots.bars(items, x_label=unit, title=_title(caption, cells)), caption, note)
 
 
@@ -236,7 +236,7 @@ def _spread(cell: Cell, key: str, scale: float) -> tuple[float | None, float | N
     elif key == "confirmed_mean_s":
         late = [item.get("confirmed_s") or () for item in cell.utterances]
         pairs = [(sum(values), len(values)) for values in late]
-    if len(pairs) < 3:
+    if len(pairs) < MANY:
         return None, None
     low, high = interval(pairs)
     return scale * low, scale * high

@@ -21,6 +21,7 @@ from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.score import aggregate, judge
 from whispertide.lab.evaluation.static_decoding import Chunked, exactly, interleaved, opening_of, workshop
+from whispertide.lab.evaluation.store import Json
 from whispertide.model.static import StaticEngine
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
@@ -72,31 +73,33 @@ def chunk_table(runner: "Runner") -> Outcome:
     cell = runner.cell("npusper")
     decoded = [cost.tokens for trace in cell.traces() for cost in trace.rounds if cost.search_runs]
     emitted = sum(len(checkpoint.tokenizer.encode(text)) for trace in cell.traces() if (text := "".join(trace.words)))
-    lengths = [len(opening_of(checkpoint)) + count for count in decoded]
-    held = [length for length in lengths if length <= min(sum(plan) for plan in SIZES.values())]
-    took = runner.once("chunk sizes", lambda: _times(runner, held))
-    late = {size: runner.once(f"chunks of {size}", partial(word_latency, runner, plan)) for size, plan in SIZES.items()}
+    most = min(sum(plan) for plan in SIZES.values())
+    lengths = [min(len(opening_of(checkpoint)) + count, most) for count in decoded]
+    took = runner.once("chunk sizes", lambda: _times(runner, lengths))
+    scores = {size: runner.once(f"chunks of {size}", partial(score_with, runner, plan)) for size, plan in SIZES.items()}
     rows = []
     for size, plan in SIZES.items():
-        done = work(plan, held)
-        counted = (done.runs, done.runs + len(held), done.positions)
+        done = work(plan, lengths)
+        counted = (done.runs, done.runs + len(lengths), done.positions)
         shares = (f"{count / emitted:.3f}" for count in counted)
-        rows.append((str(size), report.number(late[size], 3), f"{took[size]:.1f}", *shares, *PUBLISHED[size]))
+        late = report.latency(scores[size], digits=3)
+        rows.append((str(size), late, f"{took[size]:.1f}", *shares, *PUBLISHED[size]))
     shared = ("graph runs per token", "switches per token", "positions per token")
     columns = ("later chunks", "latency of words s", "decoding ms a round", *shared)
     paper = (f"paper: {column}" for column in ("latency of words s", *shared))
     note = (
-        f"{len(held)} decodes of `npusper` on {runner.corpus.name}, {emitted} tokens of confirmed text, fp32, CPU "
-        f"provider. {len(lengths) - len(held)} decodes were longer than every plan and are left out. The word that is "
-        "forced in front is not counted. Switches: a round starts the encoder's graph, then one for each chunk. Times "
+        f"{len(lengths)} decodes of `npusper` on {runner.corpus.name}, {emitted} tokens of confirmed text, fp32, CPU "
+        f"provider. A decode counts as {most} tokens at most, as many as every plan feeds. The word that is forced in "
+        "front is not counted. Switches: a round starts the encoder's graph, then one for each chunk. Times "
         "are medians for each length, taken in turn, averaged over the decodes. Latency: confirmed words of `npusper` "
         "with such graphs, on the simulated clock; words are shown when a round is done, not after each chunk."
     )
+    note = " ".join((note, *report.mark_notes(scores.values())))
     return Outcome((Table((*columns, *paper), tuple(rows)),), note=note)
 
 
-def word_latency(runner: "Runner", plan: Plan) -> float | None:
-    """Mean seconds from the end of a word until it is confirmed, decoding with graphs of that plan."""
+def score_with(runner: "Runner", plan: Plan) -> Json:
+    """The corpus's scores, decoding with graphs of that plan."""
     transcriber = runner.transcriber(runner.models[0])
     recipe, engine = parse_overrides(get_recipe("npusper"), UNROLLED), opened(transcriber.model, plan)
     executor = SerialExecutor(Equipment(transcriber.model, recipe.framing, unrolled=engine))
@@ -106,8 +109,7 @@ def word_latency(runner: "Runner", plan: Plan) -> float | None:
         session = Session(recipe, executor, make_gate(recipe), options=options, live=True)
         trace = play(session, utterance.audio(), utterance=utterance.id, dims=transcriber.dims)
         rows.append(judge(utterance, trace))
-    late: float | None = aggregate(rows, {})["confirmed_mean_s"]
-    return late
+    return aggregate(rows, {})
 
 
 def opened(model: "WhisperModel", plan: Plan) -> StaticEngine:

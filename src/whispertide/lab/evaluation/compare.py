@@ -5,13 +5,11 @@ from dataclasses import dataclass
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import bootstrap
-from whispertide.lab.evaluation.bootstrap import Difference
+from whispertide.lab.evaluation.bootstrap import MANY, Difference
 from whispertide.lab.evaluation.page import Table
-from whispertide.lab.evaluation.report import is_aligned
+from whispertide.lab.evaluation.report import is_aligned, is_unreliable, latency_marks
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.trace import FREE
-
-MANY = 20  # utterances; with fewer a bootstrap interval is too narrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,9 @@ class Comparison:
         rows = []
         for measure in MEASURES:
             if found := self.differences.get(measure.key):
-                figures = (measure.written(value) for value in (found.a, found.b, found.difference))
+                marked = [latency_marks(cell.score) if measure.unit == "s" else "" for cell in (self.a, self.b)]
+                figures = [measure.written(value) for value in (found.a, found.b, found.difference)]
+                figures[:2] = (figure + mark for figure, mark in zip(figures, marked, strict=False))
                 unit = "%" if measure.unit == "points" else measure.unit
                 rows.append((f"{measure.name} {unit}", *figures, measure.span(found)))
         return Table(("", "A", "B", "B - A", "95 % interval"), tuple(rows))
@@ -85,7 +85,8 @@ class Comparison:
             if any(is_aligned(cell.score) for cell in (self.a, self.b))
             else ""
         )
-        return f"B against A: {'; '.join(parts)}{caveat}{aligned}"
+        few = " (under 95 % matched: do not rely on latencies)" if is_unreliable((self.a, self.b)) else ""
+        return f"B against A: {'; '.join(parts)}{caveat}{few}{aligned}"
 
 
 def compare(a: Cell, b: Cell) -> Comparison:

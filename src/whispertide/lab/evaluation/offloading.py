@@ -14,8 +14,9 @@ and a link with a round trip and a rate of its own over which the audio goes aft
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 
 LINKS = ((0.05, 20e6), (0.1, 5e6), (0.3, 1e6), (1.0, 0.3e6))  # round trip in s, bits per s
 POINT = 0.01  # of word errors more than the server's
+ORDERS = 200  # random ones, which are judged in place of chance
 WRONG = 0.1  # of an utterance's words
 GREEDY = DecodeOptions(temperatures=(0.0,))
 
@@ -85,20 +87,25 @@ class Choice:
 
 def choice(name: str, heard: Sequence[Both], scores: Sequence[float]) -> Choice:
     """What sending those with the highest scores first does."""
-    gains = [heard[at].local_errors - heard[at].remote_errors for at in in_order(scores)]
-    words = sum(each.words for each in heard)
-    local = sum(each.local_errors for each in heard)
-    errors = tuple((local - gain) / words for gain in np.cumsum([0, *gains]))
+    errors = rates(heard, scores)
     better = [each.remote_errors < each.local_errors for each in heard]
     return Choice(name, errors, area(scores, better), needed(errors, POINT))
 
 
+def rates(heard: Sequence[Both], scores: Sequence[float]) -> tuple[float, ...]:
+    """The word error rate with the first 0, 1, 2 ... utterances sent."""
+    gains = [heard[at].local_errors - heard[at].remote_errors for at in in_order(scores)]
+    words = sum(each.words for each in heard)
+    local = sum(each.local_errors for each in heard)
+    return tuple((local - gain) / words for gain in np.cumsum([0, *gains]))
+
+
 def by_chance(heard: Sequence[Both]) -> Choice:
-    """What random choice does on average: a straight line."""
+    """What random choice does on average: its errors are a straight line, `needed` is that of `needed_by_chance`."""
     words = sum(each.words for each in heard)
     local, remote = sum(each.local_errors for each in heard), sum(each.remote_errors for each in heard)
     errors = tuple(float(rate) for rate in np.linspace(local / words, remote / words, len(heard) + 1))
-    return Choice("random", errors, 0.5, needed(errors, POINT))
+    return Choice("random", errors, 0.5, needed_by_chance(len(heard), partial(rates, heard)))
 
 
 def in_order(scores: Sequence[float]) -> list[int]:
@@ -109,6 +116,17 @@ def in_order(scores: Sequence[float]) -> list[int]:
 def needed(errors: Sequence[float], above: float) -> int:
     """How many must be sent, the first ones first, until the error rate is so little above that of sending all."""
     return next(sent for sent, rate in enumerate(errors) if rate <= errors[-1] + above + 1e-12)
+
+
+def needed_by_chance(count: int, rates: Callable[[Sequence[float]], Sequence[float]], above: float = POINT) -> int:
+    """How many of `count` must be sent where chance orders them, for so little above sending all; `rates` of scores.
+
+    The mean over random orders, each judged as a signal is, by where its own curve first gets there. Their mean curve,
+    a straight line, gets there later: it has no lucky dips.
+    """
+    random = np.random.default_rng(0)
+    found = [needed(rates(random.permutation(count).tolist()), above) for _ in range(ORDERS)]
+    return round(float(np.mean(found)))
 
 
 def choices(heard: Sequence[Both]) -> list[Choice]:

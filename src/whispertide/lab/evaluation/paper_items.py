@@ -70,7 +70,9 @@ def beam_table(runner: "Runner") -> Outcome:
     columns = [
         column for column in (*report.QUALITY, *report.LATENCY, *report.COST) if column.key in _BEAM_TABLE_COLUMNS
     ]
-    return Outcome(tables=(report.cells_table(cells, columns),))
+    return Outcome(
+        tables=(report.cells_table(cells, columns),), note=" ".join(report.mark_notes(cell.score for cell in cells))
+    )
 
 
 _BEAM_TABLE_COLUMNS = ("wer", "confirmed_mean_s", "decoder_runs_per_s", "cpu_s_per_s", "avg_beam", "reduce_ratio")
@@ -95,6 +97,7 @@ def step_figure(runner: "Runner") -> Outcome:
     cells = [runner.cell(recipe, *settings, step_s=step) for recipe, settings in systems for step in steps]
     return Outcome(
         tables=(report.cells_table(cells, (*report.QUALITY, *report.LATENCY)),),
+        note=" ".join(report.mark_notes(cell.score for cell in cells)),
         plots=(Plot(charts.trade_off_plot(cells), "Latency against word error rate", "Each point is one step."),),
     )
 
@@ -112,13 +115,15 @@ def ablation_figure(runner: "Runner") -> Outcome:
 def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str]) -> Outcome:
     """A bar for each cell that has a latency, and a table of all."""
     items = [
-        plots.Bar(name, float(cell.score["confirmed_mean_s"]))
+        plots.Bar(name + report.latency_marks(cell.score), float(cell.score["confirmed_mean_s"]))
         for name, cell in zip(names, cells, strict=True)
         if _is_late(cell)
     ]
     drawing = plots.bars(items, x_label="confirmed latency, mean (s)", title=caption)
     table = report.cells_table(cells, (*report.QUALITY, *report.LATENCY, *report.COST))
-    return Outcome(tables=(table,), plots=(Plot(drawing, caption),))
+    return Outcome(
+        tables=(table,), plots=(Plot(drawing, caption),), note=" ".join(report.mark_notes(cell.score for cell in cells))
+    )
 
 
 def load_figure(runner: "Runner") -> Outcome:

@@ -29,6 +29,8 @@ from whispertide.lab.evaluation.offloading import (
     listen,
     mean_wait_s,
     needed,
+    needed_by_chance,
+    rates,
 )
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
@@ -167,7 +169,7 @@ def sending(heard: Sequence[Both], about: str) -> Outcome:
     for each, scores in _choices(heard):
         cells = []
         for above in ABOVE:
-            sent = needed(each.errors, above / 100)
+            sent = _needed(heard, each, scores, above / 100)
             cells += [f"{100 * sent / len(heard):.1f}", f"{_delay(heard, each, scores, sent):.3f}"]
         rows.append((CALLED.get(each.name, each.name), *cells, *PUBLISHED_SENT.get(each.name, 4 * ("–",))))
     goals = [f"+{above:g}" for above in ABOVE]
@@ -204,7 +206,7 @@ def selection(heard: Sequence[Both], about: str) -> Outcome:
     rows, bars = [], []
     for colour, above in enumerate((2.0, 1.0)):
         for each, scores in _choices(heard):
-            sent = needed(each.errors, above / 100)
+            sent = _needed(heard, each, scores, above / 100)
             shares = selected(better, scores, sent) if scores is not None else 2 * (sent / len(heard),)
             name = f"{CALLED.get(each.name, each.name)}, +{above:g}"
             rows.append((name, *(f"{100 * share:.1f}" for share in (*shares, sent / len(heard)))))
@@ -232,6 +234,13 @@ def _choices(heard: Sequence[Both]) -> list[tuple[Choice, list[float] | None]]:
         scores = [one.signals[name] for one in heard]
         found.append((choice(name, heard, scores), scores))
     return [*found, (by_chance(heard), None)]
+
+
+def _needed(heard: Sequence[Both], each: Choice, scores: Sequence[float] | None, above: float) -> int:
+    """How many must be sent for so little above the server's errors; by chance on average."""
+    if scores is None:
+        return needed_by_chance(len(heard), partial(rates, heard), above)
+    return needed(each.errors, above)
 
 
 def _delay(heard: Sequence[Both], each: Choice, scores: Sequence[float] | None, sent: int) -> float:

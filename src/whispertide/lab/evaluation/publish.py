@@ -18,11 +18,12 @@ from whispertide.lab.evaluation.report import (
     LATENCY,
     QUALITY,
     RECOGNISER,
-    UNRELIABLE_MARK,
     UNRELIABLE_NOTE,
     Named,
     formatted,
     is_unreliable,
+    latency_marks,
+    number,
     table_of,
 )
 from whispertide.lab.evaluation.store import Cell
@@ -98,9 +99,9 @@ def glance_part(title: str, note: str, groups: Mapping[str, Sequence[Cell]]) -> 
 def _glance(cell: Cell | None) -> str | None:
     if cell is None:
         return None
-    wer, confirmed = (formatted(_COLUMNS[key], cell.score) for key in ("wer", "confirmed_mean_s"))
-    mark = UNRELIABLE_MARK if cell.spec.streaming and is_unreliable([cell]) else ""
-    return f"{wer} %" + (f", {confirmed} s{mark}" if confirmed and cell.spec.streaming else "")
+    wer, confirmed = formatted(_COLUMNS["wer"], cell.score), cell.score.get("confirmed_mean_s")
+    shown = confirmed is not None and cell.spec.streaming
+    return f"{wer} %" + (f", {number(confirmed, 2)} s{latency_marks(cell.score)}" if shown else "")
 
 
 def _place(cell: Cell) -> tuple[bool, str, float]:

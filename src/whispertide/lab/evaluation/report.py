@@ -49,6 +49,20 @@ def number(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
+def latency(score: Mapping[str, Any], key: str = "confirmed_mean_s", digits: int = 2) -> str:
+    """A latency of words in seconds, with its marks; a dash where there is none."""
+    value = score.get(key)
+    return number(value, digits) + latency_marks(score) if _known(value) else "–"
+
+
+def latency_marks(*scores: Mapping[str, Any]) -> str:
+    """What is written after a figure made of latencies: whether too few words were matched, whether any word times are
+    aligned.
+    """
+    few = any(score.get("matched_enough") is False for score in scores)
+    return few * UNRELIABLE_MARK + any(map(is_aligned, scores)) * ALIGNED_MARK
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table of cells: a key of the score, its heading, and how a value is written."""
@@ -165,7 +179,7 @@ def _milliseconds(value: float | None) -> str | None:
 
 def notes(cells: Sequence[Cell]) -> list[str]:
     """What has to be said below a table of these cells, a line each."""
-    found = [UNRELIABLE_NOTE] if is_unreliable(cells) else []
+    found = mark_notes(cell.score for cell in cells)
     if untimed := _untimed(cells):
         corpora = ", ".join(dict.fromkeys(cell.spec.corpus for cell in untimed))
         found.append(
@@ -173,7 +187,14 @@ def notes(cells: Sequence[Cell]) -> list[str]:
             "the beginning of a recording), last text (from its end) and revisions need no word times; --align makes "
             "word times by forced alignment."
         )
-    if sources := sorted({str(cell.score["word_times"]) for cell in cells if is_aligned(cell.score)}):
+    return found
+
+
+def mark_notes(scores: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What the marks of these latencies mean, a line for each mark that there is."""
+    scores = list(scores)
+    found = [UNRELIABLE_NOTE] if UNRELIABLE_MARK in latency_marks(*scores) else []
+    if sources := sorted({str(score["word_times"]) for score in scores if is_aligned(score)}):
         found.append(
             f"~ word times are {', '.join(sources)} (forced alignment), not exact: no claim about latency should rest "
             "on these figures."
@@ -293,13 +314,17 @@ def _known(value: object) -> bool:
 def formatted(column: Column, score: Mapping[str, Any]) -> str | None:
     """The figure as it is written, None where it is not known.
 
-    A share of matched words that is too small is marked, and so is a latency that rests on aligned word times.
+    A share of matched words that is too small is marked, and so is a latency of words that rests on it or on aligned
+    word times.
     """
     value = score.get(column.key)
     if not _known(value):
         return None
-    mark = UNRELIABLE_MARK if column.key == "matched" and score.get("matched_enough") is False else ""
-    return column.format(value) + mark + (ALIGNED_MARK if column.key in _TIMED_COLUMNS and is_aligned(score) else "")
+    if column.key in _TIMED_COLUMNS:
+        return column.format(value) + latency_marks(score)
+    return column.format(value) + (
+        UNRELIABLE_MARK if column.key == "matched" and score.get("matched_enough") is False else ""
+    )
 
 
 def _count(number: int, noun: str) -> str:

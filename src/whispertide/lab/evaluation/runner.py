@@ -7,7 +7,7 @@ cell of its own, because streaming is judged against it.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -25,8 +25,11 @@ from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, str
 from whispertide.lab.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.lab.evaluation.trace import FREE, ClockName, Trace
 from whispertide.lab.evaluation.watch import Watch
+from whispertide.lab.profile import label
 from whispertide.lab.speech.utterance import Corpus, Utterance
-from whispertide.options import DecodeOptions
+from whispertide.model.providers import thread_count
+from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.streaming.allocation import allocate
 from whispertide.streaming.framing import Open
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
@@ -71,6 +74,11 @@ class Runner:
     def models(self) -> tuple[str, ...]:
         """The models of the run."""
         return self.setup.models
+
+    @property
+    def engine(self) -> EngineOptions:
+        """The engine's options with the threads that they mean, whatever `whispertide tune` found best here."""
+        return replace(self.setup.engine, threads=thread_count(self.setup.engine))
 
     # --- what is measured with ---------------------------------------------------------------------------------------
 
@@ -132,17 +140,7 @@ class Runner:
             from whispertide import api
 
             self._loaded = None
-            options = self.setup.engine
-            self._loaded = (
-                model,
-                api.load(
-                    model,
-                    precision=options.precision,
-                    provider=options.provider,
-                    threads=options.threads,
-                    announce=self.watch.say,
-                ),
-            )
+            self._loaded = (model, api.load(model, **asdict(self.engine), announce=self.watch.say))
         return self._loaded[1]
 
     def once(self, name: str, make: Callable[[], T]) -> T:
@@ -196,8 +194,8 @@ class Runner:
         at once.
 
         There are `usual` clips, `quick` in a quick run; else, of an excerpt that was asked for, all. `made_by` is the
-        file of the evaluation that measures, `settings` whatever else the findings depend on. Raises what `clips_of`
-        raises.
+        file of the evaluation that measures, `settings` whatever else the findings depend on; most of them decode with
+        `guard_items`. Raises what `clips_of` raises.
         """
         model = model or self.models[0]
         asked = self.quick or self.setup.excerpt_s is not None
@@ -207,7 +205,7 @@ class Runner:
             self._spec(name, model, corpus),
             streaming=False,
             settings=settings,
-            code=store.code_version("", made_by, "clips.py"),
+            code=store.code_version("", made_by, "clips.py", "guard_items.py"),
         )
         self.results.begin(spec)
         self.watch.begin(f"{name} {spec.model} {spec.corpus}", sum(seconds(len(clip.samples)) for clip in clips))
@@ -254,7 +252,8 @@ class Runner:
             self._spec(request.recogniser, request.model, corpus),
             step_s=recipe.schedule.step_s,
             changes=changes_of(recipe),
-            settings={name: str(value) for name, value in recipe.settings().items()},
+            settings={name: str(value) for name, value in recipe.settings().items()}
+            | self._places(request.model, recipe),
         )
         return Job(spec, corpus, lambda: streaming(self.transcriber(request.model), recipe, clock=self.clock))
 
@@ -316,10 +315,22 @@ class Runner:
             attachments_hash=self.once(
                 f"attachments {model}", lambda: digest_attachments(self.transcriber(model).model.checkpoint)
             ),
-            engine={field.name: str(getattr(self.setup.engine, field.name)) for field in fields(self.setup.engine)},
+            engine=self._engine_and_version(),
             machine=store.machine(),
             code=store.code_version(),
         )
+
+    def _engine_and_version(self) -> dict[str, str]:
+        options = {name: str(value) for name, value in asdict(self.engine).items()}
+        version = store.engine_version(self.engine.provider)
+        return options | ({"version": version} if version else {})
+
+    def _places(self, model: str, recipe: Recipe) -> dict[str, str]:
+        """Where rounds compute, if the recipe leaves it open: what `whispertide profile` found here, or even shares."""
+        if recipe.executor.kind in ("serial", "hybrid"):  # all in one place: no model need be loaded to know it
+            return {}
+        resolved, allocation = allocate(self.transcriber(model).model, recipe)
+        return {"allocation": resolved.executor.kind if allocation is None else label(allocation)}
 
     def _framed(self, model: str, recipe: Recipe) -> Recipe:
         if not isinstance(recipe.framing, Open):
@@ -354,14 +365,12 @@ class Runner:
         return kind + colon + Path(path).name + part
 
     def _about(self, spec: CellSpec, wer_offline: float | None) -> Json:
-        from whispertide.model.providers import thread_count
-
         return {
             "recipe": spec.label,
             **{name: getattr(spec, name) for name in ("model", "corpus", "corpus_hash")},
             "clock": self.clock,
             "step_s": spec.step_s,
-            "threads": thread_count(self.setup.engine),
+            "threads": self.engine.threads,
             "wer_offline": wer_offline,
         }
 

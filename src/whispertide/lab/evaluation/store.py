@@ -49,7 +49,11 @@ _IRRELEVANT_FILES = frozenset(
         *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
     )
 )
-_NUMERIC_PACKAGES = ("numpy", "onnxruntime", "soxr")
+_PACKAGES = (  # that compute, then those that count word errors
+    *("numpy", "onnxruntime", "soxr"),
+    *("jiwer", "rapidfuzz", "whisper-normalizer"),
+)
+_OTHER_ENGINES = {"torch": ("lab/training/torch_engine.py", "lab/training/network.py")}  # in place of ONNX Runtime
 _KEY_LENGTH = 12
 
 
@@ -195,7 +199,8 @@ def open_results(place: str | Path) -> list[Cell]:
 
 @cache
 def code_version(part: str = "", *more: str) -> str:
-    """A hash over the program's own source and the versions of the packages that compute; 12 hexadecimal digits.
+    """A hash over the program's own source and the versions of the packages that compute or count errors; 12
+    hexadecimal digits.
 
     `part` is the folder that matters: other programs' results do not depend on our engine, but on how they are
     run and scored. `more`: files of the evaluation that otherwise do not matter, but do here.
@@ -208,9 +213,21 @@ def code_version(part: str = "", *more: str) -> str:
             continue
         # Zeros in between, so that no two lists of files give the same bytes.
         digest.update(place.encode() + b"\0" + path.read_bytes() + b"\0")
-    for name in _NUMERIC_PACKAGES:
+    for name in _PACKAGES:
         digest.update(f"{name} {_version(name)}\n".encode())
     return digest.hexdigest()[:_KEY_LENGTH]
+
+
+@cache
+def engine_version(provider: str) -> str:
+    """Of an engine that stands in place of ONNX Runtime: its package's version, and a hash over our part of it.
+
+    Nothing for ONNX Runtime's own providers: `code_version` has all of them.
+    """
+    if provider not in _OTHER_ENGINES:
+        return ""
+    digest = hashlib.sha256(b"\0".join((_SOURCE / place).read_bytes() for place in _OTHER_ENGINES[provider]))
+    return f"{_version(provider)}+{digest.hexdigest()[:_KEY_LENGTH]}"
 
 
 @cache

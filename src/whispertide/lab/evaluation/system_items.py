@@ -191,7 +191,7 @@ def processor_table(runner: "Runner") -> Outcome:
             (
                 one.label,
                 report.percent(score["wer"]),
-                report.number(score["confirmed_mean_s"], 2),
+                report.latency(score),
                 f"{statistics.mean(one.length_s(cost.window_s) for cost in rounds):.1f}",
                 *(f"{1000 * mean:.0f}" for mean in stages(rounds).values()),
                 f"{100 * slow / len(rounds):.0f}",
@@ -201,7 +201,7 @@ def processor_table(runner: "Runner") -> Outcome:
     note = (
         f"Means over the rounds on {runner.corpus.name}. Input: what the encoder gets, with its padding. Encoding has "
         "the log-mel in it, decoding the prompt. The last column: rounds that took longer than the step, in which a "
-        f"live system falls back.{missing}"
+        f"live system falls back.{missing}{_caution(measured)}"
     )
     return Outcome((Table((*columns, "rounds over the step %"), tuple(rows)),), note=note)
 
@@ -222,8 +222,7 @@ def word_figure(runner: "Runner") -> Outcome:
     """NPUsper, figure 7: how late words are, and how many are wrong, at the paper's step and at each system's own."""
     measured, missing = _at_step(runner)
     own, _ = _measure(runner, None)
-    late = [plots.Bar(f"{one.label}, every {STEP_S:g} s", value) for one in measured if (value := _late(one))]
-    late += [plots.Bar(f"{one.label}, own step", value, colour=1) for one in own if (value := _late(one))]
+    late = [*_bars(measured, f"every {STEP_S:g} s", 0), *_bars(own, "own step", 1)]
     wrong = [plots.Bar(f"{one.label}, every {STEP_S:g} s", 100 * one.cell.score["wer"]) for one in measured]
     wrong += [plots.Bar(f"{one.label}, own step", 100 * one.cell.score["wer"], colour=1) for one in own]
     table = report.cells_table([one.cell for one in (*measured, *own)], (*report.QUALITY, *report.LATENCY))
@@ -235,7 +234,21 @@ def word_figure(runner: "Runner") -> Outcome:
         )
     )
     note = f"{_times_sooner(measured)} The paper: 1.71 to 4.62 times on a phone, 1.69 to 4.84 on a laptop.{missing}"
-    return Outcome((table,), drawn, note)
+    return Outcome((table,), drawn, note + _caution((*measured, *own)))
+
+
+def _bars(measured: Sequence[Measured], step: str, colour: int) -> list[plots.Bar]:
+    """How late each confirms words, if it does."""
+    return [
+        plots.Bar(f"{one.label}, {step}{report.latency_marks(one.cell.score)}", value, colour=colour)
+        for one in measured
+        if (value := _late(one))
+    ]
+
+
+def _caution(measured: Sequence[Measured]) -> str:
+    """What ends a note about latencies that are marked."""
+    return "".join(f" {line}" for line in report.mark_notes(one.cell.score for one in measured))
 
 
 def _late(one: Measured) -> float | None:
@@ -244,16 +257,18 @@ def _late(one: Measured) -> float | None:
 
 
 def _times_sooner(measured: Sequence[Measured]) -> str:
-    """How many times sooner NPUsper confirms than each other system, model by model."""
+    """How many times sooner NPUsper confirms than each other system, model by model; marked as both latencies are."""
     parts = []
     for model, members in _by_model(measured):
-        base = next((_late(one) for one in members if one.system.recipe == SYSTEM), None)
+        late = {one.system: value for one in members if (value := _late(one))}
+        base = next((one for one in members if one.system.recipe == SYSTEM and one.system in late), None)
         if base is None:
             continue
         others = [
-            f"{one.system.name} {late / base:.2f}"
+            f"{one.system.name} {late[one.system] / late[base.system]:.2f}"
+            f"{report.latency_marks(one.cell.score, base.cell.score)}"
             for one in members
-            if one.system.recipe != SYSTEM and (late := _late(one))
+            if one.system.recipe != SYSTEM and one.system in late
         ]
         parts.append(f"{model}: {', '.join(others)}")
     return f"With a round every {STEP_S:g} s, how many times later than NPUsper others confirm. {'; '.join(parts)}."
@@ -274,7 +289,7 @@ def stage_figure(runner: "Runner") -> Outcome:
         for one, times in taken:
             bars.append((one.label, {stage: 1000 * mean for stage, mean in times.items()}))
             ratio = f"{sum(times.values()) / base:.2f}" if base else "–"
-            first = report.number(one.cell.score["ttft_s"], 2)
+            first = report.latency(one.cell.score, "ttft_s")
             rows.append((one.label, *(f"{1000 * mean:.0f}" for mean in times.values()), ratio, first))
     columns = ("system", *(f"{stage} ms" for stage in _STAGES), "times NPUsper's", "first text s")
     caption = "What a round takes, stage by stage"
@@ -282,7 +297,7 @@ def stage_figure(runner: "Runner") -> Outcome:
     note = (
         f"A round every {STEP_S:g} s on one processor for all stages. The paper: other systems' inferences take 5.52 "
         "to 13.09 times as long on a phone and 7.92 to 19.10 on a laptop, with theirs on a GPU and NPUsper's on an "
-        f"NPU. The first text: from the end of the first word.{missing}"
+        f"NPU. The first text: from the beginning of the first word.{missing}{_caution(measured)}"
     )
     return Outcome((Table(columns, tuple(rows)),), (Plot(drawing, caption),), note)
 

@@ -101,20 +101,21 @@ def _late(runner: "Runner", ours: str, cursor: str, published: str, caption: str
     """Both measures of one stream of text: a table of all systems, a bar for each, and the spread of ours."""
     cells, missing = _cells(runner)
     keys = (f"{cursor}_s", f"{cursor}_unclamped_s", *(f"{ours}_{part}_s" for part in ("mean", "median", "p90", "p99")))
-    rows = [(label, *(report.number(cell.score[key], 2) for key in keys), _matched(cell)) for label, cell in cells]
+    rows = [(label, *(report.latency(cell.score, key) for key in keys), _matched(cell)) for label, cell in cells]
     said = [(one.name, value) for one in PUBLISHED if (value := getattr(one, published)) is not None]
     rows += [(name, f"{value:.2f}", *("–" for _ in keys[1:]), "–") for name, value in said]
     bars = [plots.Bar(label, value) for label, cell in cells if (value := cell.score[keys[0]]) is not None]
     bars += [plots.Bar(name, value, colour=1) for name, value in said]
     columns = ("system", "cursor s", "unclamped s", "mean s", "median s", "p90 s", "p99 s", "matched %")
     spread = [(label, samples) for label, cell in cells if (samples := charts.latencies(cell, f"{ours}_s"))]
+    note = " ".join((_CURSOR, _THEIRS, *report.mark_notes(cell.score for _, cell in cells)))
     drawn = [
         Plot(plots.bars(bars, x_label="cursor latency (s)", title=caption.lower()), f"{caption}: OpenBench's mean")
     ]
     if spread:
         drawing = plots.distribution(spread, x_label="latency (s)", title=caption.lower())
         drawn.append(Plot(drawing, f"{caption}: each word, from its end"))
-    return Outcome((Table(columns, tuple(rows)),), tuple(drawn), _with(f"{_CURSOR} {_THEIRS}", missing))
+    return Outcome((Table(columns, tuple(rows)),), tuple(drawn), _with(note, missing))
 
 
 def _cells(runner: "Runner") -> tuple[list[tuple[str, "Cell"]], list[str]]:

@@ -74,18 +74,18 @@ def make_commands(
     """Say every command of the list `path` once into shards in `folder`; returns how many shards there are.
 
     Shards that are there stay. flite's voices take part where it is installed. Raises `CorpusError` where espeak-ng is
-    missing, `OptionError` where the folder was made of another list, seed or kind of voices, `OutputError` where it
-    cannot be written.
+    missing, `OptionError` where the folder was made of another list, seed or kind of voices or by other versions of the
+    synthesizers, `OutputError` where it cannot be written.
     """
     if voices not in get_args(Voices):
         raise OptionError(f"expected voices {' or '.join(get_args(Voices))}; got {voices!r}")
     commands = read_commands(path)
     count = -(-len(commands) // SHARD)
-    installed()
+    versions = installed().versions
     digest = hashlib.sha256(repr(commands).encode()).hexdigest()[:12]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _note_recipe(folder, {"commands": digest, "seed": seed, "voices": voices})
+        _note_recipe(folder, {"commands": digest, "seed": seed, "voices": voices, "synthesizers": versions})
     except OSError as error:
         raise OutputError(f"expected a folder that can be written; {folder} is not: {error}") from error
     missing = [number for number in range(count) if not (folder / f"{number:05d}.json").exists()]
@@ -101,17 +101,21 @@ def make_commands(
 
 
 def _note_recipe(folder: Path, recipe: Mapping[str, object]) -> None:
-    """Write what the folder is made of, or see that it is the same. One of an earlier version does not say."""
+    """Write what the folder is made of, or see that it is the same. One of an earlier version does not say, or not
+    which synthesizers spoke.
+    """
     path = folder / RECIPE
     if not path.exists():
         if not any(folder.glob("[0-9]*.json")):
             write_text(path, json.dumps(recipe) + "\n")
         return
     there = path.read_text(encoding="utf-8").strip()
-    if there != json.dumps(recipe):
+    without = {name: value for name, value in recipe.items() if name != "synthesizers"}
+    if there not in (json.dumps(recipe), json.dumps(without)):
         raise OptionError(
-            f"{folder} was made of other commands, or with other options ({there}): give the same list, seed and "
-            "voices to continue it, or another folder"
+            f"{folder} was made of other commands, with other options or by other synthesizers ({there}; now "
+            f"{json.dumps(recipe)}): give the same list, seed and voices to continue it where the same synthesizers "
+            "are installed, or another folder"
         )
 
 

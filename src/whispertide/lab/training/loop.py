@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whispertide.atomic import replacing
+from whispertide.atomic import replacing, write_text
 from whispertide.errors import CheckpointError, OptionError
 from whispertide.lab.training.batches import Batch
 from whispertide.lab.training.compact import CompactVocabulary
@@ -390,4 +390,4 @@ def _parsed(line: str) -> Figures | None:
 def _cut_log(path: Path, step: int) -> None:
     kept = [figures for figures in read_log(path) if figures["step"] <= step]
     if path.is_file():
-        path.write_text("".join(json.dumps(figures) + "\n" for figures in kept), encoding="utf-8")
+        write_text(path, "".join(json.dumps(figures) + "\n" for figures in kept))

@@ -26,7 +26,7 @@ from typing import IO
 import numpy as np
 from filelock import FileLock, Timeout
 
-from whispertide.atomic import replacing
+from whispertide.atomic import replacing, write_text
 from whispertide.errors import CorpusError, OptionError, OutputError, WhispertideError
 from whispertide.lab.from_json import built
 from whispertide.lab.speech.manners import Manner, draw_manner
@@ -124,7 +124,7 @@ def _prepare(folder: Path, recipe: Recipe, announce: Announce) -> None:
                 f"give the same seed, voices and vocabulary to continue it, or another folder"
             )
     else:
-        path.write_text(json.dumps(asdict(recipe)) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(asdict(recipe)) + "\n")
     texts = folder / "sentences.txt"
     if not texts.exists():
         announce("collecting sentences")

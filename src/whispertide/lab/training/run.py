@@ -117,11 +117,8 @@ def open_run(
     start, vocabulary = _rebuilt(folder, options)
     sources, tests = _sources(options, announce), _held_out(options, announce)
     for source, said in zip(sources, options.speech, strict=True):
-        if said.utterances and len(source.speech) != said.utterances:
-            announce(
-                f"note: {said.folder} had {said.utterances} utterances when the run began and has "
-                f"{len(source.speech)} now: the result will differ from that of an uninterrupted run"
-            )
+        if change := _change(said, source.speech):
+            announce(f"note: {said.folder} {change}: the result will differ from that of an uninterrupted run")
     _check_vocabulary(vocabulary, start.tokenizer, (*sources, *tests))
     batches = Batches(sources, start.tokenizer, options.phases, options.loop.seed)
     tested = _validation(options, tests, start.tokenizer)
@@ -265,9 +262,19 @@ def _counted(speech: Sequence[Speech], sources: Sequence[Source]) -> tuple[Speec
             utterances=len(source.speech),
             seconds=source.speech.seconds,
             licences=read_licences(Path(said.folder)),
+            digest=source.speech.digest(),
         )
         for said, source in zip(speech, sources, strict=True)
     )
+
+
+def _change(said: Speech, now: Shards) -> str:
+    """How speech differs from what it was when the run began; nothing where it does not, or nobody knows."""
+    if said.utterances and len(now) != said.utterances:
+        return f"had {said.utterances} utterances when the run began and has {len(now)} now"
+    if said.digest and now.digest() != said.digest:
+        return f"has other utterances than the {said.utterances} with which the run began"
+    return ""
 
 
 def _validation(options: RunOptions, held_out: Sequence[Source], tokenizer: Tokenizer) -> list[Batch]:

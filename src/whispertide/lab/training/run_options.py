@@ -23,7 +23,8 @@ ASKED_ELSEWHERE = {"steps": "--steps", "accumulate": "--accumulate"}
 class Speech:
     """A folder of shards, how likely an utterance is drawn from it, and what of it could be used as the run began.
 
-    `licences` are those that its manifest named, each with its utterances.
+    `licences` are those that its manifest named, each with its utterances. `digest` is a hash over what could be used
+    (`Shards.digest`); runs of earlier versions have none.
     """
 
     folder: str
@@ -31,6 +32,7 @@ class Speech:
     utterances: int = 0
     seconds: float = 0.0
     licences: tuple[tuple[str, int], ...] = ()
+    digest: str = ""
 
     @property
     def described(self) -> str:

@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -135,7 +135,7 @@ def outcomes(guess: Guess, final: Sequence[Word]) -> list[bool]:
     return found
 
 
-def fit_rule(examples: Sequence[Examples], *, ridge: float = _RIDGE, near: Rule | None = None) -> Rule:
+def fit_rule(examples: Sequence[Examples], *, near: Rule | None = None) -> Rule:
     """The rule of greatest likelihood with a penalty on large weights (but for the first).
 
     With `near` the penalty is on the distance from that rule, in all weights: little audio moves it little.
@@ -149,7 +149,7 @@ def fit_rule(examples: Sequence[Examples], *, ridge: float = _RIDGE, near: Rule 
             f"which {int(stayed.sum())} stayed: take more audio"
         )
     origin = np.zeros(inputs.shape[1]) if near is None else np.array(near.weights)
-    penalty = np.diag([1e-6 if near is None else ridge, *[ridge] * (len(origin) - 1)])
+    penalty = np.diag([1e-6 if near is None else _RIDGE, *[_RIDGE] * (len(origin) - 1)])
     weights = origin.copy()
     for _ in range(_ITERATIONS):
         chance = _chance(inputs @ weights)
@@ -205,8 +205,8 @@ def reliability(chances: Sequence[float], stayed: Sequence[bool], bins: int = 10
     return Reliability(found, error, brier, float(truth.var()))
 
 
-def held_out(examples: Sequence[Examples], **how: Any) -> tuple[list[float], list[bool]]:
-    """The chance of every word by a rule that was fitted without its voice, and whether it stayed; `how` as `fit_rule`.
+def held_out(examples: Sequence[Examples], *, near: Rule | None = None) -> tuple[list[float], list[bool]]:
+    """The chance of every word by a rule that was fitted without its voice, and whether it stayed; `near`: `fit_rule`.
 
     Where there is one voice only, each half of it is predicted from the other.
     """
@@ -215,7 +215,7 @@ def held_out(examples: Sequence[Examples], **how: Any) -> tuple[list[float], lis
     chances: list[float] = []
     stayed: list[bool] = []
     for voice in sorted({part.voice for part in examples}):
-        rule = fit_rule([part for part in examples if part.voice != voice], **how)
+        rule = fit_rule([part for part in examples if part.voice != voice], near=near)
         for part in (part for part in examples if part.voice == voice):
             chances += rule.chances(part.facts)
             stayed += part.stayed

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.atomic import replacing
 from whispertide.checkpoint import Checkpoint, ModelDims, causal, load_checkpoint, masked
 from whispertide.checkpoint.attachments import place
 from whispertide.checkpoint.causal import CausalAdapter
@@ -139,27 +140,29 @@ def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str],
     """Write the checkpoint `model` in the shape called `to` (see `TARGETS`) into the folder `output`; returns it.
 
     `model` is what `load_checkpoint` takes, as long as it is a folder in Hugging Face layout. Raises what
-    `load_checkpoint` and `plan_widening` raise, and `OutputError` where `output` is not empty or cannot be written.
+    `load_checkpoint` and `plan_widening` raise, and `OutputError` where `output` is not empty or cannot be written:
+    then nothing is there.
     """
     checkpoint = load_checkpoint(model, announce=announce)
     widening = plan_widening(checkpoint.dims, to)
     config, generation = read_configs(checkpoint, "to widen")
     check_new(output, "to write to")
     try:
-        output.mkdir(parents=True, exist_ok=True)
-        copy_companions(checkpoint.folder, output)
-        heads = _heads(checkpoint, widening)
-        write_json(output / "generation_config.json", {**generation, "alignment_heads": heads})
-        shapes = _target_shapes(checkpoint, widening)
-        tensors = ((f"model.{name}", widened(name, checkpoint, widening)) for name in shapes)
-        weights = {f"model.{name}": shape for name, shape in shapes.items()}
-        write_safetensors(output / "model.safetensors", weights, widening.dtype, tensors)
-        write_json(output / "config.json", config | _changes(checkpoint, widening))  # now the folder is a model
-        _write_attachments(checkpoint, widening, output)
+        with replacing(output) as unfinished:
+            unfinished.mkdir(parents=True)
+            copy_companions(checkpoint.folder, unfinished)
+            heads = _heads(checkpoint, widening)
+            write_json(unfinished / "generation_config.json", {**generation, "alignment_heads": heads})
+            shapes = _target_shapes(checkpoint, widening)
+            tensors = ((f"model.{name}", widened(name, checkpoint, widening)) for name in shapes)
+            weights = {f"model.{name}": shape for name, shape in shapes.items()}
+            write_safetensors(unfinished / "model.safetensors", weights, widening.dtype, tensors)
+            write_json(unfinished / "config.json", config | _changes(checkpoint, widening))
+            _write_attachments(checkpoint, widening, unfinished)
     except OSError as error:
         if isinstance(error, WhispertideError):
             raise
-        raise OutputError(f"{output} cannot be written: {error}; remove it, and try where there is room") from error
+        raise OutputError(f"{output} cannot be written: {error}; try where there is room") from error
     return output
 
 

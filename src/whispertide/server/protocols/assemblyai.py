@@ -8,10 +8,8 @@ the confirmed words only, `words` also the guessed ones with `word_is_final` fal
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols import base, messages
-from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import SAMPLE_RATE, Word, join_words, seconds
 
 _ENCODINGS = {"pcm_s16le": "s16le", "pcm_mulaw": "mulaw", "opus": "opus", "ogg_opus": "ogg-opus"}
@@ -35,16 +33,15 @@ class AssemblyAIProtocol(base.WireProtocol):
             raise base.ProtocolError(f"expected encoding to be one of {known}; got {messages.shown(encoding)}")
         if "opus" not in encoding and not query.get("sample_rate"):
             raise base.ProtocolError(f"expected a sample_rate for {encoding}; got none")
-        try:
-            self._audio = AudioInput(_ENCODINGS[encoding], rate=messages.whole(query, "sample_rate", SAMPLE_RATE))
-        except OptionError as error:
-            raise base.ProtocolError(str(error)) from error
+        rate = messages.whole(query, "sample_rate", SAMPLE_RATE)
+        self._audio = messages.audio_input(_ENCODINGS[encoding], rate=rate)
         self._settings = self._read_settings(query)
         self._tells_speech = "u3" in query.get("speech_model", "")  # only these models send `SpeechStarted`
         self._turn = 0
         self._words: list[Word] = []
         self._guess: tuple[Word, ...] = ()
         self._ending = False
+        self._limit: base.Problem | None = None  # the session's, which it reached
 
     def opened(self) -> base.Actions:
         """The session begins with the connection."""
@@ -61,7 +58,7 @@ class AssemblyAIProtocol(base.WireProtocol):
         if self._ending:
             return ()
         if isinstance(message, bytes):
-            return self._hear(message)
+            return messages.decoded(self._audio, message)
         data = messages.json_object(message)
         match data.get("type"):
             case "KeepAlive":
@@ -79,13 +76,6 @@ class AssemblyAIProtocol(base.WireProtocol):
                     "expected a type among KeepAlive, ForceEndpoint, UpdateConfiguration, Terminate; "
                     f"got {messages.shown(kind)}"
                 )
-
-    def _hear(self, data: bytes) -> base.Actions:
-        try:
-            samples = self._audio.feed(data)
-        except AudioError as error:
-            raise base.ProtocolError(str(error), fatal=True) from error
-        return messages.heard(samples)
 
     def _rest(self) -> base.Actions:
         return messages.heard(self._audio.drain())
@@ -109,7 +99,8 @@ class AssemblyAIProtocol(base.WireProtocol):
                 actions += self.problem(base.Problem("internal", event.message, event.fatal))
                 changed = changed and not event.fatal
             elif isinstance(event, End):
-                actions += [*self._end_turn(), self._termination(), base.Close()]
+                actions += self._end_turn()
+                actions += [self._termination(), base.Close()] if self._limit is None else self._failure(self._limit)
                 changed = False
         if changed and (self._words or self._guess):
             actions.append(self._say_turn(end_of_turn=False))
@@ -118,16 +109,12 @@ class AssemblyAIProtocol(base.WireProtocol):
     def problem(self, problem: base.Problem) -> base.Actions:
         """Their clients end on an `Error`, so what is not fatal is a `Warning`."""
         if not problem.fatal:
+            self._limit = problem if problem.kind == "too_long" else self._limit
             return (messages.reply(type="Warning", warning_code=INVALID, warning=problem.message),)
-        code = _CODES.get(problem.kind, INVALID)
         last = self._end_turn()
         if problem.kind == "shutdown":
             return (*last, self._termination(), base.Close(1001))
-        return (
-            *last,
-            messages.reply(type="Error", error_code=code, error=problem.message),
-            base.Close(code, problem.kind),
-        )
+        return (*last, *self._failure(problem))
 
     def _end_turn(self) -> list[base.Action]:
         """A turn without words, such as a cough, is no turn."""
@@ -152,6 +139,11 @@ class AssemblyAIProtocol(base.WireProtocol):
             words=words,
         )
 
+    def _failure(self, problem: base.Problem) -> base.Actions:
+        """Their last words where a session does not end as its client wanted."""
+        code = _CODES.get(problem.kind, INVALID)
+        return messages.reply(type="Error", error_code=code, error=problem.message), base.Close(code, problem.kind)
+
     def _termination(self) -> base.Reply:
         """The session's duration is that of its audio: there is no clock here, and live audio comes in real time."""
         duration = round(seconds(self._audio.given))
@@ -170,15 +162,15 @@ class AssemblyAIProtocol(base.WireProtocol):
             model=values.get("speech_model"),
             language=changes.get("language"),
             prompt=changes.get("prompt", ""),
-            changes={} if silence is None else {"vad_pause_s": messages.pause(silence)},
+            changes=messages.pause(silence),
         )
 
     def _changes(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """What can change while a session runs: the prompt and the language. The rest is accepted and has no effect."""
         changes: dict[str, Any] = {}
         if values.get("prompt") is not None or values.get("keyterms_prompt") is not None:
-            terms = messages.words_as_prompt(messages.texts(values.get("keyterms_prompt"), "keyterms_prompt"))
-            changes["prompt"] = " ".join(part for part in (terms, messages.text(values, "prompt")) if part)
+            terms = messages.texts(values.get("keyterms_prompt"), "keyterms_prompt")
+            changes["prompt"] = messages.prompt(terms, messages.text(values, "prompt"))
         codes = messages.texts(values.get("language_codes"), "language_codes")
         tag = codes[0] if len(codes) == 1 else messages.text(values, "language_code")
         if tag is not None or len(codes) > 1:

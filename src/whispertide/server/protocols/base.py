@@ -289,7 +289,8 @@ class WireProtocol(ABC):
     def is_amid(self) -> bool:
         """Whether a message has begun and is not whole; it has to be within the time that a client may say nothing.
 
-        Only protocols that do their own framing, over TCP, can know.
+        That time begins anew with what completes a message, although another one may begin there. Only protocols that
+        do their own framing, over TCP, can know.
         """
         return False
 

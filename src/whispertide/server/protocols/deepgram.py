@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
@@ -102,11 +101,7 @@ class DeepgramProtocol(base.WireProtocol):
         if self._audio is None:
             self._audio = _container(data)
         self._digest.update(data)
-        try:
-            samples = self._audio.feed(data)
-        except AudioError as error:
-            raise base.ProtocolError(str(error), fatal=True) from error
-        return messages.heard(samples)
+        return messages.decoded(self._audio, data)
 
     def _rest(self) -> base.Actions:
         return () if self._audio is None else messages.heard(self._audio.drain())
@@ -119,7 +114,7 @@ class DeepgramProtocol(base.WireProtocol):
         if data.get("keyterms") is None:
             return (messages.reply(type="ConfigureSuccess", request_id=self._request),)
         terms = messages.texts(data["keyterms"], "keyterms")
-        prompt = base.Configure({"prompt": messages.words_as_prompt(terms)})
+        prompt = base.Configure({"prompt": messages.prompt(terms)})
         return (prompt, messages.reply(type="ConfigureSuccess", request_id=self._request, keyterms=terms))
 
     # --- out ---------------------------------------------------------------------------------------------------------
@@ -185,7 +180,7 @@ class DeepgramProtocol(base.WireProtocol):
             return (*rest, said, base.Close(1011, "NET-0001: neither audio nor a KeepAlive came"))
         if problem.kind == "bad_request":
             return (*rest, said, base.Close(1008, "DATA-0000: the data cannot be decoded as audio"))
-        if problem.kind in ("too_long", "shutdown"):
+        if problem.kind == "shutdown":
             return (*rest, said, self._summary())
         return (*rest, said)
 
@@ -286,10 +281,7 @@ def _audio_input(query: Mapping[str, str]) -> AudioInput | None:
             f"expected encoding to be one of {', '.join(_ENCODINGS)}; got {messages.shown(encoding)}"
         )
     name, usual = _ENCODINGS[encoding or "linear16"]
-    try:
-        return AudioInput(name, rate=messages.whole(query, "sample_rate", usual), channels=channels)
-    except OptionError as error:
-        raise base.ProtocolError(str(error)) from error
+    return messages.audio_input(name, rate=messages.whole(query, "sample_rate", usual), channels=channels)
 
 
 def _container(data: bytes) -> AudioInput:
@@ -309,11 +301,11 @@ def _read_settings(opening: base.Opening) -> base.Settings:
     changes: dict[str, Any] = {}
     endpointing = query.get("endpointing", "").lower()
     if endpointing not in ("", "true", "false"):
-        changes["vad_pause_s"] = messages.pause(messages.number(query, "endpointing") or 0)
+        changes = messages.pause(messages.number(query, "endpointing"))
     return base.Settings(
         model=query.get("model"),
         language=messages.language(query.get("language"), opening.server),
-        prompt=messages.words_as_prompt([*opening.lists.get("keyterm", ()), *boosted]),
+        prompt=messages.prompt([*opening.lists.get("keyterm", ()), *boosted]),
         changes=changes,
     )
 

@@ -9,7 +9,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from whispertide.errors import AudioError, OptionError
+from whispertide.server.bounds import check_prompt
 from whispertide.server.protocols.base import Actions, Audio, ProtocolError, Reply, ServerInfo
+from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import FloatArray, seconds
 
 # How the services' clients say "find out yourself"
@@ -174,14 +177,30 @@ def language(tag: str | None, server: ServerInfo) -> str | None:
     return code
 
 
-def pause(milliseconds: float) -> float:
-    """The silence that ends an utterance, in seconds, within what a recipe may have."""
-    return min(max(milliseconds / 1000, 0.1), 30.0)
+def pause(milliseconds: float | None) -> dict[str, Any]:
+    """The silence that ends an utterance, as a change of the recipe, within what that may have; None: no change."""
+    return {} if milliseconds is None else {"vad_pause_s": min(max(milliseconds / 1000, 0.1), 30.0)}
 
 
-def words_as_prompt(words: Iterable[str]) -> str:
-    """Terms that a client wants to be recognized, as text that precedes the audio: Whisper knows no other way."""
-    return ", ".join(word for word in (word.strip() for word in words) if word)
+def prompt(terms: Iterable[str], written: str | None = None) -> str:
+    """Terms that a client wants to be recognized, and what it wrote itself, as text that precedes the audio: Whisper
+    knows no other way. One that is too long is refused here, before a client is told that it has it.
+    """
+    listed = ", ".join(term for term in (term.strip() for term in terms) if term)
+    joined = " ".join(part for part in (listed, written) if part)
+    try:
+        check_prompt(joined)
+    except OptionError as error:
+        raise ProtocolError(str(error)) from error
+    return joined
+
+
+def audio_input(encoding: str, *, rate: int, channels: int = 1) -> AudioInput:
+    """The input for audio as a client announced it."""
+    try:
+        return AudioInput(encoding, rate=rate, channels=channels)
+    except OptionError as error:
+        raise ProtocolError(str(error)) from error
 
 
 # --- what becomes of it -----------------------------------------------------------------------------------------------
@@ -190,6 +209,14 @@ def words_as_prompt(words: Iterable[str]) -> str:
 def heard(samples: FloatArray) -> Actions:
     """What to do with samples; nothing where there are none."""
     return (Audio(samples),) if len(samples) else ()
+
+
+def decoded(audio: AudioInput, data: bytes) -> Actions:
+    """What to do with a client's audio. After some that cannot be decoded nothing that follows would be heard right."""
+    try:
+        return heard(audio.feed(data))
+    except AudioError as error:
+        raise ProtocolError(str(error), fatal=True) from error
 
 
 def reply(**values: Any) -> Reply:

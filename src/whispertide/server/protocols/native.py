@@ -92,7 +92,7 @@ class NativeProtocol(base.WireProtocol):
 
     def started(self, started: base.Started) -> base.Actions:
         """The session's id is what to come back with; `received` is where to go on sending from."""
-        if started.resumed or self._state == "resuming":
+        if self._state == "resuming":
             self._state = "open"
         values = {**asdict(started), "received": self._position(started.received)}
         return (_reply({"type": "session", **values, **self._format}),)
@@ -122,8 +122,6 @@ class NativeProtocol(base.WireProtocol):
 
     def problem(self, problem: base.Problem) -> base.Actions:
         """Problems are told with their kind; the server closes after fatal ones."""
-        if problem.kind in ("bad_setting", "unknown_session") and self._state != "open":
-            self._state = "idle"
         return (_reply({"type": "problem", **asdict(problem)}),)
 
     # --- inside ------------------------------------------------------------------------------------------------------

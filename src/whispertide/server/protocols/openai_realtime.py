@@ -65,6 +65,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         self._has_session = False
         self._received = 0
         self._uncommitted = 0  # samples since the last commit or clear
+        self._overtime = ""  # what there is to say of it, once the session reached its longest length
         self._older = "realtime=v1" in opening.headers.get("openai-beta", "") or any(
             offered.startswith("openai-beta.realtime") for offered in opening.subprotocols
         )
@@ -200,8 +201,14 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
                     actions += self.problem(base.Problem("internal", message, fatal))
                     actions += [base.Close(1011)] if fatal else []
                 case End():
-                    actions += [*self._complete_all(), base.Close()]
+                    actions += [*self._complete_all(), *self._end()]
         return actions
+
+    def _end(self) -> base.Actions:
+        """Their service has an error of its own for a session that gets too long; no other end is one."""
+        if not self._overtime:
+            return (base.Close(),)
+        return self._error(self._overtime, code="session_expired"), base.Close(1001, self._overtime)
 
     def _speech_started(self, start: int) -> list[base.Action]:
         if self._session.detection is None:
@@ -266,6 +273,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         ours = problem.kind in ("internal", "overloaded", "shutdown")
         said = self._error(problem.message, code=problem.kind, kind="server_error" if ours else "invalid_request_error")
         if not problem.fatal:
+            self._overtime = problem.message if problem.kind == "too_long" else self._overtime
             return (said,)
         return (*(self._complete_all() if problem.kind != "internal" else self._failed(problem.message)), said)
 

@@ -41,7 +41,7 @@ class RealtimeSession:
             model=self.model,
             language=messages.language(self.language, server),
             prompt=self.prompt,
-            changes={} if silence is None else {"vad_pause_s": messages.pause(silence)},
+            changes=messages.pause(silence),
         )
 
     def updated(self, session: Mapping[str, Any], server: ServerInfo) -> "RealtimeSession":
@@ -133,8 +133,8 @@ def _with_transcription(session: RealtimeSession, values: Mapping[str, Any]) -> 
         tags = messages.texts(values.get("languages"), "languages")
         changes["language"] = messages.text(values, "language") or (tags[0] if len(tags) == 1 else None)
     if "prompt" in values or "keywords" in values:
-        terms = messages.words_as_prompt(messages.texts(values.get("keywords"), "keywords"))
-        changes["prompt"] = " ".join(part for part in (terms, messages.text(values, "prompt")) if part)
+        terms = messages.texts(values.get("keywords"), "keywords")
+        changes["prompt"] = messages.prompt(terms, messages.text(values, "prompt"))
     return replace(session, **changes)
 
 

@@ -42,6 +42,8 @@ class WhisperLiveProtocol(base.WireProtocol):
         self._completed: list[dict[str, Any]] = []
         self._open: list[Word] = []
         self._guess: tuple[Word, ...] = ()
+        self._shown: dict[str, Any] | None = None  # the uncompleted segment that the client has, with words of its own
+        self._overtime = False
 
     def receive(self, message: str | bytes) -> base.Actions:
         """The options first, then audio."""
@@ -91,15 +93,14 @@ class WhisperLiveProtocol(base.WireProtocol):
         task = messages.text(options, "task") or "transcribe"
         if task not in TASKS:
             raise base.ProtocolError(f"expected task to be one of {', '.join(TASKS)}; got {messages.shown(task)}")
-        terms = messages.words_as_prompt((messages.text(options, "hotwords") or "").split(","))
-        prompt = messages.text(options, "initial_prompt") or ""
+        terms = (messages.text(options, "hotwords") or "").split(",")
         return base.Settings(
             model=messages.text(options, "model"),
             language=messages.language(messages.text(options, "language"), self.opening.server),
             task="translate" if task == "translate" else "transcribe",
-            prompt=" ".join(part for part in (terms, prompt) if part),
+            prompt=messages.prompt(terms, messages.text(options, "initial_prompt")),
             vad=messages.switch(options, "use_vad", default=True),
-            changes={} if pause is None else {"vad_pause_s": messages.pause(pause)},
+            changes=messages.pause(pause),
         )
 
     def started(self, started: base.Started) -> base.Actions:
@@ -130,35 +131,57 @@ class WhisperLiveProtocol(base.WireProtocol):
                 actions += [base.Close(1011)] if event.fatal else []
                 changed = changed and not event.fatal
             elif isinstance(event, End):
-                actions += [*self._complete(), base.Close()]
+                actions += self._complete()
+                actions += [*([self._say(message="DISCONNECT")] if self._overtime else ()), base.Close()]
                 changed = False
-        if changed and (self._open or self._guess):
-            actions.append(self._segments([_segment([*self._open, *self._guess], False, self._with_words)]))
+        if changed:
+            words = [*self._open, *self._guess]
+            actions += [self._show(words)] if words else self._withdraw()
         return actions
 
     def problem(self, problem: base.Problem) -> base.Actions:
         """The client knows a full server, an error, a warning and the end of its time."""
         if not problem.fatal:
+            self._overtime = self._overtime or problem.kind == "too_long"
             return (self._say(status="WARNING", message=problem.message),)
         if problem.kind == "overloaded":
             return (self._say(status="WAIT", message=WAIT_MINUTES),)
-        if problem.kind in ("too_long", "shutdown"):
+        if problem.kind == "shutdown":
             return (*self._complete(), self._say(message="DISCONNECT"))
         return (*self._complete(), self._say(status="ERROR", message=problem.message))
 
     def _complete(self) -> list[base.Action]:
-        """End the open segment.
+        """End the open segment, or take back a guess that nothing came of.
 
-        It is shown once more as the last, uncompleted one, because the client appends that one to what it saves unless
-        it has the same text as the last completed one.
+        The segment is shown once more as the last, uncompleted one, because the client appends that one to what it
+        saves unless it has the same text as the last completed one.
         """
         if not self._open:
-            return []
-        shown = self._segments([_segment(self._open, False, self._with_words)])
+            return self._withdraw()
+        shown = self._show(self._open)
         self._completed.append(_segment(self._open, True, self._with_words))
         del self._completed[: -self._last_n]
-        self._open = []
+        self._open, self._shown = [], None
         return [shown, self._segments([])]
+
+    def _show(self, words: Sequence[Word]) -> base.Reply:
+        self._shown = _segment(words, False, self._with_words)
+        return self._segments([self._shown])
+
+    def _withdraw(self) -> list[base.Action]:
+        """Nothing was said of the guess that the client has, and would save with the rest.
+
+        Another uncompleted segment takes its place: the last completed one once more, which is not saved twice. It
+        comes alone, because the client skips a segment with the text of the one before it. Where there is none, an
+        empty one has to do.
+        """
+        if self._shown is None:
+            return []
+        empty = {**self._shown, "text": "", **({"words": []} if self._with_words else {})}
+        self._shown = None
+        if not self._completed:
+            return [self._segments([empty])]
+        return [self._say(segments=[{**self._completed[-1], "completed": False}]), self._segments([])]
 
     def _segments(self, last: list[dict[str, Any]]) -> base.Reply:
         return self._say(segments=[*self._completed, *last])

@@ -145,6 +145,7 @@ class WyomingProtocol(base.WireProtocol):
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         self._frames = FrameReader()
+        self._completed = False  # a frame, by what came last
         self._settings = base.Settings()
         self._audio: AudioInput | None = None  # while a stretch is open
         self._format: tuple[int, int, int] | None = None
@@ -155,8 +156,10 @@ class WyomingProtocol(base.WireProtocol):
     def receive(self, message: str | bytes) -> base.Actions:
         """Bytes, cut anywhere. A stream that is out of step ends."""
         actions: list[base.Action] = []
+        self._completed = False
         try:
             for frame in self._frames.feed(message.encode() if isinstance(message, str) else message):
+                self._completed = True
                 actions += self._handle(frame)
         except OptionError as error:
             actions += [_error("bad_request", str(error)), base.Close()]
@@ -164,8 +167,8 @@ class WyomingProtocol(base.WireProtocol):
 
     @property
     def is_amid(self) -> bool:
-        """Whether a frame has begun and is not whole."""
-        return self._frames.is_amid
+        """Whether a frame has begun and is not whole, and what came last completed none before it."""
+        return self._frames.is_amid and not self._completed
 
     def _handle(self, frame: Frame) -> base.Actions:
         try:
@@ -191,7 +194,7 @@ class WyomingProtocol(base.WireProtocol):
         language = messages.language(messages.text(data, "language"), self.opening.server)
         names = messages.texts(data.get("transcript_names"), "transcript_names")
         terms = messages.texts(data.get("transcript_terms"), "transcript_terms")
-        prompt = messages.words_as_prompt([*names, *terms])
+        prompt = messages.prompt([*names, *terms])
         before, self._settings = (
             self._settings,
             base.Settings(model=messages.text(data, "name"), language=language, prompt=prompt),

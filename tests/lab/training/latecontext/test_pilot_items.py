@@ -23,7 +23,7 @@ def command(text: str, intent: str | None = "play_music") -> Utterance:
     return Utterance("u", words, 2.0, lambda: np.zeros(32_000, np.float32), intent=intent)
 
 
-def heard(errors: int, wait_s: float, perplexity: float | None) -> CommandResult:
+def heard(errors: int, wait_s: float | None, perplexity: float | None) -> CommandResult:
     return CommandResult(errors, 4, errors == 0, 2.0, wait_s, 0.5, None if perplexity is None else True, perplexity)
 
 
@@ -55,7 +55,7 @@ def rows(outcome: Outcome) -> dict[str | None, tuple[str | None, ...]]:
 
 def test_delays_stand_next_to_the_paper_s() -> None:
     found = rows(items.frequency_table(RUNNER))
-    assert found[BASE] == ("0.0100", "1.00", "20.0", "20.0", "25.00", "33.3", "0.250", "0.168", "1.00")
+    assert found[BASE] == ("0.0100", "1.00", "20.0", "20.0", "0", "25.00", "33.3", "0.250", "0.168", "1.00")
     assert found["every 1 s"][:2] == ("0.0050", "2.00")
     assert found["every 0.5 s"][-2:] == ("0.120", "1.40")
 
@@ -74,6 +74,15 @@ def test_those_with_a_pilot_are_sent_by_its_perplexity() -> None:
     assert "2 had a pilot" in outcome.note
     assert rows(items.trade_off_figure(RUNNER))["all here"][1] == "25.00"
     assert rows(items.selection_figure(RUNNER))["perplexity, +1"] == ("100.0", "0.0", "50.0")
+
+
+def test_those_without_a_final_text_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are no wait of 0 s, neither in a mean nor where something is sent."""
+    some = [heard(2, 0.02, 9.0), heard(4, None, 5.0), heard(1, 0.04, 1.0)]
+    monkeypatch.setattr(items, "_heard", lambda runner, said, names: dict.fromkeys(names, some))
+    measured = dict(zip(items._MEASURED, rows(items.frequency_table(RUNNER))[BASE][2:], strict=False))
+    assert (measured["wait mean ms"], measured["no final text"]) == ("30.0", "1")
+    assert "2 had a pilot, one every second, and a final text." in items.sending_table(RUNNER).note
 
 
 @pytest.mark.parametrize(

@@ -95,12 +95,13 @@ def _is_own(runner: "Runner") -> bool:
     return is_late(Path(runner.models[0]))
 
 
-_MEASURED = ("wait mean ms", "p90 ms", "WER %", "intents right %", "processor s per s")
+_MEASURED = ("wait mean ms", "p90 ms", "no final text", "WER %", "intents right %", "processor s per s")
 
 
 def _measured(way: Score) -> tuple[str, ...]:
     waits = (f"{1000 * wait:.1f}" for wait in (way.wait_mean_s, way.wait_p90_s))
-    return (*waits, report.percent(way.wer), f"{100 * way.intents:.1f}", f"{way.cpu_s_per_s:.3f}")
+    shares = report.percent(way.wer), f"{100 * way.intents:.1f}"
+    return (*waits, str(way.unanswered), *shares, f"{way.cpu_s_per_s:.3f}")
 
 
 def _by_ways(runner: "Runner", names: Sequence[str]) -> tuple[list[Sentence], dict[str, Score]]:
@@ -146,7 +147,7 @@ def commands_of(runner: "Runner") -> list[Sentence]:
 
 
 def _both(runner: "Runner") -> tuple[list[Both], str]:
-    """All commands that had a pilot, understood here and heard by the server, and what they are."""
+    """All commands that had a pilot and a final text, understood here and heard by the server, and what they are."""
     if not _is_own(runner):
         return by_whisper.both(runner)
     here, there = runner.models[0], runner.models[-1]
@@ -162,17 +163,17 @@ def _both(runner: "Runner") -> tuple[list[Both], str]:
         raise OptionError(f"expected commands that are long enough for a pilot; {runner.corpus.name} has none")
     trip, rate = by_whisper.LINK
     return heard, (
-        f"{_about(runner, said)} {len(heard)} had a pilot, one every second. {Path(there).name} on the server, which "
-        f"has no intents, a round trip of {trip:g} s and {rate / 1e6:g} Mbit/s."
+        f"{_about(runner, said)} {len(heard)} had a pilot, one every second, and a final text. {Path(there).name} on "
+        f"the server, which has no intents, a round trip of {trip:g} s and {rate / 1e6:g} Mbit/s."
     )
 
 
 def _sent(runner: "Runner", said: Sequence[Sentence], here: Sequence[CommandResult]) -> list[Both]:
-    """Those that had a pilot, heard by the server too."""
+    """Those that had a pilot and a final text, heard by the server too."""
     server, found = runner.transcriber(runner.models[-1]), []
     server.warm_up()
     for one, heard in zip(by_whisper.watched(runner, "heard by the server", said), here, strict=True):
-        if heard.perplexity is not None:
+        if heard.perplexity is not None and heard.wait_s is not None:
             errors, took = heard_there(server, one)
             signals = {"perplexity": heard.perplexity}
             found.append(Both(heard.words, heard.speech_s, signals, heard.errors, heard.wait_s, errors, took))

@@ -7,6 +7,7 @@ end of speech until the final text is there, pilots too. What the gate listens f
 silence, is the same for every way and not counted. Processor time counts, so other load on the machine does not.
 """
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -57,6 +58,7 @@ class CommandResult:
     """What came of a command: word errors and words, whether the intent is right, seconds of speech, of waiting, and of
     the processor in all.
 
+    wait_s      None where no final text came
     early       the last guess before the end of speech had the right intent; None where there was no guess
     perplexity  of that guess
     chance      how likely the network finds the final intent, where it tells
@@ -66,7 +68,7 @@ class CommandResult:
     words: int
     right: bool
     speech_s: float
-    wait_s: float
+    wait_s: float | None
     cpu_s: float
     early: bool | None
     perplexity: float | None = None
@@ -76,7 +78,8 @@ class CommandResult:
 def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
     """One command."""
     stream, told = Understanding(model, pilots=way.pilots, search=way.search), list[Understood]()
-    sound, waited, spent = around(said), 0.0, 0.0
+    sound, spent = around(said), 0.0
+    waited: float | None = None
     for block in (*np.split(sound, range(to_samples(BLOCK_S), len(sound), to_samples(BLOCK_S))), None):
         began = time.process_time()
         new = stream.finish() if block is None else stream.push(block)
@@ -107,7 +110,10 @@ def around(said: Utterance) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Of some commands: shares of word errors and of right intents, waits, and how often a last guess was right."""
+    """Of some commands: shares of word errors and of right intents, waits, and how often a last guess was right.
+
+    Waits are of those commands that got a final text; `unanswered` got none. Not a number where none got one.
+    """
 
     commands: int
     wer: float
@@ -117,19 +123,23 @@ class Score:
     delay: float  # the wait as a share of real time
     cpu_s_per_s: float  # processor seconds in all for a second of speech
     early: float | None
+    unanswered: int = 0
 
 
 def score(heard: Iterable[CommandResult]) -> Score:
     """All together; there must be one."""
     heard = list(heard)
-    waits, guessed = [one.wait_s for one in heard], [one.early for one in heard if one.early is not None]
+    answered = [(one.wait_s, one.speech_s) for one in heard if one.wait_s is not None]
+    waits, speech = np.array(answered or [(math.nan, math.nan)]).T
+    guessed = [one.early for one in heard if one.early is not None]
     return Score(
         len(heard),
         sum(one.errors for one in heard) / sum(one.words for one in heard),
         float(np.mean([one.right for one in heard])),
         float(np.mean(waits)),
         float(np.percentile(waits, 90)),
-        sum(waits) / sum(one.speech_s for one in heard),
+        float(np.sum(waits) / np.sum(speech)),
         sum(one.cpu_s for one in heard) / sum(one.speech_s for one in heard),
         float(np.mean(guessed)) if guessed else None,
+        len(heard) - len(answered),
     )
