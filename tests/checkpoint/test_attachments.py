@@ -96,6 +96,13 @@ def test_a_damaged_file_is_refused(path: Path) -> None:
         load(TOY, path.with_name("none.npz"), SHAPES, OURS)
 
 
+def test_a_report_that_is_none_is_refused(path: Path) -> None:
+    content = dict(np.load(path))
+    np.savez(path, **{**content, "report": np.array("[]")})
+    with pytest.raises(CheckpointError, match="damaged or something else"):
+        load(TOY, path, SHAPES)
+
+
 def test_pickled_content_is_never_opened(path: Path) -> None:
     np.savez(path, format=1, weight=np.array([print]), mask=np.zeros(2), content_hash=OURS, report="{}")
     with pytest.raises(CheckpointError, match="damaged or something else"):

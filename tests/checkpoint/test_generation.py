@@ -20,12 +20,11 @@ def test_all_values_of_a_generation_config() -> None:
         "suppress_tokens": [1, 2],
         "begin_suppress_tokens": [220, 50257],
         "max_initial_timestamp_index": 50,
-        "lang_to_id": {"<|en|>": 50259, "<|de|>": 50261},
         "condition_on_prev_tokens": False,
         "short_windows": True,
     }
     assert GenerationConfig.from_hf(said, {"suppress_tokens": [9]}, BASE) == GenerationConfig(
-        ((1, 0), (2, 7)), (1, 2), (220, 50257), 50, {"en": 50259, "de": 50261}, False, True
+        ((1, 0), (2, 7)), (1, 2), (220, 50257), 50, False, True
     )
     assert GenerationConfig.from_hf(None, {}, BASE).condition_on_prev_tokens is None
 
@@ -84,7 +83,6 @@ def test_heads_of_the_teacher_are_ignored() -> None:
         {"suppress_tokens": ["a"]},
         {"begin_suppress_tokens": [None]},
         {"max_initial_timestamp_index": "50"},
-        {"lang_to_id": ["en"]},
         {"condition_on_prev_tokens": "no"},
         {"short_windows": 1},
     ],

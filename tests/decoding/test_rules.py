@@ -80,6 +80,11 @@ class TestRules:
         rules = Rules(VOCABULARY, suppressed=SPECIALS)
         assert not set(SPECIALS) & (allowed(rules) | allowed(rules, 3))
 
+    def test_tokens_that_are_none_are_refused(self) -> None:
+        for wrong in (-1, VOCABULARY.size):
+            with pytest.raises(OptionError, match=f"from 0 to {VOCABULARY.size - 1}; got {wrong}"):
+                Rules(VOCABULARY, suppressed=(3, wrong))
+
     def test_without_timestamps_nothing_is_known_about_them(self) -> None:
         assert allowed(Rules(VOCABULARY), TIME) == set(range(SIZE))
 

@@ -9,6 +9,7 @@ from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, log_softmax
 from whispertide.decoding.search import SearchResult, Steps, run_search
 from whispertide.decoding.token_search import TokenSearch
+from whispertide.errors import GraphError
 
 PROMPT = Prompt((SOT_PREV, 5, SOT), sot_index=2, limit=8)
 PLAIN = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,))
@@ -25,6 +26,11 @@ class TestSample:
     def test_never_draws_the_impossible(self) -> None:
         logprobs = np.array([[-np.inf, 0.0, -np.inf]], np.float32).repeat(500, axis=0)
         assert set(sample(logprobs, 1.0, np.random.default_rng(1))) == {1}
+
+
+def test_a_model_that_computes_no_numbers_is_found_out() -> None:
+    with pytest.raises(GraphError, match="computes no numbers"):
+        sample(np.full((1, 5), np.nan, np.float32), 0.4, np.random.default_rng(0))
 
 
 def sampling(seed: int, rows: int = 4, temperature: float = 1.0) -> tuple[SearchResult, ScriptedDecoder]:

@@ -21,7 +21,7 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from scripted_model import bundled
+from scripted_model import bundled, multilingual
 from stepwise import Stepwise
 from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.end import SecondBest
@@ -179,6 +179,7 @@ def test_what_a_user_of_exported_graphs_is_told() -> None:
         "never": list(suppressed_tokens(checkpoint.tokenizer, None, checkpoint.generation.suppress_tokens)),
         "not_first": [*checkpoint.tokenizer.encode(" "), 50_256],
     }
-    own = replace(checkpoint, generation=replace(checkpoint.generation, suppress_tokens=(7, 9), lang_to_id={"de": 5}))
+    own = replace(checkpoint, generation=replace(checkpoint.generation, suppress_tokens=(7, 9)))
     assert {7, 9} <= set(token_rules(own)["never"]) < set(range(51_864))
-    assert token_rules(own)["languages"] == {"de": 5}
+    spoken = multilingual()
+    assert token_rules(replace(checkpoint, tokenizer=spoken))["languages"] == spoken.language_tokens != {}

@@ -1,5 +1,6 @@
 """Late-contextualisation networks by ONNX Runtime against the same weights in torch, and in pieces against whole."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from small_late import SOUND, late_model, small_late
 from whispertide.checkpoint.latecontext import Kind, LateCheckpoint, LateDims, load_late, save_late
-from whispertide.errors import CheckpointError, CheckpointNotFoundError
+from whispertide.errors import CheckpointError, CheckpointNotFoundError, DiskSpaceError
 from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
 from whispertide.model.latecontext import LateModel, features, positions
 from whispertide.types import FloatArray
@@ -154,6 +155,31 @@ def test_silence_follows_what_is_shorter_than_a_frame(model: LateModel) -> None:
     short: FloatArray = SOUND[:100]
     assert len(model.ingest(model.nothing(), short).frames) == 0
     assert len(model.ingest(model.nothing(), short, ended=True).frames) == 1
+
+
+def test_graphs_that_lack_a_file_are_built_again(
+    checkpoint: LateCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
+    save_late(checkpoint, tmp_path / "model")
+    folder = LateModel.open(tmp_path / "model").folder
+    (folder / "text.onnx").unlink()
+    assert LateModel.open(tmp_path / "model").folder == folder
+    assert (folder / "text.onnx").is_file()
+    assert {path.name for path in folder.parent.iterdir()} == {folder.name, f"{folder.name}.lock"}
+
+
+def test_where_graphs_cannot_be_written_it_is_said(
+    checkpoint: LateCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(checkpoint: LateCheckpoint, folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("whispertide.model.latecontext.build", full)
+    save_late(checkpoint, tmp_path / "model")
+    with pytest.raises(DiskSpaceError, match="no room for the graphs"):
+        LateModel.open(tmp_path / "model")
 
 
 def test_a_folder_that_is_none_is_refused(checkpoint: LateCheckpoint, tmp_path: Path) -> None:

@@ -2,16 +2,21 @@
 
 from copy import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
+from whispertide.checkpoint import load_checkpoint
 from whispertide.errors import GraphError, OptionError, ProviderError
+from whispertide.graphs.contract import ENCODER
+from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import DecodeRequest
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.providers import available_providers, choose_provider, physical_cores, thread_count, usable_cpus
 from whispertide.model.runtime import open_session
-from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.model.whisper import WhisperModel, load_model, open_engine
 from whispertide.options import EngineOptions
 
 
@@ -80,6 +85,41 @@ def test_providers_by_name() -> None:
         choose_provider(missing)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="provider"):
         EngineOptions(provider="abacus")  # type: ignore[arg-type]
+
+
+def test_an_accelerator_that_is_of_no_use_is_told_from_one_that_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """ONNX Runtime would compute on the CPU in both cases, and say so on standard output."""
+    real, path = onnxruntime.InferenceSession, GraphFiles(load_checkpoint("nano.en"), "int8")[ENCODER]
+
+    def without_a_driver(path: str, settings: Any, providers: Any, **more: Any) -> Any:
+        assert more == {"enable_fallback": 0}
+        if providers[0][0] == "CUDAExecutionProvider":
+            raise RuntimeError("no driver")
+        return real(path, settings, providers=providers, **more)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", without_a_driver)
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    )
+    with pytest.raises(GraphError, match="no driver"):
+        open_session(path, EngineOptions(provider="cuda"))
+    assert not caplog.messages
+    session = open_session(path, EngineOptions())
+    assert session.session.get_providers() == ["CPUExecutionProvider"]
+    assert caplog.messages == ["computing on the CPU: no driver"]
+    assert capsys.readouterr().out == ""
+
+
+def test_what_cannot_compute_is_refused_before_graphs_are_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = load_checkpoint("nano.en")
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    with pytest.raises(ProviderError, match="fp16 needs an accelerator"):
+        open_engine(checkpoint, EngineOptions("fp16", "cpu"))
+    assert not (tmp_path / "graphs").exists()
 
 
 def test_threads() -> None:

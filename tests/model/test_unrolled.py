@@ -164,7 +164,7 @@ class FakeSession:
 
     seen: list[tuple[str, dict[str, str], Any]] = []  # noqa: RUF012
 
-    def __init__(self, path: str, settings: Any, providers: Any) -> None:
+    def __init__(self, path: str, settings: Any, providers: Any, enable_fallback: int) -> None:
         names = ("session.disable_cpu_ep_fallback", "ep.context_enable", "ep.context_file_path")
         entries = {name: settings.get_session_config_entry(name) for name in names if _has(settings, name)}
         self.seen.append((Path(path).name, entries, providers))

@@ -101,6 +101,8 @@ def load(kind: Kind, path: Path, shapes: Shapes, content_hash: str = "") -> Atta
         found = _read(path)
         about = {name: found.pop(name) for name in _ABOUT}
         form, owner, report = int(about["format"]), str(about["content_hash"]), json.loads(str(about["report"]))
+        if not isinstance(report, dict):
+            raise TypeError("expected a report with names")
     except FileNotFoundError as error:
         raise CheckpointNotFoundError(
             f"expected {kind.title} in {path}; there is none: make it with {kind.making()}"

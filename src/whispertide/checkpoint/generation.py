@@ -5,7 +5,7 @@ This module parses, and chooses alignment heads where none are named; it does no
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB, ModelDims
@@ -38,7 +38,6 @@ class GenerationConfig:
     suppress_tokens: tuple[int, ...] | None = None
     begin_suppress_tokens: tuple[int, ...] | None = None
     max_initial_timestamp_index: int | None = None
-    lang_to_id: Mapping[str, int] = field(default_factory=dict)
     condition_on_prev_tokens: bool | None = None
     short_windows: bool = False
 
@@ -58,13 +57,11 @@ class GenerationConfig:
         found = known_alignment_heads(dims) if heads is None else tuple((layer, head) for layer, head in heads)
         if any(layer >= dims.n_text_layer or head >= dims.n_text_head for layer, head in found):
             found = ()
-        languages = _checked(source, "lang_to_id", "token names with their ids", _are_tokens) or {}
         return cls(
             alignment_heads=found,
             suppress_tokens=_ids("suppress_tokens", source),
             begin_suppress_tokens=_ids("begin_suppress_tokens", source),
             max_initial_timestamp_index=_checked(source, "max_initial_timestamp_index", "a number", _is_id),
-            lang_to_id={name.strip("<|>"): token for name, token in languages.items()},
             condition_on_prev_tokens=_checked(source, "condition_on_prev_tokens", "true or false", _is_switch),
             short_windows=_checked(source, "short_windows", "true or false", _is_switch) or False,
         )
@@ -118,7 +115,3 @@ def _are_ids(value: object) -> bool:
 
 def _are_pairs(value: object) -> bool:
     return isinstance(value, list) and all(_are_ids(pair) and len(pair) == 2 for pair in value)
-
-
-def _are_tokens(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_id, value.values()))

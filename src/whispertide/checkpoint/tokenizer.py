@@ -100,6 +100,11 @@ class Tokenizer:
                 "tokenizer.json of this very model there."
             )
 
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return self._vocabulary.folder
+
     @cached_property
     def language_tokens(self) -> dict[str, int]:
         """Language code -> token id, in the order of the ids; also present, but unused, in English-only models."""

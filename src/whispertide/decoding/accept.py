@@ -16,7 +16,7 @@ import numpy as np
 
 from whispertide.decoding.rules import Distribution
 from whispertide.decoding.search import TOP
-from whispertide.errors import OptionError
+from whispertide.errors import GraphError, OptionError
 from whispertide.types import FloatArray
 
 
@@ -107,6 +107,11 @@ def sample(logprobs: FloatArray, temperature: float, rng: np.random.Generator) -
     scaled = logprobs.astype(np.float64) / temperature
     cumulative = np.exp(scaled - scaled.max(axis=-1, keepdims=True)).cumsum(axis=-1)
     total = cumulative[:, -1]
+    if not np.isfinite(total).all():
+        raise GraphError(
+            "the model computes no numbers: its weights are damaged, or this precision cannot hold them; "
+            "load it anew, or choose --precision fp32"
+        )
     # Strictly below the total, so that a forbidden token after the last possible one is never drawn.
     draws = np.minimum(rng.random(len(logprobs)) * total, np.nextafter(total, 0))
     return [int(np.searchsorted(row, draw, side="right")) for row, draw in zip(cumulative, draws, strict=True)]

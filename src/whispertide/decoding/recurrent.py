@@ -26,6 +26,7 @@ from whispertide.checkpoint.attachments import Attachment, Kind
 from whispertide.checkpoint.layout import EMBEDDING
 from whispertide.decoding.draft import Always
 from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.rules import log_softmax
 from whispertide.decoding.search import NO_DRAFT, Tree
 from whispertide.errors import CheckpointError
 from whispertide.types import FloatArray, IntArray
@@ -162,9 +163,7 @@ class Cell:
 
     def logprobs(self, states: FloatArray) -> FloatArray:
         """[drafts, n + 1] of the token after each."""
-        scores = states @ self.outputs + self.weights.prior
-        peak = scores.max(axis=1, keepdims=True)
-        return np.asarray(scores - peak - np.log(np.exp(scores - peak).sum(axis=1, keepdims=True)), np.float32)
+        return log_softmax(states @ self.outputs + self.weights.prior)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.search import NO_DRAFT, TOP, DecodeOutput, DecodeRequest, Tree
+from whispertide.errors import OptionError
 from whispertide.model.engine import required
 from whispertide.types import CHUNK_SECONDS, FloatArray, IntArray
 
@@ -128,6 +129,8 @@ class Rules:
         self._blank = tuple((token, token + 1) for token in blank)
         self._max_initial_index = max_initial_index
         self._base = np.zeros(vocabulary.size, dtype=np.float32)
+        if wrong := [token for token in suppressed if not 0 <= token < vocabulary.size]:
+            raise OptionError(f"expected tokens to suppress from 0 to {vocabulary.size - 1}; got {wrong[0]}")
         # A list, because numpy takes a tuple for one index with several axes.
         self._base[list(suppressed)] = -np.inf
         if timestamps:
@@ -237,7 +240,7 @@ def token_rules(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "end": tokenizer.eot,
         "no_speech": tokenizer.no_speech,
-        "languages": dict(generation.lang_to_id),
+        "languages": tokenizer.language_tokens if tokenizer.is_multilingual else {},
         "never": list(suppressed_tokens(tokenizer, None, generation.suppress_tokens)),
         "not_first": list(tokenizer.blank_tokens),
     }

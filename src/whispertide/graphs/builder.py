@@ -200,6 +200,8 @@ class GraphBuilder:
 
         Unsigned data have `UNSIGNED_ZERO` for zero.
         """
+        if f"{name}.int8" in self.weights.stored:  # by another graph over the same file
+            return self.weight(f"{name}.int8", weight), self.weight(f"{name}.scale", weight)
         data, scales = per_column_int8(weight.T)
         if not signed:
             # By way of 16 bits, because 127 + 128 does not fit into a signed byte.
@@ -208,6 +210,8 @@ class GraphBuilder:
 
     def block_int8(self, name: str, weight: np.ndarray[Any, Any], block: int) -> tuple[str, str]:
         """Store a weight [out, in] as blocks of 8 bits: names of data [out, blocks, block] and scales [out, blocks]."""
+        if f"{name}.blocks{block}" in self.weights.stored:
+            return self.weight(f"{name}.blocks{block}", weight), self.weight(f"{name}.scales{block}", weight)
         data, scales = blockwise_int8(weight, block)
         return self.weight(f"{name}.blocks{block}", data), self.weight(f"{name}.scales{block}", scales)
 

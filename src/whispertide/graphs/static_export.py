@@ -57,7 +57,7 @@ def export_npu(
         raise OutputError(f"expected a new or empty folder to write to; {folder} is neither")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        source = checkpoint.folder / TOKENIZER
+        source = checkpoint.tokenizer.folder / TOKENIZER  # an OpenAI `.pt` has none of its own
         if source.is_file():
             shutil.copyfile(source, folder / TOKENIZER)
         text = resources.files("whispertide.graphs").joinpath("npu_readme.md").read_text(encoding="utf-8")

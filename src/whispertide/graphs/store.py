@@ -9,6 +9,7 @@ import errno
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from filelock import FileLock
 
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.cache import cache_dir
-from whispertide.errors import CheckpointError, DiskSpaceError, GraphError
+from whispertide.errors import CheckpointError, DiskSpaceError, GraphError, WhispertideError
 from whispertide.graphs.contract import GraphKind
 from whispertide.options import Precision
 
@@ -52,35 +53,49 @@ class GraphFiles:
             announce(f"building the {self.precision} graphs of {self.checkpoint.name} (once)")
         for number, kind in enumerate(missing):
             path = self.path(kind)
-            folder = path.parent
             try:
-                folder.parent.mkdir(parents=True, exist_ok=True)
-                # Asked again under the lock: another process may have built it meanwhile.
-                with FileLock(f"{folder}.lock"):
-                    if not path.is_file():
-                        self._build_whole(kind, folder)
+                build_once(path.parent, path.is_file, partial(self._build, kind))
             except CheckpointError:  # a damaged one: nothing of it is kept
                 for built in missing[:number]:
                     shutil.rmtree(self.path(built).parent, ignore_errors=True)
                 raise
-            except OSError as error:
-                raise _storage_error(error, folder) from error
 
-    def _build_whole(self, kind: GraphKind, folder: Path) -> None:
-        unfinished = folder.with_name(f"{folder.name}.unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
-        shutil.rmtree(folder, ignore_errors=True)  # damaged: a file is missing
-        unfinished.mkdir()
+    def _build(self, kind: GraphKind, folder: Path) -> None:
         # here, because builders import onnx, which takes time
         builder = import_module(f"whispertide.graphs.{kind.builder}")
-        try:
-            builder.build(self.checkpoint, self.precision, unfinished, *kind.settings)
-            # Renaming is one step: a folder under its own name is whole.
-            unfinished.rename(folder)
-        except BaseException:
-            # Also after an interrupt nothing half built stays.
-            shutil.rmtree(unfinished, ignore_errors=True)
+        builder.build(self.checkpoint, self.precision, folder, *kind.settings)
+
+
+def build_once(folder: Path, is_whole: Callable[[], bool], build: Callable[[Path], None]) -> None:
+    """Have `build` fill a folder of graphs, unless it `is_whole`; by one process at a time, and whole or not at all.
+
+    Raises `DiskSpaceError` where there is no room, `GraphError` where it cannot be written, and what `build` raises.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Asked under the lock: another process may have built it meanwhile.
+        with FileLock(f"{folder}.lock"):
+            if not is_whole():
+                _build_whole(folder, build)
+    except OSError as error:
+        if isinstance(error, WhispertideError):  # some of ours are builtins, too, and say more already
             raise
+        raise _storage_error(error, folder) from error
+
+
+def _build_whole(folder: Path, build: Callable[[Path], None]) -> None:
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # damaged: a file is missing
+    unfinished.mkdir()
+    try:
+        build(unfinished)
+        # Renaming is one step: a folder under its own name is whole.
+        unfinished.rename(folder)
+    except BaseException:
+        # Also after an interrupt nothing half built stays.
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
 
 
 def _storage_error(error: OSError, folder: Path) -> Exception:

@@ -99,13 +99,14 @@ class Cohort:
         ]
         if not self._cross:
             # Room for as many as may ever run together, made once.
-            self._cross = [
-                (np.repeat(keys, self._most, 0), np.repeat(values, self._most, 0)) for keys, values in windows
-            ]
+            self._cross = [(self._room(keys), self._room(values)) for keys, values in windows]
             self._bias = np.zeros((self._most, 1, 1, encoded.frames), np.float32)
         for (all_keys, all_values), (keys, values) in zip(self._cross, windows, strict=True):
             all_keys[slot], all_values[slot] = keys[0], values[0]
         self._bias[slot] = self._decoder.padding_bias(encoded)[0]
+
+    def _room(self, tensor: FloatArray) -> FloatArray:
+        return np.empty((self._most, *tensor.shape[1:]), tensor.dtype)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 

@@ -82,8 +82,9 @@ def encode_piece(
     # Before the stream there is no audio, but of zeros, too, the first convolution makes something (its bias). At the
     # edge of a window the second one is padded with true zeros, and so it is here.
     kept[..., : not first] = 0
-    held = state.tensors if first else _nothing(dims)
-    if not _nothing(dims).keys() <= held.keys():
+    nothing = _nothing(dims)
+    held = state.tensors if first else nothing
+    if not nothing.keys() <= held.keys():
         raise GraphError(f"expected no encoder state but one of this engine; got one of {first} frames from elsewhere")
     past = {name: tensor.room for name, tensor in held.items() if name.startswith("past_")}
     inputs = {
@@ -93,12 +94,12 @@ def encode_piece(
         "attention_bias": _bias(first, past["past_k.0"].shape[3], frames, attention, masked_value(precision)),
         **past,
     }
-    names = [name.replace("past", "new") for name in _nothing(dims)] + ["hidden"]
+    names = [name.replace("past", "new") for name in nothing] + ["hidden"]
     *new, hidden = (value.numpy() for value in graph.run(names, inputs))
     grown: dict[str, Any] = {
         # Never longer than there are positions, for room is computed with like audio.
         name: held[name].appended(first, values, dims.n_audio_ctx)
-        for name, values in zip(_nothing(dims), new, strict=True)
+        for name, values in zip(nothing, new, strict=True)
     }
     after = EncoderState({"mel": columns[:, -_EDGE:], **grown}, first + frames)
     return _encoded(after, dims, dict.fromkeys(taps, hidden[0]))

@@ -7,16 +7,16 @@ frame depends on the audio up to its end and 12.5 ms more, so frames never chang
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 
-from whispertide.atomic import replacing
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.checkpoint.latecontext import COMMANDS, SAMPLES_PER_FRAME, LateCheckpoint, LateDims, load_late
 from whispertide.features import raw_columns
 from whispertide.graphs.latecontext import CONTEXT, GRAPHS, INGEST, TEXT, VERSION, build
+from whispertide.graphs.store import build_once
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
 from whispertide.types import HOP_LENGTH, N_FFT, FloatArray, IntArray
@@ -90,7 +90,7 @@ class LateModel:
     def open(cls, path: Path = COMMANDS, options: EngineOptions | None = None) -> "LateModel":
         """From a folder; without one, the network of the package.
 
-        Raises `CheckpointError`, `CheckpointNotFoundError` or `GraphError`.
+        Raises `CheckpointError` and its kin, `GraphError` and `DiskSpaceError`.
         """
         checkpoint = load_late(path)
         model = cls(checkpoint, _built(checkpoint))
@@ -186,8 +186,10 @@ def _slowness(width: int) -> FloatArray:
 def _built(checkpoint: LateCheckpoint) -> Path:
     """The folder of its graphs in the cache; they are built if they are not there."""
     folder = cache_dir() / "graphs" / f"late-{VERSION}-{checkpoint.content_hash[:32]}"
-    if not all((folder / f"{name}.onnx").is_file() for name in GRAPHS):
-        with replacing(folder) as unfinished:
-            unfinished.mkdir(parents=True)
-            build(checkpoint, unfinished)
+
+    def is_whole() -> bool:
+        return all((folder / f"{name}.onnx").is_file() for name in GRAPHS)
+
+    if not is_whole():
+        build_once(folder, is_whole, partial(build, checkpoint))
     return folder

@@ -53,6 +53,18 @@ def choose_provider(wanted: ProviderName) -> str:
     return wanted
 
 
+def check_provider(options: EngineOptions) -> str:
+    """The provider of ONNX Runtime that computes. Raises `ProviderError` where there is none for `options`."""
+    provider = choose_provider(options.provider)
+    if provider in OTHER_ENGINES:
+        raise ProviderError(f"expected a provider of ONNX Runtime for graphs; got {provider!r}, which has none")
+    if options.precision == "fp16" and provider == "cpu":
+        raise ProviderError(
+            "fp16 needs an accelerator: the CPU provider computes it in fp32; use fp32, int8-weights or int8"
+        )
+    return provider
+
+
 def usable_cpus() -> list[int]:
     """The numbers of the logical processors that this process may use, hyper-threads included."""
     # `os.cpu_count` also counts processors that this process may not use.

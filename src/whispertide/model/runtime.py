@@ -5,6 +5,7 @@ machine; with another busy program it more than doubles the time of a run (docs/
 programs.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from whispertide.checkpoint import ModelDims
-from whispertide.errors import GraphError, ProviderError
+from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
 from whispertide.model.engine import Encoded, check_taps
-from whispertide.model.installed import OTHER_ENGINES
-from whispertide.model.providers import PROVIDERS, choose_provider, thread_count
+from whispertide.model.providers import PROVIDERS, check_provider, thread_count
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
+
+log = logging.getLogger("whispertide.runtime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +65,7 @@ def open_session(
     """
     import onnxruntime
 
-    provider = choose_provider(options.provider)
-    if provider in OTHER_ENGINES:
-        raise ProviderError(
-            f"expected a provider of ONNX Runtime for {path.name}; got {provider!r}, which has no graphs"
-        )
-    if options.precision == "fp16" and provider == "cpu":
-        raise ProviderError(
-            "fp16 needs an accelerator: the CPU provider computes it in fp32; use fp32, int8-weights or int8"
-        )
+    provider = check_provider(options)
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = thread_count(options)
     # One node after the other: these graphs are chains, with hardly anything to run side by side.
@@ -87,8 +81,12 @@ def open_session(
     falls_back = provider != "cpu" and (entries or {}).get("session.disable_cpu_ep_fallback") != "1"
     names = [(PROVIDERS[provider], dict(provider_options or {})), *(["CPUExecutionProvider"] if falls_back else [])]
     try:
-        session = onnxruntime.InferenceSession(str(path), settings, providers=names)
+        # No fallback: it would say so on standard output, and compute on the CPU whatever was asked for.
+        session = onnxruntime.InferenceSession(str(path), settings, providers=names, enable_fallback=0)
     except Exception as error:
+        if options.provider == "auto" and provider != "cpu":  # installed, but of no use here
+            log.warning("computing on the CPU: %s", error)
+            return open_session(path, replace(options, provider="cpu"), entries=entries)
         # Here, too, the errors share no base class.
         raise GraphError(
             f"cannot load the graph {path} ({error}): remove its folder, and it is built again at the next start"

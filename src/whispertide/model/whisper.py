@@ -14,6 +14,7 @@ from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Engine
 from whispertide.model.installed import OTHER_ENGINES, load_engine
 from whispertide.model.onnx_engine import OnnxEngine
+from whispertide.model.providers import check_provider
 from whispertide.options import EngineOptions
 
 Announce = Callable[[str], None]
@@ -67,10 +68,12 @@ class WhisperModel:
 def open_engine(checkpoint: Checkpoint, options: EngineOptions, announce: Announce | None = None) -> Engine:
     """The engine that `options` name; for ONNX Runtime its graphs are built if this is the first time.
 
-    Raises `GraphError` for graphs that cannot be built and `ProviderError` for an engine that is not installed.
+    Raises `GraphError` for graphs that cannot be built and `ProviderError` for an engine, or a provider, that is not
+    there or cannot compute that precision.
     """
     if options.provider in OTHER_ENGINES:
         return load_engine(options.provider)(checkpoint, options)
+    check_provider(options)  # before minutes of building
     graphs = GraphFiles(checkpoint, options.precision)
     graphs.build(ENCODER, DECODER, announce=announce)
     return OnnxEngine(graphs, options)

@@ -73,15 +73,18 @@ def _equipment(
     encoder = None
     if allocation is not None:
         encoder, model = _views(model, allocation)
-    frame = recipe.framing
+    frame, plain = (
+        recipe.framing,
+        model.checkpoint,
+    )  # what was learned belongs to it, not to what an adapter makes of it
     encoder, model = (frame.adapted(encoder) if encoder is not None else None), frame.adapted(model)
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
     if detector is None and _detects(recipe):
-        detector = TruncationDetector.of_checkpoint(model.checkpoint)
-    drafter, where = recipe.search.drafter(model.checkpoint), recipe.executor
+        detector = TruncationDetector.of_checkpoint(plain)
+    drafter, where = recipe.search.drafter(plain), recipe.executor
     equipment = Equipment(model, frame, suffix, detector, encoder=encoder, drafter=drafter)
     if isinstance(where, Hybrid) and is_trained(where.offramp):
-        equipment.offramp = TrainedOfframp.of_checkpoint(model.checkpoint, where.offramp)
+        equipment.offramp = TrainedOfframp.of_checkpoint(plain, where.offramp)
     if recipe.search.static:
         equipment.open_unrolled()
     return equipment
