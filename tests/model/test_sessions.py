@@ -1,5 +1,7 @@
 """Encoder and decoder sessions refuse what does not fit, and say so; providers and threads are chosen by name."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import DecodeRequest
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.providers import available_providers, choose_provider, physical_cores, thread_count, usable_cpus
-from whispertide.model.runtime import open_session
+from whispertide.model.runtime import GraphSession, open_session
 from whispertide.model.whisper import WhisperModel, load_model, open_engine
 from whispertide.options import EngineOptions
 
@@ -133,3 +135,17 @@ def test_a_damaged_graph_says_what_to_do(tmp_path: Path) -> None:
     path.write_bytes(b"nothing")
     with pytest.raises(GraphError, match="remove its folder"):
         open_session(path, EngineOptions(provider="cpu"))
+
+
+def test_threads_open_a_graph_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, opened = load_model("nano.en", EngineOptions(threads=1)), list[str]()
+
+    def slowly(path: Path, options: EngineOptions) -> GraphSession:
+        opened.append(path.name)
+        time.sleep(0.05)
+        return open_session(path, options)
+
+    monkeypatch.setattr("whispertide.model.onnx_engine.open_session", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(model.encode, [mel(100)] * 4))
+    assert opened == ["encoder.onnx"]

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from whispertide.checkpoint.mask import Mask
 from whispertide.errors import ProviderError
-from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_INCREMENTAL, ENCODER_MASKED
+from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_INCREMENTAL, ENCODER_MASKED, GraphKind
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.decoder import Decoder, DecoderState, KVCache
 from whispertide.model.engine import Encoded, EncoderState, Engine, Head, check_heads, check_mel
@@ -20,36 +21,30 @@ from whispertide.types import FloatArray
 
 
 class OnnxEngine:
-    """Satisfies `engine.Engine`. Each graph is opened when it is first used.
-
-    One object may serve many streams, one run at a time.
-    """
+    """Satisfies `engine.Engine`. Each graph is opened when it is first used. One object may serve many streams."""
 
     def __init__(self, graphs: GraphFiles, options: EngineOptions) -> None:
         self.options = options
         self._graphs = graphs
         self._dims = graphs.checkpoint.dims
         self._silence: Silence = {}
+        self._sessions: dict[GraphKind, GraphSession] = {}
+        self._opening = Lock()
 
-    @cached_property
-    def _open(self) -> GraphSession:
-        return open_session(self._graphs[ENCODER], self.options)
-
-    @cached_property
-    def _masked(self) -> GraphSession:
-        return open_session(self._graphs[ENCODER_MASKED], self.options)
-
-    @cached_property
-    def _incremental(self) -> GraphSession:
-        return open_session(self._graphs[ENCODER_INCREMENTAL], self.options)
+    def _session(self, kind: GraphKind) -> GraphSession:
+        """The graph, open, once for all threads."""
+        with self._opening:
+            if kind not in self._sessions:
+                self._sessions[kind] = open_session(self._graphs[kind], self.options)
+            return self._sessions[kind]
 
     def _blockwise(self, mask: Mask) -> GraphSession:
-        return self._incremental if mask.causal else self._open
+        return self._session(ENCODER_INCREMENTAL if mask.causal else ENCODER)
 
     @cached_property
     def decoder(self) -> Decoder:
         """The decoder graph, open."""
-        return Decoder(open_session(self._graphs[DECODER], self.options), self._dims, self.options.precision)
+        return Decoder(self._session(DECODER), self._dims, self.options.precision)
 
     def encode(
         self,
@@ -68,13 +63,14 @@ class OnnxEngine:
         if state is not None and is_masked(state):
             return encode_window(self._blockwise, mel, state, self._dims, precision, self._silence, taps)
         if state is not None:
-            return encode_piece(self._incremental, mel, state, self._dims, precision, taps=taps, attention=attention)
+            graph = self._session(ENCODER_INCREMENTAL)
+            return encode_piece(graph, mel, state, self._dims, precision, taps=taps, attention=attention)
         frames, valid = check_mel(mel, self._dims, valid_frames)
         inputs: dict[str, Any] = {"mel": np.ascontiguousarray(mel[None]), "positions": np.arange(frames)}
         if attention is None and mask_padding:
             attention = padding_bias(frames, valid, precision)
         # Without a bias ONNX Runtime takes its flash attention (`graphs.encoder`).
-        graph = self._open if attention is None else self._masked
+        graph = self._session(ENCODER if attention is None else ENCODER_MASKED)
         if attention is not None:
             inputs["attention_bias"] = np.ascontiguousarray(attention[None, None])
         return run_encoder(graph, inputs, self._dims, frames=frames, valid_frames=valid, taps=taps)
