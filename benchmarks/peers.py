@@ -325,7 +325,8 @@ def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
     options = study.options
     lines = [f"- **{name}**: {value}" for name, value in publish.facts(study.measured)]
     lengths = f"--seconds {options.seconds:g} --choosing {options.choosing:g}"
-    command = f"python benchmarks/peers.py --threads {options.threads} {lengths}"
+    models = "" if tuple(options.models) == MODELS else " ".join(("", *options.models))
+    command = f"python benchmarks/peers.py{models} --threads {options.threads} {lengths}"
     made = publish.Part("How this was made", "\n".join(("```sh", "make peers", command, "```", "", *lines)))
     absent = [f"- {peer.name}: {why_not(peer)}" for peer in PEERS.values() if why_not(peer)]
     unmeasured = [f"- {name}: {why}" for name, why in study.missing.items()]
