@@ -1,10 +1,11 @@
 """Files and folders that are there whole or not at all."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from whispertide.atomic import check_place, replacing, write_text
+from whispertide.atomic import check_place, printable, replacing, write_text
 
 
 def test_a_text_replaces_an_older_one(tmp_path: Path) -> None:
@@ -64,3 +65,8 @@ def test_a_place_where_nothing_can_be_written(place: str, tmp_path: Path) -> Non
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=place[:4]):
         check_place(tmp_path / place)
+
+
+def test_a_name_that_is_not_utf_8_can_be_printed() -> None:
+    assert printable(os.fsdecode(b"caf\xe9.wav")) == "caf\ufffd.wav"
+    assert printable("caf\xe9.wav") == "caf\xe9.wav"

@@ -18,6 +18,11 @@ def shortened(name: str, room: int = _ADDED) -> str:
     return name if len(encoded) <= longest else encoded[:longest].decode("utf-8", "ignore")
 
 
+def printable(name: str) -> str:
+    """A name of a file as UTF-8 can say it: one that is none holds surrogates, which nothing can print or write."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # whatever the locale has for files
+
+
 def check_place(path: Path) -> None:
     """Raise OSError where nothing can be written at `path`, before there is anything to write. Folders above it that
     are missing can be made later.

@@ -36,6 +36,8 @@ class FakeStream:
         self.module, self.settings, self.active = module, settings, False
 
     def __enter__(self) -> "FakeStream":
+        if self.module.cannot_start:
+            raise PortAudioError("Error starting stream: Unanticipated host error [PaErrorCode -9999]")
         self.active = True
         rate, size, channels = (self.settings[key] for key in ("samplerate", "blocksize", "channels"))
         sound = tone(self.module.seconds, rate)
@@ -48,7 +50,11 @@ class FakeStream:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.active = False
+        self.module.closed += 1
 
 
 class FakeSoundDevice:
@@ -61,6 +67,8 @@ class FakeSoundDevice:
         self.refused_channels: set[int] = set()
         self.overflows: set[int] = set()
         self.unplugged = False
+        self.cannot_start = False
+        self.closed = 0
         self.opened: list[dict[str, Any]] = []
 
     def query_devices(self) -> list[dict[str, Any]]:
@@ -146,6 +154,13 @@ def test_a_busy_device_is_a_clear_error(fake: FakeSoundDevice) -> None:
     fake.refused_channels = {1, 2}
     with pytest.raises(AudioDeviceError, match="'Headset' cannot be opened: Invalid number"), microphone_blocks():
         pass
+
+
+def test_a_device_that_does_not_start_is_a_clear_error_and_is_closed(fake: FakeSoundDevice) -> None:
+    fake.cannot_start = True
+    with pytest.raises(AudioDeviceError, match="'Headset' cannot be opened: Error starting"), microphone_blocks():
+        pass
+    assert fake.closed == 1
 
 
 @pytest.mark.parametrize(("unplugged", "message"), [(True, "stopped"), (False, "delivers nothing")])

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from whispertide.atomic import replacing
-from whispertide.batch.archive import Archive, Made, opened, report_in
+from whispertide.batch.archive import Archive, Made, check_folder, opened, report_in
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
 from whispertide.errors import OutputError
@@ -159,3 +159,25 @@ def test_what_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
         with pytest.raises(OutputError, match="cannot write"):
             found.keep(ONE, FINE)
         assert found.remaining(TASKS) == TASKS
+
+
+def test_a_name_that_is_too_long_fails_alone(tmp_path: Path) -> None:
+    file = Task("/in/long.wav", PurePosixPath("x" * 300 + ".txt"))
+    folder = Task("/in/deep.wav", PurePosixPath("y" * 300) / "deep.txt")
+    tasks = [file, folder, ONE]
+    for left in ([file, folder, ONE], [file, folder]):
+        with archive(tmp_path / "out", tasks) as found:
+            assert found.remaining(tasks) == left
+            for task in left:
+                entry = found.keep(task, FINE)
+                assert ("too long" in entry.reason) == (entry.state == "failed")
+    assert [line["state"] for line in lines(tmp_path / "out")] == ["failed", "failed", "done", "failed", "failed"]
+
+
+def test_a_folder_where_nothing_can_be_kept_is_told_beforehand(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name, said in {"file": "cannot write into .*file", "misspelt/out": "does not exist"}.items():
+        with pytest.raises(OutputError, match=said):
+            check_folder(tmp_path / name)
+    check_folder(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -1,10 +1,12 @@
 import json
+import os
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import fsspec
 import pytest
 
-from whispertide.batch.inputs import Found, find
+from whispertide.batch.inputs import Found, find, without_query
 from whispertide.errors import AudioFileError, OptionError
 
 
@@ -76,6 +78,42 @@ def test_a_recording_that_is_named_twice_is_one(talks: Path) -> None:
     assert places(find([str(talks / "b.wav"), f"{talks}/*.wav", str(talks / "b.wav")])) == ["b"]
 
 
+def test_a_recording_in_two_inputs_is_one(talks: Path) -> None:
+    assert places(find([str(talks), str(talks / "2024")])) == ["2024/film", "2024/may/c", "a", "b"]
+    assert places(find([str(talks / "2024"), str(talks)])) == ["film", "may/c", "a", "b"]
+
+
+def test_a_folder_that_cannot_be_read_is_named(talks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir = os.scandir
+
+    def denied(path: Any) -> Any:
+        if str(path).endswith(("/may", "/.trash")):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    for name in (str(talks), f"{talks}/**"):
+        with pytest.warns(
+            UserWarning, match=r"/2024/may: the folder cannot be read \(Permission denied\); it is left out"
+        ):
+            assert places(find([name])) == ["2024/film", "a", "b"]  # of what is hidden nothing is said
+
+
+def test_a_name_that_no_file_can_have_fails_by_itself(tmp_path: Path) -> None:
+    name = str(tmp_path / ("x" * 300 + ".wav"))
+    assert find([name]) == [Found(name, PurePosixPath("x" * 300))]
+    assert find([manifest(tmp_path, {"audio": name})]) == [Found(name, PurePosixPath("x" * 300))]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_what_signs_an_address_is_no_pattern_and_no_part_of_a_name(tmp_path: Path, scheme: str) -> None:
+    signed = f"{scheme}://host/talks/may.mp3?X-Amz-Signature=a1/b2.c*&response[x]=y"
+    assert find([signed]) == [Found(signed, PurePosixPath("may"))]
+    assert find([manifest(tmp_path, {"audio": signed})]) == [Found(signed, PurePosixPath("may"))]
+    assert without_query(signed) == f"{scheme}://host/talks/may.mp3"
+    assert without_query("memory://x/ma?.mp3") == "memory://x/ma?.mp3"
+
+
 def test_a_store_is_listed_as_a_folder_is() -> None:
     store = fsspec.filesystem("memory")
     for name in ("/inputs/x/one.wav", "/inputs/two.ogg", "/inputs/notes.txt"):
@@ -141,6 +179,18 @@ def test_a_bad_line_of_a_manifest_is_named(tmp_path: Path, line: object, reason:
     with pytest.raises(OptionError, match=r"list.jsonl, line 2") as error:
         find([manifest(tmp_path, {"audio": "fine.wav"}, line)])
     assert reason in str(error.value)
+
+
+def test_a_manifest_that_gives_a_recording_two_transcripts_is_refused(tmp_path: Path) -> None:
+    one, other = {"audio": "a.wav", "output": "one"}, {"audio": "a.wav", "output": "other"}
+    with pytest.raises(OptionError, match=r"list.jsonl, line 3: expected one 'output' .*one before, and other here"):
+        find([manifest(tmp_path, one, one, other)])
+    assert places(find([manifest(tmp_path, one, one)])) == ["one"]
+
+
+def test_a_manifest_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    (tmp_path / "list.jsonl").write_text('{"audio": "a.wav"}', encoding="utf-8-sig")
+    assert places(find([str(tmp_path / "list.jsonl")])) == ["a"]
 
 
 def test_an_empty_manifest_is_refused(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """One worker, in this process, with the bundled model."""
 
+import json
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFile
 from typer.testing import CliRunner
 
 from command_line import write_wav
@@ -53,6 +57,52 @@ def test_an_address_is_read_as_a_file_is(worker: Worker, quiet: Outcome) -> None
     missing = worker.transcribe("memory://worker/quiet.flac")
     assert (missing.state, missing.text) == ("unusable", None)
     assert "cannot be opened (FileNotFoundError" in missing.reason
+
+
+def test_an_address_that_breaks_off_has_failed_and_is_not_cut_off(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, read = (CLIPS / "long.flac").read_bytes(), MemoryFile.read
+
+    def breaking(file: MemoryFile, size: int = -1) -> Any:
+        if file.tell() > len(whole) // 2:
+            raise TimeoutError("no answer")
+        return read(file, size)
+
+    store = fsspec.filesystem("memory")
+    store.pipe_file("/worker/long.flac", whole)
+    monkeypatch.setattr(MemoryFile, "read", breaking)
+    try:
+        outcome = worker.transcribe("memory://worker/long.flac")
+    finally:
+        store.rm("/worker", recursive=True)
+    assert (outcome.state, outcome.text, outcome.reason) == ("failed", None, "ReadError: TimeoutError: no answer")
+
+
+@pytest.fixture(scope="module")
+def in_json(setup: Setup) -> Worker:
+    found = Worker(replace(setup, form="json"))
+    found.load()
+    return found
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs names of any bytes")
+def test_a_name_that_is_not_utf_8_can_be_written(in_json: Worker, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.flac")
+    path.write_bytes(QUIET.read_bytes())
+    text = in_json.transcribe(str(path)).text
+    assert text is not None
+    assert json.loads(text.encode())["source"] == "caf\ufffd.flac"
+    assert json.loads(text)["metrics"]["first_text_s"] > 0
+
+
+def test_a_transcript_does_not_tell_how_its_address_was_signed(
+    in_json: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fsspec, "open", lambda *_: fsspec.core.OpenFile(fsspec.filesystem("file"), str(QUIET)))
+    text = in_json.transcribe("https://host/talks/quiet.flac?X-Amz-Signature=a/b").text
+    assert text is not None
+    assert json.loads(text)["source"] == "quiet.flac"
 
 
 def test_audio_that_ends_early_gives_what_was_there(worker: Worker, tmp_path: Path) -> None:

@@ -7,11 +7,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from whispertide.batch.worker import Setup
+from whispertide.cli import batch as command
 from whispertide.cli.main import app
+from whispertide.options import DecodeOptions, EngineOptions
 
 CLIPS = Path(__file__).parents[1] / "clips"
 QUIET, RIVER, LONG = (CLIPS / f"{name}.flac" for name in ("quiet", "river", "long"))
@@ -86,6 +91,35 @@ def test_usage_is_checked_before_any_model_is_loaded(tmp_path: Path, loads: list
         assert said in result.stderr
     assert loads == []
     assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_cannot_be_is_told_before_any_model_is_loaded(tmp_path: Path, loads: list[object]) -> None:
+    (tmp_path / "file").touch()
+    for name, said in {"file": "cannot write into", "misspelt/out": "does not exist"}.items():
+        result = run(QUIET, "-o", tmp_path / name)
+        assert (result.exit_code, said in result.stderr) == (5, True)
+    assert loads == []
+
+
+def test_a_name_of_this_program_comes_before_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("nano.en", "tiny", "mine"):
+        (tmp_path / name).mkdir()
+    transcriber: Any = SimpleNamespace(is_bundled=False, model=SimpleNamespace(content_hash="hash"))
+
+    def given(name: str) -> str:
+        return command._setup(transcriber, name, None, EngineOptions(), DecodeOptions(), "txt").model
+
+    assert [given(name) for name in ("nano.en", "tiny", "org/model")] == ["nano.en", "tiny", "org/model"]
+    assert [given(name) for name in ("./tiny", "mine")] == [str(tmp_path / "tiny"), str(tmp_path / "mine")]
+
+
+def test_a_model_whose_name_is_not_utf_8_can_be_noted() -> None:
+    transcriber: Any = SimpleNamespace(name="caf\udce9")
+    setup = Setup("x", None, EngineOptions(), DecodeOptions(), "txt", "hash")
+    assert command._made(transcriber, setup).model == "caf\ufffd"
 
 
 @pytest.mark.slow

@@ -1,15 +1,18 @@
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from command_line import Run
+from whispertide.cli import pump
 from whispertide.cli.bundled import bundled_audio, bundled_files, is_bundled_recording
 from whispertide.cli.demo import plain, summary, word_error_rate
 from whispertide.cli.main import app
 from whispertide.formats.document import Document, TextSegment
-from whispertide.types import SAMPLE_RATE
+from whispertide.types import SAMPLE_RATE, FloatArray
 
 
 def document(text: str, **figures: object) -> Document:
@@ -46,6 +49,7 @@ def test_the_bundled_recording_is_there() -> None:
         assert len(plain(transcript.read_text(encoding="utf-8")).split()) > 20
     assert 5 * SAMPLE_RATE < len(bundled_audio()) < 120 * SAMPLE_RATE
     assert not is_bundled_recording("no such file")
+    assert not is_bundled_recording("x" * 300)  # nor can there be one
 
 
 def test_the_bundled_model_needs_no_excuse_on_the_bundled_recording(run: Run, transcriber: object) -> None:
@@ -64,6 +68,18 @@ def test_the_summary_says_which_clock_it_used(tmp_path: Path) -> None:
     assert live[1] == "half of the words were confirmed within 1.50 s of their end"
     assert "synthetic speech" in live[-1]
     assert len(summary(document("x", confirmed_latency_median_s=None), tmp_path / "none.txt", bundled=False)) == 1
+
+
+def test_ctrl_c_before_there_was_anything_to_hear_is_no_bug(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> Iterator[FloatArray]:
+        signal.raise_signal(signal.SIGINT)
+        yield from ()
+
+    monkeypatch.setattr(pump, "at_live_pace", interrupted)
+    result = run("demo")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr.startswith("interrupted after 0:00")
+    assert result.stderr.count("\n") == 1
 
 
 def test_word_errors_ignore_case_and_punctuation(tmp_path: Path) -> None:

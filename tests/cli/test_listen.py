@@ -15,6 +15,8 @@ from read_transcripts import parse_json
 from whispertide import api
 from whispertide.audio import mic
 from whispertide.errors import AudioDeviceError
+from whispertide.formats.document import Document
+from whispertide.formats.files import FORMATS, render_srt
 from whispertide.streaming.executors import Serial
 from whispertide.streaming.framing import Hush
 from whispertide.streaming.hush import HushWord
@@ -75,6 +77,18 @@ def test_the_transcript_is_saved(run: Run, microphone: Microphone, tmp_path: Pat
     document = parse_json((tmp_path / "microphone.json").read_text())
     assert (document.text, document.complete, document.source) == (WORDS, True, "microphone")
     assert document.metrics["latency_clock"] == "wall"
+
+
+def test_ctrl_c_while_the_transcript_is_saved_does_not_lose_it(
+    run: Run, microphone: Microphone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(document: Document) -> str:
+        signal.raise_signal(signal.SIGINT)
+        return render_srt(document)
+
+    monkeypatch.setitem(FORMATS, "srt", pressed)
+    assert run("listen", "--output", tmp_path / "notes.srt").exit_code == 130
+    assert WORDS in (tmp_path / "notes.srt").read_text()
 
 
 def test_a_microphone_that_is_unplugged_leaves_the_transcript(run: Run, microphone: Microphone, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 import threading
@@ -214,3 +215,44 @@ def test_a_full_disk_is_an_output_error() -> None:
     with pytest.raises(OutputError, match="No space left"):
         writer.write("x")
     writer.discard()
+
+
+def denied(*_: object) -> None:
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def test_a_file_system_without_modes_takes_a_transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "chmod", denied)
+    writer = Writer(Target(tmp_path / "out.txt", "txt"))
+    writer.write("text")
+    assert writer.finish() == tmp_path / "out.txt"
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.txt", "text")]
+
+
+def test_a_transcript_that_cannot_take_its_name_stays_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "replace", denied)
+    writer = Writer(Target(tmp_path / "out.txt", "txt"))
+    writer.write("hours of text")
+    with pytest.raises(OutputError, match=r"cannot write .*out.txt: .*; the transcript is in ") as error:
+        writer.finish()
+    writer.discard()
+    (kept,) = tmp_path.iterdir()
+    assert str(error.value).endswith(str(kept))
+    assert kept.read_text() == "hours of text"
+
+
+def test_on_a_full_disk_what_was_written_before_is_kept(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    writer, limits = Writer(Target(tmp_path / "out.txt", "txt")), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        writer.write("hours\n")
+        with pytest.raises(OutputError):
+            writer.write("of text\n")
+        place = writer.finish(whole=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert place == tmp_path / "out.partial.txt"
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.partial.txt", "hours\nof t")]

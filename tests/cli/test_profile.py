@@ -285,7 +285,8 @@ def test_an_interrupt_leaves_no_worker_and_no_profile(
 
 
 def test_the_table_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "run", lambda *_: (FOUND[::-1], Path("profiles/1.json")))
+    monkeypatch.setattr(command, "run", lambda *_: (None, FOUND[::-1]))
+    monkeypatch.setattr(allocation, "remember", lambda *_: Path("profiles/1.json"))
     result = run("profile", "--recipe", "whisper-streaming")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -297,12 +298,24 @@ def test_the_table_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_json_has_all_of_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "run", lambda *_: (FOUND[::-1], Path("profiles/1.json")))
+    monkeypatch.setattr(command, "run", lambda *_: (None, FOUND[::-1]))
+    monkeypatch.setattr(allocation, "remember", lambda *_: Path("profiles/1.json"))
     data = json.loads(run("profile", "--json", "--recipe", "whisper-streaming").stdout)
     assert data["recipe"] == "whisper-streaming"
     assert [item["executor"] for item in data["measured"]] == ["pipelined", "serial"]
     assert data["measured"][0]["allocation"]["decoder"] == {"provider": "cpu", "threads": 1, "precision": None}
     assert data["measured"][0]["delay_s"] == pytest.approx(0.4)
+
+
+def test_what_cannot_be_kept_is_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object) -> Path:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(command, "run", lambda *_: (None, FOUND[::-1]))
+    monkeypatch.setattr(allocation, "remember", denied)
+    result = run("profile", "--json")
+    assert (result.exit_code, len(json.loads(result.stdout)["measured"])) == (5, 2)
+    assert "cannot keep the measurement in the cache (read-only)" in result.stderr
 
 
 def test_an_unknown_recipe_or_model_is_told_before_anything_is_measured(run: Run) -> None:

@@ -98,6 +98,21 @@ def test_audio_that_never_begins_is_an_error() -> None:
         job.run(broken(), Interrupts())
 
 
+@pytest.mark.parametrize("error", [None, TruncatedAudioError("cut off")])
+def test_an_interrupt_that_the_decoder_takes_for_the_end_is_one(error: AudioError | None) -> None:
+    interrupts = Interrupts()
+
+    def interrupted() -> Iterator[FloatArray]:
+        yield audio(2 * SAMPLE_RATE)
+        interrupts.pressed = True
+        if error is not None:
+            raise error
+
+    job, session, _ = pump()
+    heard = job.run(interrupted(), interrupts)
+    assert (heard.interrupted, heard.broken, session.ended) == (True, None, False)
+
+
 def test_an_interrupt_keeps_what_is_confirmed_and_no_guess() -> None:
     def interrupted() -> Iterator[FloatArray]:
         yield audio(2 * SAMPLE_RATE)
@@ -214,6 +229,23 @@ def test_rechunking_changes_sizes_and_nothing_else(samples: int, size: int, size
 def test_at_full_speed_a_block_is_never_longer_than_the_step() -> None:
     assert {len(block) for block in at_full_speed([audio(SAMPLE_RATE)], 800)} == {800}
     assert {len(block) for block in at_full_speed([audio(SAMPLE_RATE)], SAMPLE_RATE)} == {LIVE_BLOCK}
+
+
+@pytest.mark.parametrize("pace", ["live", "max"])
+def test_the_last_portion_before_audio_breaks_off_is_heard(pace: str) -> None:
+    def broken() -> Iterator[FloatArray]:
+        yield audio(SAMPLE_RATE + 100)
+        raise TruncatedAudioError("cut off")
+
+    time_ = Time()
+    if pace == "live":
+        blocks = at_live_pace(broken(), clock=time_, sleep=time_.sleep)
+    else:
+        blocks = at_full_speed(broken(), LIVE_BLOCK)
+    heard: list[FloatArray] = []
+    with pytest.raises(TruncatedAudioError, match="cut off"):
+        heard.extend(blocks)
+    assert np.array_equal(np.concatenate(heard), audio(SAMPLE_RATE + 100))
 
 
 class Time:

@@ -1,11 +1,13 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import wave
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from fake_transcriber import FakeTranscriber, word
 from read_transcripts import PARSERS, parse_json, parse_jsonl, parse_srt
 from wav_file import save_wav
 from whispertide import api
-from whispertide.cli import tune
+from whispertide.cli import job, tune
 from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
 from whispertide.cli.output import Writer
@@ -287,6 +289,64 @@ def test_a_failing_engine_leaves_what_was_confirmed(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.partial.json", "talk.wav"]
 
 
+def pressing_ctrl_c(render: Callable[..., Any]) -> Callable[..., Any]:
+    def pressed(*values: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return render(*values)
+
+    return pressed
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_ctrl_c_while_a_transcript_is_saved_does_not_lose_it(
+    run: Run, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
+) -> None:
+    monkeypatch.setitem(FORMATS, "srt", pressing_ctrl_c(FORMATS["srt"]))
+    result = run(
+        "transcribe", talk, write_wav(tmp_path / "second.wav", 2), "-f", "srt", "-o", f"{tmp_path}/out/", *mode
+    )
+    assert (result.exit_code, result.stderr) == (130, f"interrupted; the transcript went to {tmp_path}/out/talk.srt\n")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["talk.srt"]
+    assert parse_srt((tmp_path / "out/talk.srt").read_text()).text == SIX
+
+
+def test_ctrl_c_while_a_failed_run_is_saved_does_not_lose_it(
+    run: Run, talk: Path, tmp_path: Path, transcriber: FakeTranscriber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transcriber.fail_at = 2.0
+    monkeypatch.setitem(FORMATS, "json", pressing_ctrl_c(FORMATS["json"]))
+    assert run("transcribe", talk, *STREAMED, "-o", tmp_path / "out.json").exit_code == 4
+    assert parse_json((tmp_path / "out.partial.json").read_text()).text == "word0 word1"
+
+
+def test_ctrl_c_while_the_view_is_closed_does_not_lose_the_transcript(
+    run: Run, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = job.StreamJob._shown
+
+    @contextmanager
+    def closed_late(*values: Any) -> Iterator[None]:
+        with shown(*values):
+            yield
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(job.StreamJob, "_shown", closed_late)
+    result = run("transcribe", talk, *STREAMED, "-o", tmp_path / "out.txt")
+    assert (result.exit_code, (tmp_path / "out.txt").read_text()) == (130, SIX + "\n")
+
+
+def test_a_disk_that_becomes_full_leaves_what_was_written_before(run: Run, talk: Path, tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len("word0 word1 word2 word3\n"), limits[1]))
+    try:
+        result = run("transcribe", talk, "-o", tmp_path / "out.txt")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert result.exit_code == 5
+    assert (tmp_path / "out.partial.txt").read_text() == "word0 word1 word2 word3\n"
+
+
 # --- a folder --------------------------------------------------------------------------------------------------------
 
 
@@ -413,6 +473,15 @@ def test_a_truncated_file_is_transcribed_as_far_as_it_goes(
     assert "cut off" in result.stderr
     document = parse_json((tmp_path / "out.json").read_text())
     assert (document.text, document.complete) == ("word0 word1 word2 word3", False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_name_that_no_file_can_have_does_not_keep_the_others(
+    run: Run, talk: Path, tmp_path: Path, mode: tuple[str, ...]
+) -> None:
+    result = run("transcribe", tmp_path / ("x" * 300 + ".wav"), talk, *mode)
+    assert (result.exit_code, result.stdout.split()) == (3, SIX.split())
+    assert "the file cannot be opened: File name too long" in result.stderr
 
 
 def test_samples_that_are_no_numbers_are_told(run: Run, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from whispertide.lab.framing_choice import Tried
 from whispertide.lab.tune import Tuning
 from whispertide.model import whisper
 from whispertide.options import EngineOptions
+from whispertide.streaming import calibration
 from whispertide.streaming.calibration import Calibration, Pace, place, recall, remember
 from whispertide.streaming.framing import BARE, PAD30
 from whispertide.streaming.recipes import get_recipe
@@ -158,6 +159,18 @@ def test_an_unknown_checkpoint_is_tried_once_before_its_first_live_use(unknown: 
     said = capsys.readouterr().err
     assert "once, at most 20 s; --no-tune leaves it out" in said
     assert "tide uses bare windows with m from now on" in said
+
+
+def test_what_cannot_be_kept_is_used_this_time(
+    unknown: Any, asked: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(calibration, "remember", denied)
+    command.tune_first(unknown, TIDE, refused=False)
+    assert unknown.calibration == found(short=True).calibration()
+    assert "warning: cannot keep what was found in the cache (read-only)" in capsys.readouterr().err
 
 
 def test_it_can_be_refused(unknown: Any, asked: Any, capsys: Any) -> None:

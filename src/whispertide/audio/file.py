@@ -132,19 +132,25 @@ def _pcm_parts(stream: BinaryIO, decoder: PcmDecoder) -> Iterator[FloatArray]:
 
 
 def rechunk(parts: Iterable[FloatArray], block: int) -> Iterator[FloatArray]:
-    """The same samples in portions of exactly `block`; the last may be shorter."""
+    """The same samples in portions of exactly `block`; the last may be shorter. An `AudioError` comes after it."""
     waiting: list[FloatArray] = []
     count = 0
-    for part in parts:
-        waiting.append(part)
-        count += len(part)
-        if count >= block:
-            audio = np.concatenate(waiting)
-            whole = count - count % block
-            yield from (audio[at : at + block] for at in range(0, whole, block))
-            waiting, count = [audio[whole:]], count - whole
+    broken: AudioError | None = None
+    try:
+        for part in parts:
+            waiting.append(part)
+            count += len(part)
+            if count >= block:
+                audio = np.concatenate(waiting)
+                whole = count - count % block
+                yield from (audio[at : at + block] for at in range(0, whole, block))
+                waiting, count = [audio[whole:]], count - whole
+    except AudioError as error:
+        broken = error
     if count:
         yield np.concatenate(waiting)
+    if broken is not None:
+        raise broken
 
 
 def _warn_replaced(name: str, count: int) -> None:

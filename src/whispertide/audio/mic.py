@@ -11,7 +11,7 @@ speech.
 import queue
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,12 +83,15 @@ def microphone_blocks(device: int | str | None = None, block_ms: int = 100) -> I
     chosen = _choose(list_devices(), device)
     capture = _Capture(chosen, block_ms)
     stream = _open_stream(sd, chosen, capture, round(chosen.sample_rate * block_ms / 1000))
-    try:
+    with ExitStack() as recording:
         # The stream closes before the end is queued, so that no block can come after the end.
-        with stream:
-            yield capture.blocks(stream)
-    finally:
-        capture.end()
+        recording.callback(capture.end)
+        try:
+            recording.enter_context(stream)  # which starts it
+        except sd.PortAudioError as error:
+            stream.close()
+            raise _not_opened(chosen, error) from error
+        yield capture.blocks(stream)
 
 
 def _sounddevice() -> Any:
@@ -132,9 +135,13 @@ def _open_stream(sd: Any, device: InputDevice, capture: "_Capture", blocksize: i
             )
         except sd.PortAudioError as error:
             problem = error
-    raise AudioDeviceError(
+    raise _not_opened(device, problem) from problem
+
+
+def _not_opened(device: InputDevice, problem: Exception | None) -> AudioDeviceError:
+    return AudioDeviceError(
         f"the microphone {device.name!r} cannot be opened: {problem}; check that no other program uses it"
-    ) from problem
+    )
 
 
 class _Capture:

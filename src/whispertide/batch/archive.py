@@ -9,6 +9,7 @@ A transcript is written under another name, brought to the disk, and renamed; on
 killed, a transcript is whole or missing, and one without a line is made again.
 """
 
+import errno
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from typing import Any, TextIO
 
 from filelock import FileLock, Timeout
 
-from whispertide.atomic import replacing, shortened, write_text
+from whispertide.atomic import check_place, replacing, shortened, write_text
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
 from whispertide.errors import OutputError
@@ -78,15 +79,16 @@ class Archive:
     def _there(self, task: Task) -> Entry | None:
         entry = self._entries.get(task.input)
         same = entry is not None and entry.output == str(task.output)
-        return entry if same and (self._folder / task.output).is_file() else None
+        return entry if same and os.path.isfile(self._folder / task.output) else None
 
     def keep(self, task: Task, outcome: Outcome) -> Entry:
-        """Put a transcript in its place, and its line into the report. Raises `OutputError`."""
+        """Put a transcript in its place, and its line into the report. Raises `OutputError`.
+
+        Where its name is too long for the disk, this recording alone has failed.
+        """
         place = self._folder / task.output
         try:
-            if outcome.text is not None:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                _write(place, outcome.text)
+            outcome = _placed(place, outcome)
             output = None if outcome.text is None else str(task.output)
             entry = Entry(task.input, output, outcome.state, outcome.reason, outcome.audio_s)
             # In ASCII: a file name need not be Unicode, and what stands for its other bytes cannot be written as UTF-8.
@@ -96,6 +98,16 @@ class Archive:
             raise OutputError(f"cannot write {place}: {error.strerror or error}; the same command goes on") from error
         self._entries[task.input] = entry
         return entry
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `OutputError` where nothing could be kept in `folder`, before there is anything to keep."""
+    if not os.path.isdir(folder.parent):
+        raise OutputError(f"the folder {folder.parent} does not exist; make it first, or choose another --output")
+    try:
+        check_place(folder / _STATE)
+    except OSError as error:
+        raise OutputError(f"cannot write into {folder}: {error.strerror or error}") from error
 
 
 def report_in(folder: Path) -> Path:
@@ -110,10 +122,9 @@ def opened(folder: Path, made: Made, tasks: Sequence[Task]) -> Iterator[Archive]
     Raises `OutputError` where the folder cannot be written, where another run writes there, where transcripts are there
     that other options or other recordings made, or that no batch made.
     """
+    check_folder(folder)
     state = folder / _STATE
     try:
-        if not folder.parent.is_dir():
-            raise OutputError(f"the folder {folder.parent} does not exist; make it first, or choose another --output")
         state.mkdir(parents=True, exist_ok=True)
         lock = FileLock(state / "lock")
         with _held(lock, folder):
@@ -170,7 +181,7 @@ def _check(folder: Path, made: Made, tasks: Sequence[Task], entries: Mapping[str
 
 def _check_free(folder: Path, tasks: Iterable[Task]) -> None:
     for task in tasks:
-        if (folder / task.output).exists():
+        if os.path.exists(folder / task.output):
             raise OutputError(f"{folder / task.output} is there, and no batch made it; choose another --output")
         if task.output.parts[0] == _STATE:
             raise OutputError(f"the folder {_STATE} in {folder} is for the report; rename the one of {task.input}")
@@ -210,10 +221,26 @@ def _tidy(folder: Path, tasks: Iterable[Task]) -> None:
     for task in tasks:
         names[(folder / task.output).parent].add(shortened(task.output.name))
     for place, known in names.items():
+        if not os.path.isdir(place):
+            continue
         for path in place.glob(".*.part"):
             unfinished = _UNFINISHED.fullmatch(path.name)
             if unfinished and unfinished["name"] in known:
                 path.unlink()
+
+
+def _placed(place: Path, outcome: Outcome) -> Outcome:
+    """Write the transcript, if there is one; returns what became of the recording. Raises OSError."""
+    if outcome.text is None:
+        return outcome
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _write(place, outcome.text)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return Outcome("failed", reason=f"the name {place.name} is too long; give it another as 'output' in a manifest")
+    return outcome
 
 
 def _write(path: Path, text: str) -> None:

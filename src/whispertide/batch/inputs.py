@@ -2,7 +2,7 @@
 
     talk.mp3                    a file, whatever it is called
     talks                       a folder: the recordings in it and in its folders
-    'talks/**/*.wav'            a pattern: `*`, `?`, `[ab]`, and `**` for any folders
+    'talks/**/*.wav'            a pattern: `*`, `?`, `[ab]`, and `**` for any folders; `?` not in one of the web
     s3://bucket/talks           any of these by an address that fsspec opens
     list.jsonl                  a manifest: one JSON object per line with `audio`, and `output` where that has a name
 
@@ -11,9 +11,11 @@ Knows nothing of what is done with a recording.
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -40,20 +42,26 @@ class Found:
 
 def is_address(name: str) -> bool:
     """Whether `name` is for fsspec, such as `s3://bucket/talk.mp3`, and no path."""
-    return "://" in name and not Path(name).exists()
+    return "://" in name and not os.path.exists(name)
+
+
+def without_query(name: str) -> str:
+    """An address of the web without what follows its `?`, such as a signature; any other name as it is."""
+    return name.partition("?")[0] if name.startswith(("http://", "https://")) else name
 
 
 def find(names: Iterable[str]) -> list[Found]:
-    """The recordings that `names` stand for, each once.
+    """The recordings that `names` stand for, each once: as it is named first.
 
-    A file that is not there is among them: it fails by itself, and the others are transcribed. Raises `AudioFileError`
-    for a folder or pattern without recordings and for an address that cannot be listed, `OptionError` for a name that
-    cannot be meant and for a manifest that cannot be read.
+    A file that is not there is among them: it fails by itself, and the others are transcribed. A `UserWarning` tells of
+    each folder that cannot be read and is left out. Raises `AudioFileError` for a folder or pattern without recordings
+    and for an address that cannot be listed, `OptionError` for a name that cannot be meant and for a manifest that
+    cannot be read or gives one recording two transcripts.
     """
-    found: dict[tuple[str, PurePosixPath], Found] = {}
+    found: dict[str, Found] = {}
     for name in names:
         for recording in _in_one(name):
-            found.setdefault((recording.name, recording.place), recording)
+            found.setdefault(recording.name, recording)
     return list(found.values())
 
 
@@ -64,19 +72,20 @@ def _in_one(name: str) -> Iterable[Found]:
         return _in_manifest(name)
     if is_address(name):
         return _at_address(name)
-    path = Path(os.path.abspath(name))
-    if path.is_dir():
-        return _in_folder(str(path), name)
-    if not path.exists() and _MAGIC & set(name):
-        return _matching(str(path), name)
-    return [Found(str(path), PurePosixPath(path.stem), path.stat().st_size if path.exists() else 0)]
+    path = os.path.abspath(name)
+    if os.path.isdir(path):
+        return _in_folder(path, name)
+    if not os.path.exists(path) and _MAGIC & set(name):
+        return _matching(path, name)
+    return [Found(path, PurePosixPath(Path(path).stem), _size(path))]
 
 
 def _at_address(name: str) -> Iterable[Found]:
-    if _MAGIC & set(name):
+    plain = without_query(name)
+    if _MAGIC & set(plain):
         return _matching(name, name)
-    if _is_recording(name):  # without asking: some servers answer such a question with the whole file
-        return [Found(name, PurePosixPath(PurePosixPath(name).stem))]
+    if _is_recording(plain):  # without asking: some servers answer such a question with the whole file
+        return [Found(name, PurePosixPath(PurePosixPath(plain).stem))]
     return _in_folder(name, name)
 
 
@@ -131,12 +140,26 @@ def _opened(place: str) -> tuple[Any, str]:
     import fsspec
 
     if not is_address(place):  # a path may hold "::", which chains addresses
-        return fsspec.filesystem("file"), place.replace(os.sep, "/")
+        system = fsspec.filesystem("file", skip_instance_cache=True)
+        system.ls = partial(_told, system.ls)
+        return system, place.replace(os.sep, "/")
     try:
         system, path = fsspec.core.url_to_fs(place)
     except (ImportError, ValueError) as error:
         raise OptionError(f"{place}: expected an address that fsspec can open; {error}") from error
     return system, path.rstrip("/")
+
+
+def _told(ls: Callable[..., Any], path: str, **options: Any) -> Any:
+    """What fsspec's `ls` gives; a folder that cannot be read is told, because fsspec leaves it out without a word."""
+    try:
+        return ls(path, **options)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if not PurePosixPath(path).name.startswith("."):
+            warnings.warn(f"{path}: the folder cannot be read ({error.strerror}); it is left out", stacklevel=2)
+        raise
 
 
 @contextmanager
@@ -153,13 +176,17 @@ def _listing(name: str) -> Iterator[None]:
 
 def _in_manifest(name: str) -> Iterator[Found]:
     """Paths are relative to the manifest. Every line counts: a list that is wrong somewhere is refused."""
+    places: dict[str, PurePosixPath] = {}
     folder = name.rpartition("/")[0] if is_address(name) else str(Path(os.path.abspath(name)).parent)
     filled = [(number, line) for number, line in enumerate(_lines(name), start=1) if line.strip()]
     if not filled:
         raise OptionError(f"{name}: expected a manifest, one JSON object per line; it is empty")
     for number, line in filled:
         try:
-            yield _listed(json.loads(line), folder)
+            found = _listed(json.loads(line), folder)
+            if (before := places.setdefault(found.name, found.place)) != found.place:
+                raise ValueError(f"expected one 'output' for {found.name}; got {before} before, and {found.place} here")
+            yield found
         except ValueError as error:
             raise OptionError(f"{name}, line {number}: {error}") from error
 
@@ -172,7 +199,7 @@ def _lines(name: str) -> list[str]:
         else:
             content = Path(name).read_bytes()
         # Not `splitlines`, which also splits at separators that a line of JSON may hold.
-        return content.decode("utf-8").split("\n")
+        return content.decode("utf-8-sig").split("\n")
     except OptionError:
         raise
     except FileNotFoundError as error:
@@ -205,7 +232,7 @@ def _listed(entry: Any, folder: str) -> Found:
 
 def _place(output: Any, audio: str) -> PurePosixPath:
     """Where the transcript belongs: as the line says, else as the recording lies below the manifest, else by name."""
-    path = PurePosixPath(audio.replace(os.sep, "/"))
+    path = PurePosixPath(without_query(audio).replace(os.sep, "/"))
     if output is None:
         inside = not (is_address(audio) or path.is_absolute() or Path(audio).is_absolute() or ".." in path.parts)
         return path.with_suffix("") if inside else PurePosixPath(path.stem)

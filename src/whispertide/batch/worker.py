@@ -3,7 +3,6 @@
 It writes no file. It knows nothing of other workers, nor of how it is told what to do.
 """
 
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from whispertide.audio.whole import Recording
-from whispertide.batch.inputs import is_address
+from whispertide.batch.inputs import is_address, without_query
 from whispertide.errors import AudioError, AudioFileError, CheckpointError, GraphError, WhispertideError
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.types import seconds
@@ -136,31 +135,41 @@ class Worker:
         """The same document as `whispertide transcribe` makes, and why the audio is not whole."""
         from whispertide.api import text_segment
         from whispertide.audio.file import decode_blocks
-        from whispertide.formats.document import Document
+        from whispertide.formats.offline import OfflineRun
 
         transcriber, options = self._transcriber, self._setup.options
         assert transcriber is not None
-        began, cpu = time.perf_counter(), time.process_time()
-        recording = Recording(decode_blocks(source))
-        segments = list(transcriber.transcribe_segments(recording, options=options))
-        heard = segments[-1].language if segments else None
-        length, wall = seconds(recording.samples), time.perf_counter() - began
-        document = Document(
-            tuple(map(text_segment, segments)),
+        run, heard = OfflineRun(Recording(decode_blocks(source))), None
+        for segment in transcriber.transcribe_segments(run.recording, options=options):
+            heard = segment.language
+            run.add(text_segment(segment))
+        document = run.document(
             language=options.language or heard or (None if transcriber.dims.is_multilingual else "en"),
-            duration=recording.samples,
             model=transcriber.name,
-            recipe="offline",
-            source=name.rpartition("/")[2] if is_address(name) else Path(name).name,
-            complete=recording.broken is None,
-            metrics={
-                "audio_s": length,
-                "wall_s": round(wall, 4),
-                "real_time_factor": round(wall / length, 4) if length else None,
-                "cpu_s": round(time.process_time() - cpu, 4),
-            },
+            source=without_query(name).rpartition("/")[2] if is_address(name) else Path(name).name,
         )
-        return document, recording.broken
+        return document, run.recording.broken
+
+
+class ReadError(Exception):
+    """Reading from a store failed. It is no OSError, which the decoder would take for the end of the audio."""
+
+
+class _Remote:
+    """The open file of an address, whose recording is tried again where it breaks off."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, count: int) -> Any:
+        """As the file does. Raises `ReadError`."""
+        try:
+            return self._file.read(count)
+        except OSError as error:
+            raise ReadError(f"{type(error).__name__}: {error}") from error
 
 
 @contextmanager
@@ -176,4 +185,4 @@ def _opened(name: str) -> Iterator[Any]:
     except Exception as error:  # every store has errors of its own
         raise AudioFileError(f"it cannot be opened ({type(error).__name__}: {error})") from error
     with file:
-        yield file
+        yield _Remote(file)

@@ -236,7 +236,7 @@ def _translate(error: Exception, model: HubModel, stage: str) -> CheckpointError
         )
     if isinstance(error, errors.OfflineModeIsEnabled):
         return offline_error(model)
-    if isinstance(error, PermissionError):
+    if isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS:
         return DownloadError(
             f"expected to write to {hub_cache()}: {error}. Set HF_HOME to a directory that you may write to."
         )

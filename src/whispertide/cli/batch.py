@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from whispertide.atomic import printable
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say, speaking_through
 from whispertide.errors import OptionError
@@ -62,7 +63,7 @@ def batch(
     revision: arguments.Revision = None,
 ) -> ExitCode:
     """Transcribe an archive: every recording once, whatever is killed. The same command goes on where it stopped."""
-    from whispertide.batch.archive import opened
+    from whispertide.batch.archive import check_folder, opened
     from whispertide.batch.inputs import find
     from whispertide.batch.plan import plan
 
@@ -73,6 +74,7 @@ def batch(
     options, form = arguments.checked(text), form or "txt"
     engine = replace(engine, threads=engine.threads or 1)
     tasks = plan(find(inputs), form)
+    check_folder(output)
     transcriber = arguments.load(model, engine, revision)  # downloads and builds, once for all
     setup = _setup(transcriber, model, revision, engine, options, form)
     made, name = _made(transcriber, setup), transcriber.name
@@ -107,9 +109,16 @@ def _setup(
     warn_of_synthetic(transcriber)
     if options.language is not None:
         options = replace(options, language=transcriber.tokenizer.language(options.language))
-    path = Path(model)
-    place = str(path.resolve()) if path.exists() else model  # a worker may stand in another folder
-    return Setup(place, revision, engine, options, form, transcriber.model.content_hash)
+    return Setup(_place(model), revision, engine, options, form, transcriber.model.content_hash)
+
+
+def _place(model: str) -> str:
+    """What a worker calls the model: it may stand in another folder, or on another machine."""
+    from whispertide.checkpoint.names import HubModel, bundled_names, find
+
+    if model in bundled_names() or isinstance(found := find(model), HubModel):
+        return model
+    return str(found.resolve())
 
 
 def _made(transcriber: "Transcriber", setup: "Setup") -> "Made":
@@ -117,7 +126,7 @@ def _made(transcriber: "Transcriber", setup: "Setup") -> "Made":
 
     options = setup.options
     return Made(
-        model=transcriber.name,
+        model=printable(transcriber.name),
         weights=setup.content_hash,
         precision=setup.engine.precision,
         format=setup.form,

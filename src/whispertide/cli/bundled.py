@@ -1,5 +1,6 @@
 """The recording that the package brings along, with its transcript."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
@@ -25,7 +26,7 @@ def bundled_files() -> Iterator[tuple[Path, Path]]:
 def is_bundled_recording(name: str) -> bool:
     """Whether a path leads to it."""
     with bundled_files() as (recording, _):
-        return Path(name).exists() and recording.samefile(name)
+        return os.path.exists(name) and recording.samefile(name)
 
 
 def bundled_audio() -> "FloatArray":

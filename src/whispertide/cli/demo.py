@@ -51,6 +51,8 @@ def demo(
 def summary(document: "Document", transcript: Path, *, bundled: bool) -> list[str]:
     """The closing lines: how much, how fast, how well."""
     figures = document.metrics
+    if not figures["audio_s"]:
+        return []  # Ctrl-C before there was anything to hear
     lines = [
         f"{len(document.words)} words in {figures['audio_s']:.1f} s of audio, {figures['rounds']} rounds, "
         f"{figures['real_time_factor']:.2f} of real time" + ("" if figures["latency_clock"] == "audio" else " (paced)")

@@ -4,13 +4,13 @@ What was confirmed before an interrupt or an error is kept as a partial transcri
 """
 
 import sys
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from whispertide.atomic import printable
 from whispertide.audio.whole import Recording
 from whispertide.cli.arguments import BUNDLED_MODEL, DEFAULT_MODEL
 from whispertide.cli.bundled import is_bundled_recording
@@ -24,6 +24,7 @@ from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, 
 from whispertide.errors import AudioError
 from whispertide.formats.document import Document
 from whispertide.formats.files import get_format, json_line
+from whispertide.formats.offline import OfflineRun
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, seconds
 
@@ -45,9 +46,10 @@ def warn_of_synthetic(transcriber: "Transcriber", inputs: Sequence[str] = ()) ->
 class Job(ABC):
     """One run. `source` names the audio in messages and in JSON; `duration_s` is its length where that is known.
 
-    place  of several inputs, before the name on the bar: "2/12 "
-    heard  what there is so far
-    done   samples that were worked off
+    place       of several inputs, before the name on the bar: "2/12 "
+    heard       what there is so far
+    done        samples that were worked off
+    interrupts  entered by `hear`, left when the transcript is in its place; if `pressed` then, no other input follows
     """
 
     transcriber: "Transcriber"
@@ -58,6 +60,7 @@ class Job(ABC):
     place: str = ""
     heard: PumpResult = field(default_factory=PumpResult, init=False)
     done: int = field(default=0, init=False)
+    interrupts: Interrupts = field(default_factory=Interrupts, init=False)
     as_it_comes: ClassVar[Sequence[str]]  # formats that are written while the run goes on
 
     def run(self, blocks: Iterable[FloatArray]) -> tuple[Document, ExitCode]:
@@ -68,22 +71,24 @@ class Job(ABC):
         """
         writer = Writer(self.target)
         try:
-            try:
-                self.hear(blocks, writer)
-            except Exception:
-                self.heard.interrupted = True
-                if self.heard.segments:
-                    self._save(writer, self.document())
-                raise
-            document = self.document()
-            place = self._save(writer, document)
+            with ExitStack() as saved:
+                try:
+                    self.hear(blocks, writer, saved)
+                except Exception:
+                    self.heard.interrupted = True
+                    if self.heard.segments:
+                        self._save(writer)
+                    raise
+                document, place = self._save(writer)
         finally:
             writer.discard()
         return document, self._conclude(place)
 
     @abstractmethod
-    def hear(self, blocks: Iterable[FloatArray], writer: Writer) -> None:
-        """Transcribe `blocks` into `heard`; what is written as it comes goes to `writer`."""
+    def hear(self, blocks: Iterable[FloatArray], writer: Writer, saved: ExitStack) -> None:
+        """Transcribe `blocks` into `heard`; what is written as it comes goes to `writer`. `interrupts` is entered into
+        `saved`, before there is anything to lose.
+        """
 
     @abstractmethod
     def document(self) -> Document:
@@ -95,15 +100,19 @@ class Job(ABC):
         only = None if self.transcriber.dims.is_multilingual else "en"
         return self.options.language or self.heard.language or only
 
-    def _save(self, writer: Writer, document: Document) -> str:
-        """Put the transcript in its place; returns where that is."""
+    def _save(self, writer: Writer) -> tuple[Document, str]:
+        """Put the transcript in its place; returns it, and where that is."""
         form = self.target.format
-        if form == "json" and self.target.shared:
-            writer.write(json_line(document))
-        elif form not in self.as_it_comes:
-            writer.write(get_format(form)(document))
-        place = writer.finish(whole=not self.heard.interrupted)
-        return "standard output" if place is None else str(place)
+        # Of its own: where one Ctrl-C has ended the audio, the next one must not cost all that was heard.
+        with Interrupts() as interrupts:
+            document = self.document()
+            if form == "json" and self.target.shared:
+                writer.write(json_line(document))
+            elif form not in self.as_it_comes:
+                writer.write(get_format(form)(document))
+            place = writer.finish(whole=not self.heard.interrupted)
+        self.interrupts.pressed = self.interrupts.pressed or interrupts.pressed
+        return document, "standard output" if place is None else str(place)
 
     def _conclude(self, place: str) -> ExitCode:
         """Tell how an incomplete run ended; its exit code."""
@@ -114,8 +123,10 @@ class Job(ABC):
         if self.heard.broken is not None:
             say(f"warning: {self.heard.broken}")
             say(f"the transcript of the part that could be read is in {place}")
-            return code_for(self.heard.broken)
-        return ExitCode.OK
+        if self.interrupts.pressed:  # when there was nothing left to hear
+            say(f"interrupted; the transcript went to {place}")
+            return ExitCode.INTERRUPTED
+        return ExitCode.OK if self.heard.broken is None else code_for(self.heard.broken)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,21 +139,24 @@ class StreamJob(Job):
     meter: Meter = field(init=False)
     as_it_comes: ClassVar = ("txt", "jsonl")
 
-    def hear(self, blocks: Iterable[FloatArray], writer: Writer) -> None:
+    def hear(self, blocks: Iterable[FloatArray], writer: Writer, saved: ExitStack) -> None:
         """Push `blocks` into a session."""
         session = self.transcriber.session(self.recipe, options=self.options, live=self.live)
         if self.live:
             self.transcriber.warm_up()
         self.meter = Meter(self.live)
         pump = Pump(session, self.meter, rest=self.rest, heard=self.heard)
+        saved.enter_context(self.interrupts)
         try:
-            with self._shown(pump, writer), Interrupts() as interrupts:
-                pump.run(blocks, interrupts)
+            with self._shown(pump, writer):
+                pump.run(blocks, self.interrupts)
         except Exception:
             pump.close()
             raise
         finally:
             self.done = self.meter.samples
+        if self.rest is not None:
+            self.interrupts.pressed = False  # that was the end of the audio, as meant
 
     @contextmanager
     def _shown(self, pump: Pump, writer: Writer) -> Iterator[None]:
@@ -179,7 +193,7 @@ class StreamJob(Job):
             tuple(self.heard.segments),
             language=self.language,
             duration=self.meter.samples,
-            model=self.transcriber.name,
+            model=printable(self.transcriber.name),
             recipe=self.recipe.name,
             source=self.source,
             complete=self.heard.complete,
@@ -192,41 +206,38 @@ class OfflineJob(Job):
     """`framing` is how windows reach the encoder."""
 
     framing: str = "pad30"
-    _recording: Recording = field(init=False)
-    _began: float = field(default_factory=time.perf_counter, init=False)
-    _first_s: float | None = field(default=None, init=False)
-    _cpu: float = field(default_factory=time.process_time, init=False)
+    _run: OfflineRun = field(init=False)
     as_it_comes: ClassVar = ("txt",)
 
-    def hear(self, blocks: Iterable[FloatArray], writer: Writer) -> None:
+    def hear(self, blocks: Iterable[FloatArray], writer: Writer, saved: ExitStack) -> None:
         """Transcribe `blocks`; an interrupt keeps the segments that are done."""
         from whispertide.api import text_segment
 
         lines = TextLines(writer) if self.target.format == "txt" else Watcher()
-        self._recording = Recording(blocks)
-        with Interrupts() as interrupts, self._bar() as show:
+        self._run = OfflineRun(Recording(blocks), self.heard.segments)
+        saved.enter_context(self.interrupts)
+        with self._bar() as show:
 
             def progress(done: int, _: int) -> None:
                 self.done = done
                 show(done)
 
             try:
-                with interrupts.waiting():
+                with self.interrupts.waiting():
                     for segment in self.transcriber.transcribe_segments(
-                        self._recording, options=self.options, progress=progress, framing=self.framing
+                        self._run.recording, options=self.options, progress=progress, framing=self.framing
                     ):
                         self.heard.language = segment.language
-                        self.heard.segments.append(text_segment(segment))
-                        self._first_s = self._first_s or time.perf_counter() - self._began
+                        self._run.add(text_segment(segment))
                         lines.lines(self.heard.segments[-1:])
             except KeyboardInterrupt:
                 self.heard.interrupted = True
             except AudioError:
-                if not interrupts.pressed:
+                if not self.interrupts.pressed:
                     raise
-            self.heard.broken = self._recording.broken
+            self.heard.broken = self._run.recording.broken
             # What comes while the decoder calls back it takes for an error, or for the end, of its input.
-            self.heard.interrupted = self.heard.interrupted or interrupts.pressed
+            self.heard.interrupted = self.heard.interrupted or self.interrupts.pressed
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:
@@ -237,27 +248,15 @@ class OfflineJob(Job):
             return
         bar = ProgressBar(console, self.place + self.source, self.duration_s).open()
         try:
-            yield lambda done: bar.show(seconds(done), time.perf_counter() - self._began)
+            yield lambda done: bar.show(seconds(done), self._run.wall)
         finally:
             bar.close()
 
     def document(self) -> Document:
         """What was heard, with the figures of the run."""
-        wall = time.perf_counter() - self._began
-        length = seconds(self._recording.samples)
-        return Document(
-            tuple(self.heard.segments),
+        return self._run.document(
             language=self.language,
-            duration=self._recording.samples,
             model=self.transcriber.name,
-            recipe="offline",
             source=self.source,
-            complete=self.heard.complete,
-            metrics={
-                "audio_s": length,
-                "wall_s": round(wall, 4),
-                "real_time_factor": round(wall / length, 4) if length else None,
-                "cpu_s": round(time.process_time() - self._cpu, 4),
-                "first_text_s": None if self._first_s is None else round(self._first_s, 4),
-            },
+            interrupted=self.heard.interrupted,
         )

@@ -125,7 +125,7 @@ def _check_folder(folder: Path) -> None:
 def _check_other(path: Path, inputs: Sequence[str]) -> None:
     """The output must be none of the inputs."""
     for name in inputs:
-        if name != STDIN and path.exists() and Path(name).exists() and path.samefile(name):
+        if name != STDIN and path.exists() and os.path.exists(name) and path.samefile(name):
             raise OutputError(f"the output {path} is one of the inputs; choose another name")
 
 
@@ -184,19 +184,33 @@ class Writer:
             file.flush()
 
     def finish(self, *, whole: bool = True) -> Path | None:
-        """Close and put the file in its place, or in that of a partial one; returns where it is."""
+        """Close and put the file in its place, or in that of a partial one; returns where it is.
+
+        Raises `OutputError`; a file that cannot take its name stays under the one it has.
+        """
         if self._path is None:
             return None
         with _as_output_error(self.destination):
-            self._open().close()
+            file = self._open()
+            # On a full disk closing tries once more to write what had no room. Of a partial one all before that counts.
+            with contextlib.nullcontext() if whole else contextlib.suppress(OSError):
+                file.close()
             if self._temporary is None:
                 return self._path
             final = self._path if whole else partial_path(self._path)
-            final = final.resolve()  # a link stays a link
-            self._temporary.chmod(_mode_for(final))
-            self._temporary.replace(final)
-            self._temporary = None
-        return self._path if whole else partial_path(self._path)
+            self._rename(self._temporary, final.resolve())  # a link stays a link
+        return final
+
+    def _rename(self, temporary: Path, final: Path) -> None:
+        self._temporary = None  # from here on it is not to be removed
+        with contextlib.suppress(OSError):  # some file systems, such as those of Windows, know no modes
+            temporary.chmod(_mode_for(final))
+        try:
+            temporary.replace(final)
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {final}: {error.strerror or error}; the transcript is in {temporary}"
+            ) from error
 
     def discard(self) -> None:
         """Remove what was written so far, if it is not in its place yet."""

@@ -11,9 +11,11 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.errors import OutputError
 from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
     from whispertide.streaming.allocation import Measured
     from whispertide.streaming.recipe import Recipe
 
@@ -30,33 +32,38 @@ def profile(
 ) -> ExitCode:
     """Measure serial and pipelined execution with every split of the threads. `--executor auto` uses the best."""
     recipe = stream.resolve()
-    measured, place = run(model, engine, revision, recipe)
+    loaded, measured = run(model, engine, revision, recipe)
     if as_json:
         typer.echo(json.dumps(to_json(measured, recipe), indent=2))
     else:
         show(measured, f"rounds of {recipe.name} with {model} ({engine.precision})")
+    place = keep(loaded, recipe, measured)
     say(f"executor=auto uses the best one from now on, with {recipe.name}; kept in {place}")
     return ExitCode.OK
 
 
-def run(model: str, engine: EngineOptions, revision: str | None, recipe: "Recipe") -> "tuple[list[Measured], Path]":
-    """Measure, and keep what was found; returns it and where it is. Raises what loading the model raises, `GraphError`
-    and `OutputError`; after an interrupt nothing is kept.
-    """
+def run(
+    model: str, engine: EngineOptions, revision: str | None, recipe: "Recipe"
+) -> "tuple[WhisperModel, list[Measured]]":
+    """Measure; returns the model and what was found. Raises what loading the model raises, and `GraphError`."""
     from whispertide.api import Transcriber
     from whispertide.cli.bundled import bundled_audio
     from whispertide.cli.progress import counting
-    from whispertide.errors import OutputError
     from whispertide.lab.profile import measure_all
     from whispertide.model.whisper import load_model
-    from whispertide.streaming.allocation import remember
 
     loaded = load_model(model, engine, revision=revision, announce=say)
     framed = Transcriber(loaded).framed(recipe)
     with counting("allocations") as progress:
-        measured = measure_all(loaded, framed.recipe, bundled_audio(), progress)
+        return loaded, measure_all(loaded, framed.recipe, bundled_audio(), progress)
+
+
+def keep(model: "WhisperModel", recipe: "Recipe", measured: "list[Measured]") -> Path:
+    """Keep what was found; returns where. Raises `OutputError`."""
+    from whispertide.streaming.allocation import remember
+
     try:
-        return measured, remember(loaded, recipe.name, measured)
+        return remember(model, recipe.name, measured)
     except OSError as error:
         raise OutputError(
             f"cannot keep the measurement in the cache ({error}): make it writable, or set WHISPERTIDE_CACHE to "

@@ -97,15 +97,18 @@ class Pump:
                 # What `rest` gives must not be lost to an interrupt in the middle of fetching it.
                 with interrupts.waiting() if self.rest is None else nullcontext():
                     block = next(blocks, None)
-                if block is None:
+                if block is not None:
+                    self._push(block)
+                elif not interrupts.pressed:  # else the decoder took that for the end of its input
                     return
-                self._push(block)
             raise KeyboardInterrupt
         except KeyboardInterrupt:
             if self.rest is None:
                 raise
             self._push(self.rest())
         except AudioError as error:
+            if interrupts.pressed and self.rest is None:
+                raise KeyboardInterrupt from error
             if self.meter.samples == 0:
                 raise
             self.heard.broken = error
@@ -206,19 +209,25 @@ def at_live_pace(
 ) -> Iterator[FloatArray]:
     """The same audio no faster than it would be spoken: each block holds all that has "arrived" since the last one.
 
-    So a machine that falls behind gets larger blocks, as it would from a microphone.
+    So a machine that falls behind gets larger blocks, as it would from a microphone. An `AudioError` comes after them.
     """
     arrived: list[FloatArray] = []
     samples = 0
+    broken: AudioError | None = None
     began = clock()
-    for block in rechunk(blocks, LIVE_BLOCK):
-        due = began + (samples + len(block)) / SAMPLE_RATE
-        if arrived and due > clock():
-            yield np.concatenate(arrived)
-            arrived = []
-        if (wait := due - clock()) > 0:
-            sleep(wait)
-        arrived.append(block)
-        samples += len(block)
+    try:
+        for block in rechunk(blocks, LIVE_BLOCK):
+            due = began + (samples + len(block)) / SAMPLE_RATE
+            if arrived and due > clock():
+                yield np.concatenate(arrived)
+                arrived = []
+            if (wait := due - clock()) > 0:
+                sleep(wait)
+            arrived.append(block)
+            samples += len(block)
+    except AudioError as error:
+        broken = error
     if arrived:
         yield np.concatenate(arrived)
+    if broken is not None:
+        raise broken

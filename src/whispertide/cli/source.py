@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from whispertide.atomic import printable
 from whispertide.audio.extensions import AUDIO
 from whispertide.cli.output import STDIN
 from whispertide.errors import AudioError, AudioFileError
@@ -43,14 +44,13 @@ class Source:
         """For messages and bars."""
         if self.name == STDIN:
             return "standard input"
-        # A name that the locale cannot decode holds surrogates, which nothing can print.
-        return os.fsencode(Path(self.name).name).decode("utf-8", "replace")
+        return printable(Path(self.name).name)
 
     @property
     def is_pipe(self) -> bool:
         """Whether audio comes as somebody writes it, and what was read is gone."""
-        path = Path(self.name)
-        return self.name == STDIN or (path.exists() and not path.is_file() and not path.is_dir())
+        name = self.name
+        return name == STDIN or (os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name))
 
     def probe(self) -> float | None:
         """Seconds of audio by the file's own account, or None; a pipe is left alone.
@@ -60,11 +60,10 @@ class Source:
         if self.is_pipe:
             return None
         from whispertide.audio.file import probe
-        from whispertide.errors import AudioFileError
 
-        if "://" in self.name and not Path(self.name).exists():
+        if "://" in self.name and not os.path.exists(self.name):
             raise AudioFileError(f"{self.name}: expected a file; addresses are not opened: download it first")
-        if Path(self.name).is_dir():
+        if os.path.isdir(self.name):
             raise AudioFileError(
                 f"{self.name}: expected recordings in this folder; there are none (folders inside it are left out)"
             )
@@ -92,7 +91,6 @@ class Source:
 
 def _file_on_stdin() -> "Iterator[FloatArray]":
     from whispertide.audio.file import decode_blocks
-    from whispertide.errors import AudioFileError
 
     try:
         yield from decode_blocks(stdin_bytes())
@@ -120,8 +118,8 @@ def with_folders_opened(names: Iterable[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        is_folder = name != "" and Path(name).is_dir()  # Path("") is the working directory
-        found += (is_folder and _recordings(Path(name))) or [name]
+        # By `os.path`, because `Path` raises for what cannot be looked at; whoever opens it tells of that.
+        found += (os.path.isdir(name) and _recordings(Path(name))) or [name]
     return found
 
 
@@ -135,5 +133,5 @@ def _recordings(folder: Path) -> list[str]:
     return [
         str(path)
         for path in paths
-        if path.suffix.lstrip(".").lower() in AUDIO and not path.name.startswith(".") and path.is_file()
+        if path.suffix.lstrip(".").lower() in AUDIO and not path.name.startswith(".") and os.path.isfile(path)
     ]

@@ -43,6 +43,7 @@ def tune(
     revision: arguments.Revision = None,
 ) -> ExitCode:
     """Find out which framing suits a model, and which threads and step suit this machine. tide uses it from then on."""
+    from whispertide.audio.file import load_audio
     from whispertide.model.whisper import load_model
     from whispertide.streaming.calibration import recall
 
@@ -52,7 +53,7 @@ def tune(
         return ExitCode.OK
     if output is not None:
         check_file(output)
-    found = run(loaded, [_speech(path) for path in audio or []], short=short)
+    found = run(loaded, [load_audio(path) for path in audio or []], short=short)
     if as_json:
         typer.echo(json.dumps(found.report(), indent=2))
     else:
@@ -112,20 +113,18 @@ def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -
         f"`whispertide tune {transcriber.model.checkpoint.argument}` does it at length)"
     )
     found = run(transcriber.model, [], short=True)
-    keep(transcriber.model, found)
+    try:
+        keep(transcriber.model, found)
+        transcriber.look_again()
+    except OutputError as error:
+        say(f"warning: {error}")
+        transcriber.calibration = found.calibration()  # at least for this time
     say(found.sentence)
-    transcriber.look_again()
 
 
 def may_ask() -> bool:
     """Whether somebody sits at a terminal; a program that runs another one is not to wait for what it did not ask."""
     return sys.stdin is not None and sys.stdin.isatty()
-
-
-def _speech(path: Path) -> "FloatArray":
-    from whispertide.audio.file import load_audio
-
-    return load_audio(path)
 
 
 def _page_of(kept: Path) -> Path:

@@ -1,13 +1,14 @@
 """`whispertide understand`: what speakers of commands want, from recordings or the microphone."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say
+from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.source import Source
 from whispertide.errors import AudioError, OptionError
 
@@ -103,15 +104,27 @@ def _understood(
     from whispertide.streaming.understanding import Understanding
 
     stream, ended, audio = Understanding(network, pilots=pilots, sending=sending), True, Recording(blocks)
-    try:
-        for block in audio:
-            _tell(stream.push(block), as_json=as_json)
-    except KeyboardInterrupt:
-        ended = False
-    _tell(stream.finish(), as_json=as_json)
-    if audio.broken is not None:
+    with Interrupts() as interrupts:
+        try:
+            for block in _until_pressed(iter(audio), interrupts):
+                _tell(stream.push(block), as_json=as_json)
+        except KeyboardInterrupt:
+            ended = False
+        _tell(stream.finish(), as_json=as_json)
+    ended = ended and not interrupts.pressed
+    if ended and audio.broken is not None:
         raise audio.broken
     return ended
+
+
+def _until_pressed(blocks: Iterator["FloatArray"], interrupts: Interrupts) -> Iterator["FloatArray"]:
+    """The blocks; Ctrl-C breaks off the wait for one, and not what is done with one."""
+    while True:
+        with interrupts.waiting():
+            block = next(blocks, None)
+        if block is None:
+            return
+        yield block
 
 
 def _tell(said: Iterable["Understood"], *, as_json: bool) -> None:

@@ -1,0 +1,84 @@
+"""How `whispertide understand` is interrupted, with a network that understands one thing a second."""
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whispertide.cli import understand as command
+from whispertide.errors import TruncatedAudioError
+from whispertide.streaming import understanding
+from whispertide.streaming.understanding import Understood
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+
+def second(number: int) -> Understood:
+    start = SAMPLE_RATE * number
+    return Understood(f"intent{number}", "words", start, start + SAMPLE_RATE, perplexity=1.0, final=True)
+
+
+class Fake:
+    """Somebody presses Ctrl-C while the second numbered `press_at` is being decoded."""
+
+    press_at = -1
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.seconds = 0
+
+    def push(self, samples: FloatArray) -> list[Understood]:
+        if self.seconds == self.press_at:
+            signal.raise_signal(signal.SIGINT)
+        self.seconds += 1
+        return [second(self.seconds - 1)]
+
+    def finish(self) -> list[Understood]:
+        return [second(self.seconds)]
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(understanding, "Understanding", Fake)
+    return None
+
+
+def intents(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line.split()[2] for line in capsys.readouterr().out.splitlines()]
+
+
+def silence(seconds: int) -> Iterator[FloatArray]:
+    yield from [np.zeros(SAMPLE_RATE, np.float32)] * seconds
+
+
+def test_all_that_is_understood_is_told(network: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command._understood(network, network, None, silence(2), as_json=False)
+    assert intents(capsys) == ["intent0", "intent1", "intent2"]
+
+
+def test_what_is_being_decoded_at_ctrl_c_is_told(
+    network: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Fake, "press_at", 1)
+    assert not command._understood(network, network, None, silence(9), as_json=False)
+    assert intents(capsys) == ["intent0", "intent1", "intent2"]
+
+
+def test_ctrl_c_ends_the_wait_for_audio(network: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def waiting() -> Iterator[FloatArray]:
+        yield from silence(1)
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("the wait went on")
+
+    assert not command._understood(network, network, None, waiting(), as_json=False)
+    assert intents(capsys) == ["intent0", "intent1"]
+
+
+def test_audio_that_breaks_off_is_told_after_what_there_was(network: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken() -> Iterator[FloatArray]:
+        yield from silence(1)
+        raise TruncatedAudioError("cut off")
+
+    with pytest.raises(TruncatedAudioError):
+        command._understood(network, network, None, broken(), as_json=False)
+    assert intents(capsys) == ["intent0", "intent1"]
