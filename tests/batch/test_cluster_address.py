@@ -39,7 +39,9 @@ def test_nobody_answers_at_the_address_of_the_environment(address: str, monkeypa
         RayWorkers(SETUP)
 
 
-def test_a_port_that_cannot_be_is_an_error_of_ours() -> None:
+def test_a_port_that_cannot_be_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system would connect to 34463, where somebody may answer."""
+    monkeypatch.setattr(socket, "create_connection", lambda *_: socket.socket())
     with pytest.raises(AddressError, match=EXPECTED.format("127.0.0.1:99999")):
         RayWorkers(SETUP, "127.0.0.1:99999")
 

@@ -84,6 +84,8 @@ def _check_answers(address: str) -> None:
     if "://" in address or not (host and port.isdigit()):
         return
     try:
+        if int(port) > 65535:  # getaddrinfo would take what is left of it modulo 65536, and somebody may answer there
+            raise OverflowError("a port is at most 65535")
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except (OSError, OverflowError) as error:
         raise AddressError(
