@@ -28,7 +28,7 @@ from whispertide.cli.main import app
 from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
 from whispertide.server.nats_stream import _LEASE_S, _SUBJECT, LEASES, STREAM
-from whispertide.server.options import ServerOptions
+from whispertide.server.options import Limits, ServerOptions
 from whispertide.server.serving import _GRACE_S, drain
 from whispertide.streaming.recipes import get_recipe
 
@@ -143,6 +143,14 @@ class TestAddresses:
         config = (FLEET / "haproxy.cfg").read_text()
         assert set(re.findall(r"server-template \w+ \d+ (\S+)", config)) == {f"whispertide:{port}"}
         assert set(re.findall(r"httpchk GET (\S+)", config)) <= paths()
+
+    def test_a_file_may_be_transcribed_as_slowly_as_it_was_spoken(self) -> None:
+        """It is answered when all of it is, and others are before it; until then nothing comes."""
+        (proxy,) = re.findall(r"timeout server (\d+)h", (FLEET / "haproxy.cfg").read_text())
+        ingress = of_kind("Ingress")["metadata"]["annotations"]["haproxy.org/timeout-server"]
+        (nginx,) = re.findall(r"proxy_read_timeout (\d+)h", (FLEET.parents[1] / "docs/server.md").read_text())
+        assert {f"{proxy}h", f"{nginx}h"} == {ingress}
+        assert int(proxy) * 3600 >= 2 * Limits().upload_s
 
     def test_what_selects_is_there(self) -> None:
         labels = of_kind("Deployment")["spec"]["template"]["metadata"]["labels"].items()

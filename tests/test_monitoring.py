@@ -43,6 +43,14 @@ def test_every_figure_exists(expression: str) -> None:
     assert found <= served()
 
 
+def test_what_an_alert_counts_is_there_before_the_first() -> None:
+    """Prometheus sees no increase from nothing to 1."""
+    found = [pair for rule in alerts() for pair in re.findall(r'(whispertide_\w+)\{reason="(\w+)"\}', rule["expr"])]
+    assert found
+    registry = Metrics().registry
+    assert [registry.get_sample_value(name, {"reason": reason}) for name, reason in found] == [0.0] * len(found)
+
+
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
 def test_every_alert_says_what_to_do(rule: dict[str, Any]) -> None:
     assert re.fullmatch(r"[A-Z][^.]+\.", rule["annotations"]["action"]), "one sentence"

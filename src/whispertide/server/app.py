@@ -6,6 +6,7 @@ WS   /ws and the other services' addresses            one protocol each (`protoc
 GET  /                                                the page (`web`)
 """
 
+import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -75,7 +76,7 @@ def make_app(hub: Hub) -> Starlette:
     # Mounted, so that another method is refused here and is not taken for a file of the page.
     routes.append(Mount("/v1", routes=_openai(access, rest, keys)))
     if WEB.is_dir():
-        routes.append(Mount("/", StaticFiles(directory=WEB, html=True)))
+        routes.append(Mount("/", _Files(directory=WEB, html=True)))
     return Starlette(
         routes=routes,
         lifespan=lifespan,
@@ -143,7 +144,7 @@ def _ready(hub: Hub) -> Endpoint:
         """New sessions are welcome."""
         reasons = {
             "draining": hub.draining,
-            "journal cannot be written": hub.journal is not None and hub.journal.failing,
+            "journal cannot be written": _journal_fails(hub),
             "full": hub.full,
             "overloaded": hub.load.overloaded,
         }
@@ -157,9 +158,27 @@ def _ready(hub: Hub) -> Endpoint:
 
 def _metrics(hub: Hub) -> Endpoint:
     async def metrics(_: Request) -> Response:
+        hub.metrics.journal_failing.set(_journal_fails(hub))
         return Response(hub.metrics.render(), media_type=hub.metrics.content_type)
 
     return metrics
+
+
+def _journal_fails(hub: Hub) -> bool:
+    return hub.journal is not None and hub.journal.failing
+
+
+class _Files(StaticFiles):
+    """The page's files. Browsers ask each time whether there are newer ones (mostly a 304), so parts of two versions
+    never meet.
+    """
+
+    def file_response(
+        self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        response.headers["cache-control"] = "no-cache"
+        return response
 
 
 class _Headers:

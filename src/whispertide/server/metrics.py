@@ -27,6 +27,7 @@ class Metrics:
         self.opened = Counter(f"{name}_sessions_opened", "Sessions opened", ["protocol"], registry=registry)
         self.resumed = Counter(f"{name}_sessions_resumed", "Sessions that a client came back to", registry=registry)
         self.refused = Counter(f"{name}_refused", "Connections and sessions refused", ["reason"], registry=registry)
+        self.refused.labels("overloaded")  # from 0 on: else an alert does not see the first one
         self.errors = Counter(f"{name}_errors", "Sessions that failed", registry=registry)
         self.unheard = Counter(f"{name}_unheard_turns", "Turns with speech and without a word", registry=registry)
         self.audio = Counter(f"{name}_audio_seconds", "Audio received", registry=registry)
@@ -46,6 +47,9 @@ class Metrics:
         self.lag = Gauge(f"{name}_lag_seconds", "Audio that the last round did not include", registry=registry)
         self.quality = Gauge(f"{name}_quality_level", "Steps by which quality is lowered (0 = full)", registry=registry)
         self.pressure = Gauge(f"{name}_pressure", "Mean time to finish a round, in steps", registry=registry)
+        self.journal_failing = Gauge(
+            f"{name}_journal_failing", "1 while the journal cannot be written", registry=registry
+        )
         self.uploads = Counter(f"{name}_uploads", "Files transcribed", ["outcome"], registry=registry)
 
     def show_load(self, level: int, pressure: float, *, silent: bool) -> None:

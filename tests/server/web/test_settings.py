@@ -3,7 +3,7 @@
 import pytest
 
 from headless_chromium import Page, find_chromium
-from served import KnowingModel
+from served import KnowingModel, keyed
 from served_page import STATE, reload, serving
 from whispertide.streaming.recipes import ABOUT
 
@@ -80,3 +80,23 @@ def test_buttons_say_what_they_are_on_phones(tab: Page) -> None:
         assert tab.text("#record").strip() == "Stop"
     finally:
         tab.command("Emulation.clearDeviceMetricsOverride")
+
+
+def test_a_browser_that_keeps_nothing(browser: Page) -> None:
+    """Where a person blocks all cookies, storage cannot even be looked at."""
+    script = """for (const name of ["localStorage", "sessionStorage"]) {
+      Object.defineProperty(window, name, { get() { throw new DOMException("", "SecurityError"); } });
+    }"""
+    blocked = browser.command("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
+    try:
+        with serving(keyed("correct-key")) as address:
+            browser.go(address)
+            browser.wait("document.querySelector('#problem-title').innerText === 'An API key is needed'")
+            browser.click("#problem-action")
+            browser.evaluate("document.querySelector('#key input').value = 'correct-key'")
+            browser.click("#key .solid")
+            browser.wait(f"{STATE} === 'ready'")
+            browser.press("+")
+            assert browser.evaluate("document.documentElement.style.getPropertyValue('--size')") == "1.1"
+    finally:
+        browser.command("Page.removeScriptToEvaluateOnNewDocument", identifier=blocked)

@@ -52,6 +52,25 @@ def test_paragraphs_begin_at_pauses(tab: Page) -> None:
     assert [text.split()[0] for text in paragraphs(tab, talk)] == ["0.", "51."]  # a breath, but a long paragraph
 
 
+def test_a_guess_that_came_to_nothing_leaves_no_paragraph(tab: Page) -> None:
+    """And no time to the words that come later."""
+    rows = tab.evaluate("""import("/captions.js").then(({ Captions, element }) => {
+      const parts = ["scroller", "list", "log", "big", "jump"].map((name) => [name, element("div")]);
+      const captions = new Captions(Object.fromEntries(parts));
+      const rows = () => [...captions.list.children].map(({ textContent }) => textContent);
+      const guess = [{ text: " Hm", start: 16000 }];
+      captions.showGuess(guess);
+      const seen = [rows()];
+      captions.showGuess([]);
+      seen.push(rows());
+      captions.showGuess(guess); // words follow at once
+      captions.add([{ text: " Later", start: 960000, end: 970000 }]);
+      captions.endTurn();
+      return [...seen, rows()];
+    })""")
+    assert rows == [["0:01 Hm"], [], ["1:00Later"]]
+
+
 def test_a_reload_keeps_the_transcript(tab: Page) -> None:
     heard(tab)
     tab.press("r")
@@ -71,6 +90,24 @@ def test_a_reload_keeps_the_transcript(tab: Page) -> None:
     reload(tab)
     assert not tab.evaluate(f"{WORDS}.length")
     assert not tab.evaluate("document.getElementById('empty').hidden")
+
+
+def test_what_another_version_kept_is_no_obstacle(tab: Page) -> None:
+    tab.evaluate("sessionStorage.setItem('whispertide.transcript', '{\"transcript\": {\"lines\": [1]}}')")
+    tab.evaluate("Storage.prototype.removeItem = () => 0")  # this page has no transcript
+    reload(tab)
+    assert not tab.evaluate("document.getElementById('empty').hidden")
+    read(tab)
+
+
+def test_a_transcript_that_is_too_long_to_be_kept_is_told(tab: Page) -> None:
+    read(tab)
+    tab.evaluate("Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError') }")
+    tab.evaluate("dispatchEvent(new Event('pagehide')), 0")
+    assert "too long to be kept" in tab.text("#problem-title")
+    tab.click("#problem-close")
+    tab.evaluate("dispatchEvent(new Event('pagehide')), 0")
+    assert tab.evaluate("document.getElementById('problem').hidden"), "once"
 
 
 def test_a_file_plays_from_the_word_that_is_clicked(tab: Page) -> None:

@@ -3,10 +3,11 @@
 // Screen readers hear confirmed phrases from a live region of their own, each once; the visible words can be read at
 // leisure, and the guess, which changes all the time, is hidden from them.
 
+import { RATE } from "./sound.js";
+
 const NEAR_END = 120; // pixels from the end within which the view follows the words
 const HEARD = 3; // phrases that stay in the live region
 const BIG_WORDS = 60;
-const RATE = 16000;
 
 export function clock(samples, digits = 0) {
   const seconds = samples / RATE;
@@ -45,16 +46,28 @@ export class Captions {
     new ResizeObserver(() => this.#following && this.#toEnd()).observe(list);
   }
 
+  /** The code of the language of the words, or null: so that screen readers pronounce them right. */
+  setLanguage(code) {
+    for (const part of [this.list, this.log, this.big]) part.lang = code ?? "";
+  }
+
   /** Words that will not change. */
   add(words) {
     this.show(words);
-    this.#announce(words.map((word) => word.text).join("").trim());
+    this.announce(words.map((word) => word.text).join("").trim());
   }
 
   /** The same without a word to screen readers. */
   show(words) {
     for (const word of words) this.#addWord(word);
     this.#trimBig();
+  }
+
+  /** Say something to screen readers alone. */
+  announce(text) {
+    if (!text) return;
+    this.log.append(paragraph(text));
+    while (this.log.children.length > HEARD) this.log.firstChild.remove();
   }
 
   /** Mark the word that is heard at a sample; null: none. The view follows as long as the last one was in it. */
@@ -71,6 +84,7 @@ export class Captions {
   /** The words that may still change. */
   showGuess(words) {
     const text = words.map((word) => word.text).join("");
+    if (!text && !this.#paragraph?.last) this.#close(); // the guess came to nothing
     if (text && !this.#paragraph) this.#newParagraph(words[0].start);
     this.#guess.textContent = text;
     this.#bigGuess.textContent = text;
@@ -110,12 +124,12 @@ export class Captions {
     this.#guess.before(span);
     this.#words.push({ start: word.start, span });
     Object.assign(paragraph, { last: text.trim(), end: word.end });
-    this.#bigGuess.before(element("span", "said", text));
+    this.#bigGuess.before(element("span", "", text));
   }
 
   #isNewParagraph(word) {
     const { start, end, last } = this.#paragraph ?? {};
-    if (!last) return false;
+    if (!last) return true; // it began with a guess, at another time
     const sentenceOver = /[.?!…。？！]["'”’»)\]]*$/u.test(last);
     return word.start - end >= pauseFor((end - start) / RATE, sentenceOver) * RATE;
   }
@@ -123,7 +137,7 @@ export class Captions {
   #newParagraph(start) {
     const row = element("li", this.#playable ? "paragraph playable" : "paragraph");
     const time = element("time", "", clock(start));
-    const text = element("p");
+    const text = paragraph();
     text.append(this.#guess);
     row.append(this.#playable ? playButton(time) : time, text);
     this.list.append(row);
@@ -146,12 +160,6 @@ export class Captions {
   #close() {
     if (this.#paragraph && !this.#paragraph.last) this.#paragraph.row.remove();
     this.#paragraph = null;
-  }
-
-  #announce(text) {
-    if (!text) return;
-    this.log.append(element("p", "", text));
-    while (this.log.children.length > HEARD) this.log.firstChild.remove();
   }
 
   #trimBig() {
@@ -182,6 +190,11 @@ function playButton(time) {
   button.setAttribute("aria-label", `Play from ${time.textContent}`);
   button.append(time);
   return button;
+}
+
+/** Written from the right where its words are. */
+function paragraph(text = "") {
+  return Object.assign(element("p", "", text), { dir: "auto" });
 }
 
 export function element(name, className = "", text = "") {

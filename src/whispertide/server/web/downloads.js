@@ -1,7 +1,7 @@
 // The transcript as files: txt, srt, vtt and json, the same as the command line writes, saving and copying them.
 
+import { RATE } from "./sound.js";
 import { cues } from "./subtitles.js";
-import { RATE } from "./transcript.js";
 
 const oneLine = (text) => text.split(/\s+/u).filter(Boolean).join(" ");
 const ms = (samples) => halfEven((samples * 1000) / RATE);
@@ -83,20 +83,23 @@ export function save(format, transcript, about) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
+/** Whether it could be copied. */
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
+    return true;
   } catch {
-    copyBySelection(text);
+    return copyBySelection(text);
   }
 }
 
-/** For pages without a secure origin, which have no clipboard. */
+/** For pages without a secure origin, which have no clipboard. Behind an open dialog nothing can be selected. */
 function copyBySelection(text) {
   const area = document.createElement("textarea");
   area.value = text;
-  document.body.append(area);
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
   area.select();
-  document.execCommand("copy");
+  const copied = document.execCommand("copy");
   area.remove();
+  return copied;
 }

@@ -1,28 +1,25 @@
 // Recordings: decoded by the browser where it can, else by the server.
 
 import { Problem } from "./problems.js";
+import { mono, RATE, toInt16 } from "./sound.js";
 
-const RATE = 16000;
-const DECODABLE = 80 * 2 ** 20; // bytes; decoding holds all of a file in memory, many times its size
+// Decoding holds all of a file in memory, and all of its sound: a small file can hold many hours.
+const DECODABLE = 80 * 2 ** 20; // bytes
+const DECODABLE_S = 3600;
 
-/** A file -> Int16Array at 16 kHz mono, or null if this browser cannot (or should not) decode it. */
-export async function decode(file) {
-  if (file.size > DECODABLE || !globalThis.OfflineAudioContext) return null;
+/** A file of so many seconds (null: nobody knows) -> Int16Array at 16 kHz mono, or null if this browser cannot or should
+ * not decode it. */
+export async function decode(file, seconds) {
+  if (file.size > DECODABLE || seconds > DECODABLE_S || !globalThis.OfflineAudioContext) return null;
   try {
     const context = new OfflineAudioContext(1, 1, RATE); // decodeAudioData resamples to the context's rate
-    return toInt16(mono(await context.decodeAudioData(await file.arrayBuffer())));
+    const buffer = await context.decodeAudioData(await file.arrayBuffer());
+    const channels = Array.from({ length: buffer.numberOfChannels }, (_, index) => buffer.getChannelData(index));
+    return Int16Array.from(mono(channels), toInt16);
   } catch {
     return null;
   }
 }
-
-function mono(buffer) {
-  const channels = Array.from({ length: buffer.numberOfChannels }, (_, index) => buffer.getChannelData(index));
-  if (channels.length === 1) return channels[0];
-  return channels[0].map((_, index) => channels.reduce((sum, channel) => sum + channel[index], 0) / channels.length);
-}
-
-const toInt16 = (samples) => Int16Array.from(samples, (value) => Math.round(Math.max(-1, Math.min(1, value)) * 32767));
 
 /** Files that are dropped anywhere go to `take`; `veil` shows that they may be, while `free` says so. */
 export function acceptDrops(veil, free, take) {

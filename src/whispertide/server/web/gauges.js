@@ -1,8 +1,8 @@
 // The small displays: how loud it is, how long it runs, how far the words are behind.
 
 import { clock } from "./captions.js";
+import { RATE } from "./sound.js";
 
-const RATE = 16000;
 const BARS = 24;
 const FLOOR_DB = -60;
 const REMEMBERED = 20; // words that the delay is the median of

@@ -7,11 +7,12 @@ import { acceptDrops, decode, upload } from "./files.js";
 import { Gauges } from "./gauges.js";
 import { Menu } from "./menu.js";
 import { askForMicrophone, askForSharedSound, canShareSound, Capture, keepAwake } from "./microphone.js";
-import { canPlay, Player } from "./player.js";
+import { lengthOf, Player } from "./player.js";
 import { describe, Problem } from "./problems.js";
 import { Server } from "./server.js";
 import { Settings } from "./settings.js";
-import { LiveSession, RATE } from "./socket.js";
+import { LiveSession } from "./socket.js";
+import { RATE } from "./sound.js";
 import { TabStorage } from "./storage.js";
 import { showTips } from "./tips.js";
 import { Transcript } from "./transcript.js";
@@ -39,7 +40,12 @@ let transcript = new Transcript();
 let about = {}; // model, recipe, language and source of the transcript, for downloads
 let running = null; // the recording that goes on: { session, capture, source, total, offset }
 let again = null; // what "Try again" does
-const storage = new TabStorage(() => (transcript.words.length ? { transcript, about } : null));
+let shown = []; // state and text, whatever flashes over them
+let flashing = null;
+const storage = new TabStorage(
+  () => (transcript.words.length ? { transcript, about } : null),
+  () => showProblem(new Problem("not-kept")),
+);
 
 // --- server ----------------------------------------------------------------------------------------------------------
 
@@ -62,21 +68,40 @@ async function greet() {
 
 // --- recording -------------------------------------------------------------------------------------------------------
 
-async function record(source, ask) {
+async function record(source) {
   if (running || (!settings.hello && !(await greet()))) return;
   showProblem(null);
   const recording = (running = prepare(source));
   try {
-    const stream = await ask();
+    const stream = await (source === "tab" ? askForSharedSound() : askForMicrophone(settings.microphone));
+    if (running !== recording) return stream.getTracks().forEach((track) => track.stop()); // stopped before the answer
     settings.offerMicrophones();
-    recording.capture = new Capture(stream, (samples) => heard(recording, samples), () => stop(recording));
+    recording.capture = new Capture(stream, (samples) => heard(recording, samples), () => gone(recording));
     open(recording);
     await recording.capture.start();
-    recording.lock = await keepAwake();
-    if (running !== recording) recording.lock?.release();
+    await stayAwake(recording);
   } catch (problem) {
-    await end(recording, problem, () => record(source, ask));
+    await end(recording, problem, () => record(source));
   }
+}
+
+async function stayAwake(recording) {
+  recording.lock = await keepAwake();
+  if (running !== recording) recording.lock?.release();
+}
+
+/** While nobody saw the page, the browser let the screen sleep, and perhaps the sound. */
+function seenAgain() {
+  if (document.hidden || !running?.capture) return;
+  running.capture.wake();
+  stayAwake(running);
+}
+
+/** The device gives no more. Whoever ended the sharing of a tab knows; of a microphone it has to be told. */
+function gone(recording) {
+  if (recording.stopping) return;
+  stop(recording);
+  if (recording.source === "microphone") showProblem(new Problem("unplugged"), () => record("microphone"));
 }
 
 async function readFile(file) {
@@ -85,8 +110,9 @@ async function readFile(file) {
   const recording = (running = prepare(file.name));
   recording.isFile = true;
   showState("live", "Reading the file");
-  const [samples, playable] = await Promise.all([decode(file), canPlay(file)]);
-  if (playable) recording.file = file;
+  const seconds = await lengthOf(file);
+  if (seconds !== null) recording.file = file;
+  const samples = await decode(file, seconds);
   if (running !== recording) return;
   if (!samples) return letServerRead(recording, file);
   open(recording);
@@ -103,6 +129,7 @@ async function letServerRead(recording, file) {
     const events = await upload(file, server, { ...settings.start, signal: aborting.signal });
     begin(recording, settings.start);
     events.forEach((event) => take(event));
+    captions.announce("The recording was read");
     transcript.finish(transcript.duration);
     await end(recording);
   } catch (problem) {
@@ -125,6 +152,7 @@ function begin(recording, { model, recipe, language }) {
   recording.begun = true;
   transcript.begin();
   captions.begin(Boolean(recording.file));
+  captions.setLanguage(language);
   if (recording.file) player.add(recording.file, recording.offset);
 }
 
@@ -137,6 +165,7 @@ function open(recording) {
 }
 
 function heard(recording, samples) {
+  if (running !== recording) return;
   recording.total += samples.length;
   recording.session.push(samples);
   gauges.heard(samples, recording.offset + recording.total);
@@ -191,22 +220,25 @@ function changed(recording, { state, problem }) {
     end(recording);
   } else if (state === "failed") {
     const file = recording.isFile;
-    end(recording, problem, file ? null : () => record(recording.source, () => askFor(recording.source)));
+    end(recording, problem, file ? null : () => record(recording.source));
   }
 }
 
+/** Without a recording: of a file that the server has read. All of its words at once are not said to screen readers. */
 function take(event, recording = null) {
   const words = transcript.take(event);
+  const live = recording && !recording.isFile;
   if (words.length) {
-    captions.add(words);
+    if (recording) captions.add(words);
+    else captions.show(words);
     storage.changed();
-    const live = recording && !recording.isFile;
     if (live) gauges.confirmed(words.map(({ end }) => end - recording.offset), recording.total);
     showTools();
   }
   if (event.type === "hypothesis") captions.showGuess(transcript.guess);
   if (event.type === "turn_end") captions.endTurn();
-  if (event.type === "lag" && !recording?.isFile) {
+  if (event.type === "language") captions.setLanguage(event.language);
+  if (event.type === "lag" && live && !recording.stopping) {
     showState("live", event.behind > 2 ? `Listening, ${Math.round(event.behind)} s behind` : "Listening");
   }
   if (event.type === "error" && !event.fatal) showProblem(new Problem("server", event.message));
@@ -214,15 +246,17 @@ function take(event, recording = null) {
   if (recording?.isFile) showProgress(recording, event);
 }
 
+/** In few steps: each is said to screen readers. The clock shows more. */
 function showProgress(recording, event) {
-  const share = Math.min(100, Math.round((100 * event.at * RATE) / recording.total));
-  showState("live", `Reading the file, ${share} %`);
+  const share = Math.min(1, (event.at * RATE) / recording.total);
+  showState("live", `Reading the file, ${25 * Math.floor(4 * share)} %`);
   showClock(recording.offset + Math.round(event.at * RATE));
 }
 
 // --- screen ----------------------------------------------------------------------------------------------------------
 
 function showState(state, text) {
+  shown = [state, text];
   if ($("status").dataset.state !== state) $("status").dataset.state = state;
   if ($("status-text").textContent !== text) $("status-text").textContent = text;
 }
@@ -231,8 +265,8 @@ function showReady() {
   showState("ready", `Ready · ${settings.start.model ?? ""}`);
 }
 
-function showAway({ isFile }) {
-  showState("away", `Reconnecting: ${isFile ? "" : "still recording, "}nothing is lost`);
+function showAway({ isFile, stopping }) {
+  showState("away", `Reconnecting: ${isFile || stopping ? "" : "still recording, "}nothing is lost`);
 }
 
 function showClock(samples) {
@@ -278,20 +312,24 @@ function showTools() {
 
 async function copy() {
   if (!transcript.words.length) return;
-  await copyText(render("txt", transcript));
-  flash("Copied");
+  flash((await copyText(render("txt", transcript))) ? "Copied" : "The browser does not let this page copy");
 }
 
 function flash(text) {
-  const before = [$("status").dataset.state, $("status-text").textContent];
-  showState(before[0], text);
-  setTimeout(() => $("status-text").textContent === text && showState(...before), 1500);
+  $("status-text").textContent = text;
+  clearTimeout(flashing);
+  flashing = setTimeout(() => showState(...shown), 1500);
 }
 
 function clear() {
   if (!confirm("Throw this transcript away and begin a new one?")) return;
   if (running) leave(running);
+  reset();
+}
+
+function reset() {
   transcript = new Transcript();
+  about = {};
   captions.clear();
   player.clear();
   storage.changed();
@@ -302,8 +340,7 @@ function clear() {
 
 // --- controls --------------------------------------------------------------------------------------------------------
 
-const askFor = (source) => (source === "tab" ? askForSharedSound() : askForMicrophone(settings.microphone));
-const startOrStop = () => (running ? stop() : record("microphone", () => askFor("microphone")));
+const startOrStop = () => (running ? stop() : record("microphone"));
 
 const SHORTCUTS = {
   r: startOrStop,
@@ -329,7 +366,7 @@ function on(id, act) {
 }
 
 on("record", startOrStop);
-on("tab", () => record("tab", () => askFor("tab")));
+on("tab", () => record("tab"));
 on("file", () => $("chooser").click());
 on("copy", copy);
 on("clear", clear);
@@ -354,6 +391,7 @@ on("problem-close", () => showProblem(null));
 on("key-cancel", () => $("key").close());
 new Menu($("save"), $("formats"), ({ dataset }) => save(dataset.format, transcript, about));
 addEventListener("keydown", pressed);
+document.addEventListener("visibilitychange", seenAgain);
 
 $("key-form").addEventListener("submit", () => {
   settings.key = $("key-form").elements.key.value.trim();
@@ -378,6 +416,7 @@ showTips($("tip"));
 function restore({ transcript: kept, about: of }) {
   transcript = Transcript.from(kept);
   about = of;
+  captions.setLanguage(transcript.language ?? about.language);
   const starts = [...transcript.recordings];
   for (const word of transcript.words) {
     for (; starts[0] <= word.start; starts.shift()) captions.begin();
@@ -388,8 +427,13 @@ function restore({ transcript: kept, about: of }) {
   $("empty").hidden = true;
 }
 
-const kept = storage.read();
-if (kept) restore(kept);
+try {
+  const kept = storage.read();
+  if (kept) restore(kept);
+} catch (error) {
+  console.error(error); // another version of the page kept it
+  reset();
+}
 $("tab").hidden = $("tab-hint").hidden = !canShareSound();
 gauges.reset();
 greet();

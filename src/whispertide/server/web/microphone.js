@@ -6,14 +6,21 @@ import { Problem } from "./problems.js";
 const AS_IT_IS = { echoCancellation: false, noiseSuppression: false, autoGainControl: false };
 const PATIENCE_MS = 1000; // for the worklet's last portion
 
-export const canListen = () => Boolean(navigator.mediaDevices?.getUserMedia && globalThis.AudioWorkletNode);
-export const canShareSound = () => Boolean(navigator.mediaDevices?.getDisplayMedia && globalThis.AudioWorkletNode);
+const canListen = () => Boolean(navigator.mediaDevices?.getUserMedia && globalThis.AudioWorkletNode);
 
-/** Ask for a microphone; "" is the browser's default. Throws `Problem`. */
+/** Firefox and Safari share pictures without sound; they do not know this constraint. */
+export function canShareSound() {
+  const devices = navigator.mediaDevices;
+  const known = devices?.getSupportedConstraints?.() ?? {};
+  return Boolean(devices?.getDisplayMedia && known.suppressLocalAudioPlayback && globalThis.AudioWorkletNode);
+}
+
+/** Ask for a microphone; "" is the browser's default, and what comes where the one asked for is not there. Throws
+ * `Problem`. */
 export async function askForMicrophone(device) {
   if (!globalThis.isSecureContext) throw new Problem("insecure");
   if (!canListen()) throw new Problem("unsupported");
-  const wanted = device ? { deviceId: { exact: device } } : {};
+  const wanted = device ? { deviceId: device } : {};
   try {
     return await navigator.mediaDevices.getUserMedia({ audio: { ...AS_IT_IS, ...wanted } });
   } catch (error) {
@@ -25,7 +32,6 @@ const KINDS = {
   NotAllowedError: "denied",
   SecurityError: "denied",
   NotFoundError: "no-microphone",
-  OverconstrainedError: "no-microphone",
   NotReadableError: "microphone-busy",
 };
 
@@ -64,6 +70,7 @@ export class Capture {
 
   async start() {
     this.context = new AudioContext();
+    this.context.addEventListener("statechange", () => this.wake());
     await this.context.audioWorklet.addModule(new URL("./worklet.js", import.meta.url)).catch(({ message }) => {
       throw new Problem("unreachable", message); // the first recording loads it from the server
     });
@@ -71,6 +78,11 @@ export class Capture {
     this.node.port.onmessage = ({ data }) => (data.length ? this.onSamples(data) : this.drained?.());
     this.context.createMediaStreamSource(this.stream).connect(this.node);
     await this.context.resume();
+  }
+
+  /** A call, or the page in the background, may have put the sound to sleep. */
+  wake() {
+    if (this.context && !/^(running|closed)$/.test(this.context.state)) this.context.resume().catch(() => {});
   }
 
   /** Returns when the last sample was given. */

@@ -1,18 +1,18 @@
 // Plays the recordings that were opened as files, from where a word of the transcript was said. It has the files as long
 // as the page is open; microphone and tab are not kept.
 
-import { RATE } from "./transcript.js";
+import { RATE } from "./sound.js";
 
 const PATIENCE_MS = 5000;
 
-/** Whether this browser can play a file. */
-export function canPlay(file) {
+/** How many seconds a file has, or null if this browser cannot play it. */
+export function lengthOf(file) {
   const url = URL.createObjectURL(file);
   return new Promise((resolve) => {
     const audio = new Audio();
-    audio.onloadedmetadata = () => resolve(true);
-    audio.onerror = () => resolve(false);
-    setTimeout(resolve, PATIENCE_MS, false);
+    audio.onloadedmetadata = () => resolve(audio.duration);
+    audio.onerror = () => resolve(null);
+    setTimeout(resolve, PATIENCE_MS, null);
     audio.src = url;
   }).finally(() => URL.revokeObjectURL(url));
 }

@@ -13,6 +13,7 @@ const TEXTS = {
   unsupported: ["This browser cannot record", "It has no AudioWorklet. A current Chrome, Edge, Firefox or Safari has; files can be transcribed here all the same."],
   denied: ["The microphone is blocked", "Allow it for this page: the icon next to the address has the switch. Then try again."],
   "no-microphone": ["No microphone found", "Plug one in, or choose another one in the settings. A file or the sound of a tab works without."],
+  unplugged: ["The microphone is gone", "It was unplugged, or this page may not use it any more. What was said until then stays."],
   "microphone-busy": ["The microphone is busy", "Another program holds it. Close that program, then try again."],
   microphone: ["The microphone does not start", ""],
   "share-denied": ["Nothing was shared", "Choose a tab or a screen in the browser's dialog to caption its sound."],
@@ -23,14 +24,14 @@ const TEXTS = {
   too_fast: ["Too many requests", "The server asks this address to wait for a minute."],
   origin: ["The server does not accept this page", "It was opened under a name that the server does not know. Open it by its address, or start the server with --origin."],
   unreachable: ["The server does not answer", "Is it running, and is the network there?"],
-  elsewhere: ["This session goes on in another tab", "Start again to speak here."],
   bad_setting: ["These settings do not go together", ""],
   internal: ["The server failed", "What you see is safe. Try again, or another model."],
   file: ["This file has no sound that could be read", "Expected a recording such as WAV, MP3, M4A, FLAC, Ogg or a video."],
-  "file-large": ["This file is too large", ""],
+  "file-large": ["This file is too large or too long", ""],
+  "not-kept": ["This transcript is too long to be kept over a reload", "What comes now is not kept. Download it before you reload or close the page."],
 };
 
-const RETRY = new Set(["denied", "no-microphone", "microphone-busy", "microphone", "overloaded", "unreachable", "internal", "too_fast"]);
+const RETRY = new Set(["denied", "no-microphone", "unplugged", "microphone-busy", "microphone", "overloaded", "unreachable", "internal", "too_fast"]);
 
 /** A problem -> { title, text, action }; `action` is what a button next to it should do: "retry", "key" or null. */
 export function describe(problem) {

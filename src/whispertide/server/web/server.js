@@ -4,6 +4,8 @@
 import { Problem } from "./problems.js";
 
 const SUBPROTOCOL = "whispertide";
+const ANSWER_MS = 5000; // for a question by HTTP
+export const CONNECT_MS = 10000;
 
 export class Server {
   #key;
@@ -39,17 +41,19 @@ export class Server {
         resolve(hello);
       };
       socket.onclose = async () => reject(await this.whyRefused());
+      setTimeout(() => socket.close(), CONNECT_MS);
     });
   }
 
   /** A browser does not say why a WebSocket was refused; the same question by HTTP is answered. */
   async whyRefused() {
+    const signal = AbortSignal.timeout(ANSWER_MS);
     try {
-      const answer = await this.fetch("/v1/models");
+      const answer = await this.fetch("/v1/models", { signal });
       if (answer.status === 401) return new Problem("key", this.#key() ? "The key was not accepted." : "");
       if (answer.status === 403) return new Problem("origin");
       if (answer.status === 429) return new Problem("too_fast");
-      const ready = await fetch("/readyz");
+      const ready = await fetch("/readyz", { signal });
       if (ready.status === 503) return new Problem("overloaded");
       return new Problem(isOwnName(location.hostname) ? "overloaded" : "origin");
     } catch {

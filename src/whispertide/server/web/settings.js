@@ -9,7 +9,8 @@ const CHOICES = ["model", "language", "recipe", "microphone"];
 const THEMES = ["auto", "light", "dark"];
 
 export class Settings {
-  #values = { theme: "auto", shortcuts: true, size: 1, ...stored() };
+  #values = { theme: "auto", shortcuts: true, size: 1, microphone: "", ...stored() };
+  #key = storedKey();
   hello = null;
 
   constructor(form) {
@@ -31,16 +32,20 @@ export class Settings {
   }
 
   get microphone() {
-    return this.#select("microphone").value;
+    return this.#values.microphone;
   }
 
   get key() {
-    return sessionStorage.getItem(KEY) ?? "";
+    return this.#key;
   }
 
   set key(value) {
-    if (value) sessionStorage.setItem(KEY, value);
-    else sessionStorage.removeItem(KEY);
+    this.#key = value;
+    try {
+      sessionStorage.setItem(KEY, value);
+    } catch {
+      // storage may be forbidden: the key holds until the page closes
+    }
   }
 
   /** The fields of the start message. */
@@ -141,6 +146,14 @@ function choice({ name, about }, chosen) {
 function fill(select, items, chosen) {
   select.replaceChildren(...items.map(([value, text]) => new Option(text, value)));
   if (items.some(([value]) => value === chosen)) select.value = chosen;
+}
+
+function storedKey() {
+  try {
+    return sessionStorage.getItem(KEY) ?? "";
+  } catch {
+    return "";
+  }
 }
 
 function stored() {

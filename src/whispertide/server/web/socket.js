@@ -6,8 +6,9 @@
 
 import { Backlog } from "./backlog.js";
 import { Problem } from "./problems.js";
+import { CONNECT_MS } from "./server.js";
+import { RATE } from "./sound.js";
 
-export const RATE = 16000;
 const PORTION = RATE / 2; // samples in one message
 const IN_FLIGHT = 2 * PORTION * 4; // bytes handed to the socket that it has not sent
 const KEPT = 600 * RATE; // received but unconfirmed audio, at most
@@ -39,6 +40,7 @@ export class LiveSession extends EventTarget {
   #heardAt = 0;
   #timers = [];
   #retry = null;
+  #deadline = null; // until when a connection is to have the session
 
   /** `server` is where to connect to; `settings` are the fields of the start message. */
   constructor(server, settings) {
@@ -82,6 +84,8 @@ export class LiveSession extends EventTarget {
 
   #connect() {
     this.#retry = null;
+    clearTimeout(this.#deadline);
+    this.#deadline = setTimeout(() => this.#hangUp(), CONNECT_MS);
     const socket = this.#server.connect(this.#id ? { session: this.#id, last_seq: this.#lastSeq } : {});
     socket.binaryType = "arraybuffer";
     let opened = false;
@@ -92,14 +96,14 @@ export class LiveSession extends EventTarget {
       if (!this.#id) this.#say({ type: "start", rate: RATE, channels: 1, format: "s16le", ...this.#settings });
     };
     socket.onmessage = ({ data }) => socket === this.#socket && this.#receive(JSON.parse(data));
-    socket.onclose = ({ code, reason }) => socket === this.#socket && this.#lost(opened, code, reason);
+    socket.onclose = () => socket === this.#socket && this.#lost(opened);
     this.#socket = socket;
   }
 
-  async #lost(opened, code, reason) {
+  async #lost(opened) {
     this.#socket = null;
+    clearTimeout(this.#deadline);
     if (this.isOver) return;
-    if (code === 4001) return this.#fail(new Problem("elsewhere", reason));
     if (!opened) {
       const problem = await this.#server.whyRefused();
       if (this.isOver) return;
@@ -111,8 +115,9 @@ export class LiveSession extends EventTarget {
   }
 
   #reconnectNow() {
-    if (this.#retry === null) return;
+    if (this.#retry === null && this.#socket?.readyState !== WebSocket.CONNECTING) return;
     clearTimeout(this.#retry);
+    this.#socket?.close(); // it waits for a network that is gone
     this.#connect();
   }
 
@@ -134,7 +139,8 @@ export class LiveSession extends EventTarget {
       case "session":
         return this.#stand(message);
       case "received":
-        return this.#keepFrom(this.#origin + message.received);
+        this.#keepFrom(this.#origin + message.received);
+        return this.#pump(); // the ticks of a hidden tab come once a minute
       case "problem":
         return this.#problem(message);
     }
@@ -143,6 +149,7 @@ export class LiveSession extends EventTarget {
   #stand(message) {
     this.details = message;
     this.#id = message.session;
+    clearTimeout(this.#deadline);
     this.#attempts = 0;
     this.#sent = this.#origin + message.received;
     this.#finishSent = false;
@@ -196,6 +203,7 @@ export class LiveSession extends EventTarget {
 
   #pump() {
     if (!this.#stands) return;
+    if (this.#sent === this.#received) this.#heardAt = performance.now(); // nothing was to be answered
     while (this.#sent < this.backlog.end && this.#socket.bufferedAmount < IN_FLIGHT) {
       const samples = this.backlog.read(this.#sent, PORTION);
       this.#socket.send(samples);
@@ -205,14 +213,14 @@ export class LiveSession extends EventTarget {
       this.#say({ type: "finish" });
       this.#finishSent = true;
     }
-    if (this.#sent === this.#received) this.#heardAt = performance.now(); // nothing to be answered
-    else if (performance.now() - this.#heardAt > SILENT_MS) this.#hangUp();
+    if (performance.now() - this.#heardAt > SILENT_MS) this.#hangUp();
   }
 
   #hangUp() {
     if (!this.#socket) return;
+    const opened = this.#socket.readyState !== WebSocket.CONNECTING;
     this.#socket.close();
-    this.#lost(true, 1006, "");
+    this.#lost(opened);
   }
 
   #acknowledge() {

@@ -5,10 +5,11 @@ const EVERY_MS = 3000;
 
 export class TabStorage {
   #timer = null;
+  #full = false;
 
-  /** `data` gives what is to be kept, or null where there is nothing. */
-  constructor(data) {
-    this.data = data;
+  /** `data` gives what is to be kept, or null where there is nothing; `onFull` hears when there is no room for it. */
+  constructor(data, onFull) {
+    Object.assign(this, { data, onFull });
     addEventListener("pagehide", () => this.#write());
   }
 
@@ -33,8 +34,12 @@ export class TabStorage {
     try {
       if (data) sessionStorage.setItem(KEY, JSON.stringify(data));
       else sessionStorage.removeItem(KEY);
-    } catch {
-      // full, or forbidden: then a reload forgets the transcript, as before
+      this.#full = false;
+    } catch ({ name }) {
+      // Where it is forbidden a reload forgets the transcript; where it is full the newest part, which is told once.
+      if (name !== "QuotaExceededError" || this.#full) return;
+      this.#full = true;
+      this.onFull();
     }
   }
 }

@@ -1,7 +1,8 @@
 // A transcript as subtitle cues, by the rules of the package's `subtitles` module, which explains them; so a download
 // here and a file written by the command line are the same. Time is in samples at 16 kHz.
 
-import { CLOSING, RATE, Segmenter } from "./transcript.js";
+import { RATE } from "./sound.js";
+import { CLOSING, Segmenter } from "./transcript.js";
 
 const LINE_WIDTH = 42;
 const SHORTEST = RATE;

@@ -3,7 +3,8 @@
 // The rules for segments are those of the package's `document` module, so that a download here and a file written by
 // the command line are cut alike. Time is in samples at 16 kHz.
 
-export const RATE = 16000;
+import { RATE } from "./sound.js";
+
 const PAUSE = RATE; // a second without speech ends a line
 const SENTENCE_ENDS = /[.?!…。？！]$/u;
 const FULL_WIDTH_ENDS = /[。？！]$/u;
@@ -12,7 +13,7 @@ export const CLOSING = /["'”’»)\]]+$/u;
 const SENTENCES = { chars: 400, span: 30 * RATE };
 
 const length = (text) => [...text].length;
-export const joined = (words) => words.map((word) => word.text).join("");
+const joined = (words) => words.map((word) => word.text).join("");
 
 /** Cuts a growing list of words: after a sentence, at a pause, at the end of a turn, at the limits. */
 export class Segmenter {

@@ -1,8 +1,8 @@
 // In the audio thread: the device's samples -> 16 kHz mono 16-bit, in messages of a tenth of a second.
 
 import { Resampler } from "./resampler.js";
+import { mono, RATE, toInt16 } from "./sound.js";
 
-const RATE = 16000;
 const PORTION = RATE / 10;
 
 class Capture extends AudioWorkletProcessor {
@@ -16,13 +16,13 @@ class Capture extends AudioWorkletProcessor {
   }
 
   process([channels]) {
-    if (channels.length && this.running) this.take(this.resampler.push(mix(channels)));
+    if (channels.length && this.running) this.take(this.resampler.push(mono(channels)));
     return this.running;
   }
 
   take(samples) {
     for (const sample of samples) {
-      this.portion[this.filled++] = Math.round(Math.max(-1, Math.min(1, sample)) * 32767);
+      this.portion[this.filled++] = toInt16(sample);
       if (this.filled === PORTION) this.send();
     }
   }
@@ -41,11 +41,6 @@ class Capture extends AudioWorkletProcessor {
     this.send();
     this.running = false;
   }
-}
-
-function mix(channels) {
-  if (channels.length === 1) return channels[0];
-  return channels[0].map((_, index) => channels.reduce((sum, channel) => sum + channel[index], 0) / channels.length);
 }
 
 registerProcessor("capture", Capture);

@@ -1,0 +1,219 @@
+"""Starting and stopping: prompts that stay open, devices that go, sound that sleeps, and what the page says of it."""
+
+import base64
+import json
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from headless_chromium import Page, find_chromium
+from served import OfflineModel, limited, wav
+from served_page import STATE, drop, serving
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
+]
+
+IDLE = f"{STATE} === 'ready' && !document.querySelector('#record.running')"
+# `stream`: what the page was given. `session`: what it has with the server, which never ends by itself.
+WATCHED = """import("/socket.js").then(({ LiveSession }) => {
+  const { getUserMedia } = navigator.mediaDevices;
+  navigator.mediaDevices.getUserMedia = async (wanted) => {
+    window.wanted = wanted;
+    return (window.stream = await getUserMedia.call(navigator.mediaDevices, wanted));
+  };
+  const { addEventListener } = LiveSession.prototype;
+  LiveSession.prototype.addEventListener = function (...given) {
+    window.session = this;
+    addEventListener.apply(this, given);
+  };
+})"""
+SILENT = "stream.getTracks().every(({ readyState }) => readyState === 'ended')"
+
+
+def sun(seconds: float) -> bytes:
+    """A recording that no browser decodes."""
+    pcm = bytes(round(32_000 * seconds))
+    return struct.pack(">4sIIIII", b".snd", 24, len(pcm), 3, 16_000, 1) + pcm
+
+
+@pytest.fixture
+def watched(tab: Page) -> Page:
+    tab.evaluate(WATCHED)
+    return tab
+
+
+@pytest.fixture
+def live(watched: Page) -> Page:
+    watched.press("r")
+    watched.wait(f"{STATE} === 'live' && document.querySelectorAll('.word').length >= 3")
+    return watched
+
+
+def told(tab: Page, kind: str, detail: dict[str, object]) -> None:
+    """As if the session had said so."""
+    tab.evaluate(f"session.dispatchEvent(new CustomEvent({kind!r}, {{ detail: {json.dumps(detail)} }})), 0")
+
+
+def test_stop_while_the_browser_asks(tab: Page) -> None:
+    tab.evaluate("""(() => {
+      const { getUserMedia } = navigator.mediaDevices;
+      const answer = new Promise((resolve) => (window.allow = resolve));
+      navigator.mediaDevices.getUserMedia = async (wanted) => {
+        window.asked = true;
+        await answer;
+        return (window.stream = await getUserMedia.call(navigator.mediaDevices, wanted));
+      };
+    })()""")
+    tab.press("r")
+    tab.wait("window.asked")
+    tab.press("r")
+    tab.wait(IDLE)
+    tab.evaluate("allow()")
+    tab.wait(f"window.stream && {SILENT}")
+    assert tab.evaluate(IDLE)
+
+
+def test_the_microphone_that_was_chosen_also_after_a_reload(watched: Page, address: str) -> None:
+    """One that is not there any more is no obstacle."""
+    watched.evaluate("localStorage.setItem('whispertide', JSON.stringify({ microphone: 'of-yesterday' }))")
+    watched.go(address)
+    watched.wait(f"{STATE} === 'ready'")
+    watched.evaluate(WATCHED)
+    watched.press("r")
+    watched.wait(f"{STATE} === 'live'")
+    assert watched.evaluate("wanted.audio.deviceId") == "of-yesterday"
+
+
+def test_a_microphone_that_is_unplugged(live: Page) -> None:
+    live.evaluate("stream.getTracks()[0].dispatchEvent(new Event('ended'))")
+    live.wait(IDLE)
+    assert live.text("#problem-title") == "The microphone is gone"
+    assert live.evaluate("document.querySelectorAll('.word').length") >= 3
+    live.click("#problem-action")
+    live.wait(f"{STATE} === 'live'")
+
+
+def test_sound_that_went_to_sleep_is_woken(tab: Page) -> None:
+    tab.evaluate("""window.AudioContext = class extends AudioContext {
+      constructor() { super(); window.context = this; }
+    }, 0""")
+    tab.press("r")
+    tab.wait(f"{STATE} === 'live' && window.context?.state === 'running'")
+    tab.evaluate("context.suspend()")
+    tab.wait("context.state === 'running'")
+
+
+def test_the_screen_stays_on_when_the_page_is_seen_again(tab: Page) -> None:
+    tab.evaluate("""Object.defineProperty(navigator, "wakeLock", { value: { request: async () => {
+      window.locks = (window.locks ?? 0) + 1;
+      return { release: async () => locks-- };
+    } } }), 0""")
+    tab.press("r")
+    tab.wait("window.locks === 1")
+    tab.evaluate("window.locks = 0, document.dispatchEvent(new Event('visibilitychange')), 0")  # it was taken back
+    tab.wait("window.locks === 1")
+    tab.press("r")
+    tab.wait(f"{IDLE} && locks === 0")
+
+
+def test_sound_is_shared_only_where_browsers_can(tab: Page) -> None:
+    can = "import('/microphone.js').then(({ canShareSound }) => canShareSound())"
+    assert tab.evaluate(can)
+    tab.evaluate("navigator.mediaDevices.getSupportedConstraints = () => ({ echoCancellation: true }), 0")
+    assert not tab.evaluate(can)
+
+
+def test_after_stop_nobody_listens(live: Page) -> None:
+    live.evaluate("session.finish = () => 0")  # the last words take long
+    live.press("r")
+    told(live, "event", {"type": "lag", "at": 1, "behind": 6})
+    assert live.text("#status-text") == "Last words"
+    told(live, "state", {"state": "away"})
+    assert live.text("#status-text") == "Reconnecting: nothing is lost"
+
+
+def test_a_new_transcript_begins_at_0(live: Page) -> None:
+    live.evaluate("window.confirm = () => true")
+    live.click("#clear")
+    live.wait(SILENT)
+    assert live.text("#time") == "0:00"
+
+
+def test_one_flash_after_another(live: Page) -> None:
+    live.press("r")
+    live.wait(IDLE)
+    state = live.text("#status-text")
+    live.evaluate("navigator.clipboard.writeText = async () => 0")
+    live.press("c")
+    live.wait("document.getElementById('status-text').textContent === 'Copied'")
+    live.click("#theme")
+    assert live.text("#status-text").startswith("Appearance")
+    live.wait(f"document.getElementById('status-text').textContent === {state!r}")
+
+
+def test_copying_without_a_clipboard(live: Page) -> None:
+    """Behind the big captions nothing can be selected."""
+    live.evaluate("navigator.clipboard.writeText = async () => { throw new Error() }")
+    live.evaluate("document.execCommand = () => (window.selected = document.activeElement.value, window.works)")
+    live.press("b")
+    for works, text in ((True, "Copied"), (False, "The browser does not let this page copy")):
+        live.evaluate(f"window.works = {json.dumps(works)}")
+        live.press("c")
+        live.wait(f"document.getElementById('status-text').textContent === {text!r}")
+        assert "w0" in live.evaluate("selected").lower()
+
+
+def test_the_language_of_the_words(live: Page) -> None:
+    spoken = "['transcript', 'log', 'big-text'].map((id) => document.getElementById(id).lang)"
+    assert live.evaluate(spoken) == ["en"] * 3  # the settings'
+    told(live, "event", {"type": "language", "at": 1, "language": "ar"})
+    assert live.evaluate(spoken) == ["ar"] * 3
+    texts = "[...document.querySelectorAll('.paragraph p, #log p, #big-text')].map(({ dir }) => dir)"
+    assert set(live.evaluate(texts)) == {"auto"}
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_of_a_file_screen_readers_hear_little(tab: Page) -> None:
+    tab.evaluate("""window.said = [], new MutationObserver(() =>
+      said.push(document.getElementById("status-text").textContent)
+    ).observe(document.getElementById("status-text"), { childList: true })""")
+    drop(tab, wav(12))
+    tab.wait(f"document.querySelectorAll('.word').length === 12 && {IDLE}")
+    shares = {text.split(", ")[1] for text in tab.evaluate("said") if "%" in text}
+    assert shares <= {"0 %", "25 %", "50 %", "75 %", "100 %"}
+    drop(tab, sun(12))
+    tab.wait(f"document.querySelectorAll('.word').length > 12 && {IDLE}")
+    assert tab.evaluate("document.getElementById('log').lastChild.textContent") == "The recording was read"
+
+
+def test_long_files_are_left_to_the_server(tab: Page) -> None:
+    """Decoded, an hour has 230 MB for each channel. The page knows how long a file is before it decodes it."""
+    head = base64.b64encode(wav(0, 4_000, promised=8_000 * 3_601)).decode()
+    tab.evaluate(f"""(() => {{
+      const head = Uint8Array.from(atob({head!r}), (c) => c.charCodeAt(0));
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([head, new Uint8Array(8000 * 3601)], "talk.wav"));
+      window.fetch = () => new Promise(() => 0);
+      dispatchEvent(new DragEvent("drop", {{ dataTransfer: transfer, cancelable: true }}));
+    }})()""")
+    tab.wait("document.getElementById('status-text').textContent === 'The server reads the file'")
+
+
+@pytest.fixture
+def strict(browser: Page) -> Iterator[Page]:
+    with serving(limited(upload_s=5), OfflineModel()) as address:
+        browser.go(address)
+        browser.wait(f"{STATE} === 'ready'")
+        yield browser
+
+
+def test_a_file_that_is_too_long_for_the_server(strict: Page) -> None:
+    drop(strict, sun(12))
+    strict.wait("document.querySelector('#problem-title').innerText === 'This file is too large or too long'")
+    assert "at most 5 s" in strict.text("#problem-text")
