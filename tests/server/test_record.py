@@ -125,7 +125,7 @@ def test_a_replay_skips_what_was_refused_and_is_of_the_same_quality(tmp_path: Pa
         async with served(replace(limited(), record=tmp_path)) as (server, hub), client(server) as one:
             await one.send({"type": "start"}, SILENCE)
             await one.until("session")
-            hub.load.level = 2
+            hub.load.enabled, hub.load.level = False, 2  # and it stays there, however fast the machine is
             await one.send({"type": "configure", "changes": {"beam": 99}})
             await one.send({"type": "configure", "changes": {"temperatures": [0.0, 0.5], "beam": 3}})
             await one.send({"type": "configure", "changes": {"framing": "buckets"}})
