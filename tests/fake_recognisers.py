@@ -14,6 +14,7 @@ from whispertide.lab.evaluation.replay import Recogniser
 from whispertide.lab.evaluation.runner import Runner
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.options import EngineOptions
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.short_windows import choose_framing
 from whispertide.types import SAMPLE_RATE
@@ -85,7 +86,7 @@ def fake_recognisers(monkeypatch: pytest.MonkeyPatch) -> Heard:
 
     def transcriber(self: Runner, model: str) -> SimpleNamespace:
         return SimpleNamespace(
-            model=SimpleNamespace(checkpoint=None, content_hash="feed" * 16, options=SimpleNamespace(precision="int8")),
+            model=SimpleNamespace(checkpoint=None, content_hash="feed" * 16, options=EngineOptions("int8", "cpu", 1)),
             dims=SimpleNamespace(is_multilingual=False),
             warm_up=lambda: None,
             session=session,
