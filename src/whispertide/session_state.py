@@ -131,7 +131,7 @@ class SessionState:
         if fixed := [name for name in built_in(recipe) if built_in(recipe)[name] != built_in(self.recipe)[name]]:
             raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
         options = possible(options) if possible else options
-        decode_options(recipe, options)
+        decode_options(recipe, options)  # raises for a search in which nothing could end
         self._check_room(recipe)
         self.recipe, self.options = recipe, options
 

@@ -16,7 +16,8 @@ from nats_wire import Wire, wire_to
 from served import SILENCE, TEXT, Client, client, complete, served, text_of
 from shared_journal import accepted, back, finish_talk, in_order, shared, status
 from whispertide.events import Confirmed
-from whispertide.server.nats_journal import NatsJournal
+from whispertide.server.hub import Hub
+from whispertide.server.nats_journal import NatsJournal, _Writer
 from whispertide.server.nats_records import Record
 from whispertide.server.session_journal import UnreachableError
 
@@ -266,16 +267,22 @@ def test_one_session_is_not_durable_while_others_are(nats: Nats) -> None:
     asyncio.run(run())
 
 
+async def written(hub: Hub, one: Client) -> tuple[NatsJournal, _Writer]:
+    """Its first second is in the journal: that, and what writes this session into it."""
+    await one.send(SILENCE)
+    await accepted(one, 16_000)
+    journal = hub.journal
+    assert isinstance(journal, NatsJournal)
+    (writer,) = journal._writers.values()
+    return journal, writer
+
+
 def test_a_session_that_is_over_keeps_no_audio_until_nats_is_back(nats: Nats) -> None:
     """Whoever opens and leaves sessions in an outage would fill the memory."""
 
     async def run() -> None:
         async with served(shared(nats)) as (server, hub), client(server) as one:
-            await one.send(SILENCE)
-            await accepted(one, 16_000)
-            journal = hub.journal
-            assert isinstance(journal, NatsJournal)
-            (writer,) = journal._writers.values()
+            journal, writer = await written(hub, one)
             nats.kill()
             await one.send(SILENCE)
             await told_not_durable(one)
@@ -304,11 +311,7 @@ def test_a_session_that_is_over_keeps_no_audio_until_nats_is_back(nats: Nats) ->
 def test_what_an_earlier_writer_loses_ends_no_session_that_came_back(nats: Nats) -> None:
     async def run() -> None:
         async with served(shared(nats)) as (server, hub), client(server) as one:
-            await one.send(SILENCE)
-            await accepted(one, 16_000)
-            journal = hub.journal
-            assert isinstance(journal, NatsJournal)
-            (writer,) = journal._writers.values()
+            journal, writer = await written(hub, one)
             lost: list[str] = []
             journal.lost = lost.append
             journal._lose(replace(writer), "another wrote")

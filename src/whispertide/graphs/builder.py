@@ -200,7 +200,8 @@ class GraphBuilder:
 
         Unsigned data have `UNSIGNED_ZERO` for zero.
         """
-        if f"{name}.int8" in self.weights.stored:  # by another graph over the same file
+        # By another graph over the same file: then what is given here is not looked at.
+        if f"{name}.int8" in self.weights.stored:
             return self.weight(f"{name}.int8", weight), self.weight(f"{name}.scale", weight)
         data, scales = per_column_int8(weight.T)
         if not signed:

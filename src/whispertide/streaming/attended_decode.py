@@ -19,14 +19,7 @@ from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, StopReason, run_search
 from whispertide.decoding.token_search import TokenSearch, build_search, joined, truncation
-from whispertide.decoding.token_words import (
-    Sampled,
-    TokenWord,
-    WordTimes,
-    read_words,
-    tokens_of,
-    whole_words,
-)
+from whispertide.decoding.token_words import Sampled, TokenWord, WordTimes, read_words, tokens_of, whole_words
 from whispertide.decoding.unrolled import run_unrolled
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.model.engine import LAST_LAYER

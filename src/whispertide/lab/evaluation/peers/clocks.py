@@ -4,7 +4,6 @@ The simulated clock is that of our own recipes: audio arrives at the speed of sp
 the time it was measured to take, and the next round takes all that has arrived, at least one step.
 """
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 
 from whispertide.lab.evaluation.peers.wire import PeerResult, Recogniser
 from whispertide.lab.evaluation.trace import RoundCost, Shown
+from whispertide.streaming.repetition import normalise
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds, to_samples
 
 Words = tuple[str, ...]
@@ -111,10 +111,6 @@ def settle(screens: Sequence[Screen]) -> tuple[Shown, ...]:
 def _agreement(words: Words, final: Words) -> int:
     """How many words at the start are the same, case and punctuation apart."""
     for place, (ours, theirs) in enumerate(zip(words, final, strict=False)):
-        if ours != theirs and _plain(ours) != _plain(theirs):
+        if normalise(ours) != normalise(theirs):
             return place
     return min(len(words), len(final))
-
-
-def _plain(word: str) -> str:
-    return re.sub(r"\W", "", word.casefold()) or word

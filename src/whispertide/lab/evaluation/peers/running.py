@@ -4,7 +4,7 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +48,7 @@ def versions(peer: Peer) -> str:
 
 
 def run_peer_over(
-    name: str, model_folder: Path, utterances: Iterable[Utterance], settings: Mapping[str, Setting] | None = None
+    name: str, model_folder: Path, utterances: Sequence[Utterance], settings: Mapping[str, Setting] | None = None
 ) -> list[Trace]:
     """Run a peer over utterances, one after the other, loading its model once; a trace for each.
 
@@ -60,11 +60,8 @@ def run_peer_over(
     reason = why_not(peer)
     if reason:
         raise PeerUnavailable(f"{name} cannot run: {reason}")
-    return _run(peer, model_folder, peer.settings(settings or {}), list(utterances))
-
-
-def _run(peer: Peer, model: Path, settings: dict[str, Setting], utterances: Sequence[Utterance]) -> list[Trace]:
-    converted: dict[str, str] = {kind: str(_converted(kind, model, peer)) for kind in peer.conversions}
+    chosen = peer.settings(settings or {})
+    converted: dict[str, str] = {kind: str(_converted(kind, model_folder, peer)) for kind in peer.conversions}
     with tempfile.TemporaryDirectory(prefix="whispertide-peer-") as name:
         folder = Path(name)
         audio = tuple(str(folder / f"{number}.npy") for number in range(len(utterances)))
@@ -72,10 +69,10 @@ def _run(peer: Peer, model: Path, settings: dict[str, Setting], utterances: Sequ
             np.save(path, np.ascontiguousarray(utterance.audio(), np.float32))
         ids = tuple(utterance.id for utterance in utterances)
         output = folder / "traces.jsonl"
-        job = Job(peer.name, str(model.resolve()), converted, ids, audio, settings, str(output))
+        job = Job(peer.name, str(model_folder.resolve()), converted, ids, audio, chosen, str(output))
         job.write(folder / "job.json")
         patience = _LOADING_S + _SLOWEST * sum(utterance.seconds for utterance in utterances)
-        _python(peer, [peer.program, str(folder / "job.json")], settings, patience)
+        _python(peer, [peer.program, str(folder / "job.json")], chosen, patience)
         return [parse_trace(line) for line in output.read_text(encoding="utf-8").splitlines()]
 
 
