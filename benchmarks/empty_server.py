@@ -52,6 +52,7 @@ class Model:
 
     round_s: float = 0.0
     dims = SimpleNamespace(is_multilingual=False)
+    tokenizer = SimpleNamespace(languages=("en",))
     caution = ""
 
     def can_stream(self, recipe: Any) -> bool:

@@ -88,6 +88,7 @@ def fake_recognisers(monkeypatch: pytest.MonkeyPatch) -> Heard:
         return SimpleNamespace(
             model=SimpleNamespace(checkpoint=None, content_hash="feed" * 16, options=EngineOptions("int8", "cpu", 1)),
             dims=SimpleNamespace(is_multilingual=False),
+            tokenizer=SimpleNamespace(languages=("en",)),
             warm_up=lambda: None,
             session=session,
             framed=lambda recipe: choose_framing(recipe, knows_short=True, costs=None),

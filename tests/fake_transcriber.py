@@ -105,6 +105,7 @@ class FakeTranscriber:
     encode_s: float = 0.1
     warm: bool = False
     dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
+    tokenizer: Any = field(default_factory=lambda: SimpleNamespace(languages=("en",)))
     sessions: list[FakeSession] = field(default_factory=list)
     recipes: list[Recipe] = field(default_factory=list)
     offline_options: list[DecodeOptions] = field(default_factory=list)

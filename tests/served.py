@@ -64,6 +64,7 @@ class KnowingModel:
     name: str = "nano.en"
     round_s: float = 0.0
     dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
+    tokenizer: Any = field(default_factory=lambda: SimpleNamespace(language=language_code, languages=("en",)))
     gated: bool = True
     caution: str = ""
 
@@ -85,7 +86,6 @@ class OfflineModel(KnowingModel):
 
     def __post_init__(self) -> None:
         self.offline = FakeTranscriber(delay_s=self.delay_s)
-        self.tokenizer = type("Tokenizer", (), {"language": staticmethod(language_code)})()
 
     def transcribe_segments(self, audio: Any, **settings: Any) -> Iterator[OfflineSegment]:
         return self.offline.transcribe_segments(audio, **settings)

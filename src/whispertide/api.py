@@ -89,7 +89,7 @@ class Transcriber:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The model's vocabulary; `tokenizer.language_tokens` has the languages it knows."""
+        """The model's vocabulary; `tokenizer.languages` are those that it writes."""
         return self.model.tokenizer
 
     def can_stream(self, recipe: Recipe) -> bool:

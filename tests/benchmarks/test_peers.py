@@ -89,7 +89,8 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def transcriber(self: Runner, model: str) -> Any:
         weights = SimpleNamespace(checkpoint=None, content_hash="feed" * 16 if model == "nano.en" else "beef" * 16)
         dims = SimpleNamespace(is_multilingual=False)
-        return SimpleNamespace(model=weights, dims=dims, warm_up=lambda: None, framed=framed)
+        tokenizer = SimpleNamespace(languages=("en",))
+        return SimpleNamespace(model=weights, dims=dims, tokenizer=tokenizer, warm_up=lambda: None, framed=framed)
 
     def framed(recipe: Recipe) -> Framed:
         return choose_framing(recipe, True, lambda: Costs(0.0))

@@ -196,6 +196,7 @@ def test_v3_has_a_hundred_languages(v3: Tokenizer, multilingual: Tokenizer) -> N
     assert v3.language_tokens["yue"] == 50358
     assert len(multilingual.language_tokens) == 99
     assert "yue" not in multilingual.language_tokens
+    assert multilingual.languages == tuple(multilingual.language_tokens)
 
 
 def test_vocab_and_merges_make_the_same_tokenizer(english: Tokenizer, tmp_path: Path) -> None:
@@ -203,6 +204,7 @@ def test_vocab_and_merges_make_the_same_tokenizer(english: Tokenizer, tmp_path: 
         shutil.copy(NANO / name, tmp_path)
     other = Tokenizer.from_folder(tmp_path, 51_864)
     assert other.language_tokens == english.language_tokens
+    assert english.languages == ("en",)
     for text in TEXTS:
         assert other.encode(text) == english.encode(text)
         assert other.decode(english.encode(text)) == text

@@ -36,6 +36,7 @@ class KnowingModel:
     words: tuple[Word, ...] = WORDS
     name: str = "nano.en"
     dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
+    tokenizer: Any = field(default_factory=lambda: SimpleNamespace(languages=("en",)))
     failing: bool = False
     caution: str = ""
 

@@ -105,6 +105,11 @@ class Tokenizer:
         """Where its files are."""
         return self._vocabulary.folder
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of the languages that the model writes."""
+        return tuple(self.language_tokens) if self.is_multilingual else ("en",)
+
     @cached_property
     def language_tokens(self) -> dict[str, int]:
         """Language code -> token id, in the order of the ids; also present, but unused, in English-only models."""

@@ -75,7 +75,7 @@ class Hub:
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
         self.info = base.ServerInfo(
             models=tuple(
-                base.ModelInfo(name, languages_of(model), model.caution) for name, model in self.models.items()
+                base.ModelInfo(name, model.tokenizer.languages, model.caution) for name, model in self.models.items()
             ),
             recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(recipe, self.models)),
             recipe=recipe.name,
@@ -147,7 +147,7 @@ class Hub:
         """
         chosen, options = self._choices(settings)
         session = self.models[model].session(recipe or chosen, options=options, vad=settings.vad, live=True)
-        limits, languages = self.options.limits, languages_of(self.models[model])
+        limits, languages = self.options.limits, self.models[model].tokenizer.languages
         outbox = Outbox(limit=limits.unacked)
         live = LiveSession(
             identity, owner, model, session, options, protocol, outbox, languages=languages, limit_s=limits.session_s
@@ -402,8 +402,3 @@ def _offered(usual: Recipe, models: Mapping[str, Transcriber]) -> list[str]:
     """The usual recipe, and those for which every model has all that it takes."""
     able = [name for name, recipe in RECIPES.items() if all(model.can_stream(recipe) for model in models.values())]
     return list(dict.fromkeys((usual.name, *able)))
-
-
-def languages_of(model: Transcriber) -> tuple[str, ...]:
-    """The codes of the languages that the model writes."""
-    return tuple(model.tokenizer.language_tokens) if model.dims.is_multilingual else ("en",)

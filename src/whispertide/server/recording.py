@@ -29,7 +29,6 @@ from whispertide.audio.vad import Gate
 from whispertide.errors import AudioError, OptionError, TranscriptError, WhispertideError
 from whispertide.events import Confirmed, Event, from_dict, to_dict
 from whispertide.options import DecodeOptions
-from whispertide.server.hub import languages_of
 from whispertide.server.live import Command, LiveSession, is_last, reconfigured
 from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry
@@ -232,7 +231,7 @@ def replay_recording(
     Raises what a session raises.
     """
     session = _session(recording, transcriber, recipe, gate)
-    return _Replay(recording, session, languages_of(transcriber), faithful=recipe is None).run()
+    return _Replay(recording, session, transcriber.tokenizer.languages, faithful=recipe is None).run()
 
 
 class _Replay:

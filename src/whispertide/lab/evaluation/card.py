@@ -69,7 +69,7 @@ def make_card(
     checkpoint = load_checkpoint(name, announce=announce)
     splitter = load_checkpoint(words_of, announce=announce) if words_of else checkpoint
     model = load_model(name, options.engine, announce=announce)
-    languages = frozenset(model.tokenizer.language_tokens) if model.dims.is_multilingual else frozenset({"en"})
+    languages = frozenset(model.tokenizer.languages)
     parts = _parts(options, trained_words(splitter.folder / WORDS), languages)
     return Card(
         model=_described(checkpoint, model),

@@ -352,8 +352,7 @@ class Runner:
         def find() -> frozenset[str]:
             if is_late(Path(model)):
                 return frozenset(("en",))
-            transcriber = self.transcriber(model)
-            return frozenset(transcriber.tokenizer.language_tokens if transcriber.dims.is_multilingual else ("en",))
+            return frozenset(self.transcriber(model).tokenizer.languages)
 
         return self.once(f"languages of {model}", find)
 
