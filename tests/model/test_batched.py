@@ -16,7 +16,7 @@ from whispertide.errors import GraphError
 from whispertide.events import Confirmed, Event, Hypothesis
 from whispertide.model.batched import BatchedEngine, Batcher
 from whispertide.model.cohort import Cohort, Member
-from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded
+from whispertide.model.engine import DecodeOutput, DecodeRequest, DecoderRun, Encoded
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.options import DecodeOptions
 from whispertide.server.serving import batched
@@ -66,7 +66,8 @@ def probabilities(events: Sequence[Event]) -> list[float]:
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs take so long that whoever steps meanwhile shares the next, however the machine divides its time."""
+    """Runs and patience last so long that searches meet, however the machine divides its time."""
+    monkeypatch.setattr("whispertide.model.batched._PATIENCE_S", 0.25)
     run = Cohort.run
 
     def slowly(cohort: Cohort, steps: Mapping[Member, DecodeRequest]) -> dict[Member, DecodeOutput]:
@@ -141,6 +142,42 @@ def test_steps_of_different_lengths_share_runs_and_part_again(model: Transcriber
         for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(b, a, atol=2e-3)
     assert shared.batcher.steps > shared.batcher.runs
+
+
+def test_a_step_that_came_during_a_run_waits_for_those_in_it(
+    model: Transcriber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two searches that began at different times would otherwise take turns, each run with one row."""
+    base = model.model
+    window = base.encode(np.zeros((base.dims.n_mels, 100), np.float32))
+    shared = BatchedEngine(base.engine, most=2, lanes=1)
+    decoders = [shared.start(window) for _ in range(2)]
+    for decoder in decoders:
+        decoder.run(request(50257))
+    monkeypatch.setattr("whispertide.model.batched._PATIENCE_S", 0.25)
+    run, sizes, first_runs = Cohort.run, list[int](), threading.Event()
+
+    def slowly(cohort: Cohort, steps: Mapping[Member, DecodeRequest]) -> dict[Member, DecodeOutput]:
+        sizes.append(len(steps))
+        first_runs.set()
+        time.sleep(0.4)
+        return run(cohort, steps)
+
+    monkeypatch.setattr(Cohort, "run", slowly)
+
+    def two_steps(decoder: DecoderRun, *, late: bool) -> None:
+        if late:
+            assert first_runs.wait(60)
+        for token in (1, 2):
+            decoder.run(request(token))
+            time.sleep(0.05)  # as a search takes to choose
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [
+            pool.submit(two_steps, decoder, late=late) for decoder, late in zip(decoders, (False, True), strict=True)
+        ]:
+            done.result(timeout=120)
+    assert sizes == [1, 2, 1]
 
 
 def test_more_sessions_than_fit_into_one_run(model: Transcriber) -> None:

@@ -48,6 +48,7 @@ class _Queue:
     most: int
     waiting: list[_Job] = field(default_factory=list)
     running: bool = False
+    free_since: float = 0.0
 
     @property
     def is_used(self) -> bool:
@@ -58,7 +59,9 @@ class _Queue:
         """Whether a run can start: everybody of the last one is here again, gone, or too slow."""
         if self.running or not self.waiting:
             return False
-        if len(self.waiting) >= self.most or time.monotonic() - self.waiting[0].since > _PATIENCE_S:
+        # Whoever came during a run waits for those in it too, or two searches would take turns for ever.
+        waits_since = max(self.waiting[0].since, self.free_since)
+        if len(self.waiting) >= self.most or time.monotonic() > waits_since + _PATIENCE_S:
             return True
         return {*self.cohort.present} <= {job.member for job in self.waiting}
 
@@ -132,6 +135,7 @@ class Batcher:
             for job in jobs:
                 job.done = True
             queue.running = False
+            queue.free_since = time.monotonic()
             self._changed.notify_all()
 
 
