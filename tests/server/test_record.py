@@ -123,8 +123,8 @@ def test_a_replay_skips_what_was_refused_and_is_of_the_same_quality(tmp_path: Pa
 
     async def run() -> list[Event]:
         async with served(replace(limited(), record=tmp_path)) as (server, hub), client(server) as one:
-            await one.send({"type": "start"}, SILENCE)
-            await one.until("session")
+            await one.send({"type": "start"}, SILENCE, {"type": "flush"})
+            await one.until("flushed")  # no step is under way, which would take what follows at the level it began with
             hub.load.enabled, hub.load.level = False, 2  # and it stays there, however fast the machine is
             await one.send({"type": "configure", "changes": {"beam": 99}})
             await one.send({"type": "configure", "changes": {"temperatures": [0.0, 0.5], "beam": 3}})
