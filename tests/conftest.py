@@ -14,6 +14,8 @@ import pytest
 import typer.testing
 from _pytest.assertion.rewrite import PYC_TAIL, _rewrite_test, _write_pyc, assertstate_key, get_cache_dir
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from typer.main import get_command
 
 from shared_vocabulary import share_vocabularies
@@ -29,6 +31,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("everywhere")
+# Some values are constants of whichever modules the process has loaded, so the examples depended on the tests before.
+if "WHISPERTIDE_EXAMPLES" not in os.environ:
+    setattr(providers, "_get_local_constants", Constants)  # noqa: B010  (not exported, says mypy)
 
 
 def pytest_configure(config: pytest.Config) -> None:

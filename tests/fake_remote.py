@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 
 TEXT = "there is a remote answer"
 GOOD = json.dumps({"text": TEXT, "duration": 4.0})
@@ -158,8 +159,13 @@ def fake_remote(*ways: str) -> Iterator[FakeRemote]:
         thread.join(60)
 
 
+@cache
+def _taken() -> socket.socket:
+    found = socket.socket()
+    found.bind(("127.0.0.1", 0))
+    return found
+
+
 def closed_port() -> int:
-    """One where nobody listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """One where nobody listens, nor anybody else can."""
+    return int(_taken().getsockname()[1])

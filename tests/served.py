@@ -150,7 +150,8 @@ def logged_errors() -> Iterator[list[str]]:
 async def settled(server: Server, hub: Hub) -> None:
     """Until nobody is connected; what is left then is a leak."""
     async with asyncio.timeout(60):
-        while hub.connections or server.server_state.connections or any(live.wake for live in hub.sessions.values()):
+        # A copy: the server may be in another thread, and sessions come and go.
+        while hub.connections or server.server_state.connections or any(live.wake for live in [*hub.sessions.values()]):
             await asyncio.sleep(0.01)
 
 

@@ -14,7 +14,7 @@ SENT = bytes(range(256)) * 80  # 20,480 bytes: 0.41 s
 
 def test_what_is_sent_arrives_at_the_links_pace() -> None:
     async def talk() -> tuple[bytes, bytes, float]:
-        got = asyncio.Queue[bytes]()
+        got, heard_of_the_end = asyncio.Queue[bytes](), asyncio.Event()
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             got.put_nowait(await reader.readexactly(len(SENT)))
@@ -23,6 +23,7 @@ def test_what_is_sent_arrives_at_the_links_pace() -> None:
             await reader.read()
             writer.close()
             await writer.wait_closed()
+            heard_of_the_end.set()
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         with linked(TRIP_S, RATE, server.sockets[0].getsockname()[1]) as port:
@@ -33,7 +34,7 @@ def test_what_is_sent_arrives_at_the_links_pace() -> None:
             took = time.monotonic() - began
             writer.close()
             await writer.wait_closed()
-            await asyncio.sleep(2 * TRIP_S)  # the other side hears of it
+            await asyncio.wait_for(heard_of_the_end.wait(), 60)
         server.close()
         return await got.get(), reply, took
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -143,12 +144,15 @@ def test_after_ctrl_c_or_a_kill_the_same_command_goes_on(tmp_path: Path, end: st
         "nano.en",
     ]
     first = subprocess.Popen([*command, "--workers", "1"], stderr=subprocess.PIPE, text=True)
-    report = out / "_batch/report.jsonl"
-    while not report.exists() or report.read_text().count("\n") < 2:
+    opened = None
+    while opened is None:  # by a worker: then the two before are done, and the command knows it
         assert first.poll() is None
         time.sleep(0.01)
+        with suppress(OSError):
+            opened = os.open(inputs[2], os.O_WRONLY | os.O_NONBLOCK)
     first.send_signal(signal.Signals[end])
     _, said = first.communicate(timeout=120)  # until the workers have ended, too: they hold its standard error
+    os.close(opened)
     assert first.returncode == {"SIGINT": 130, "SIGKILL": -9}[end]
     assert ("2 of 3 recordings are done; the same command goes on with the others" in said) == (end == "SIGINT")
     inputs[2].unlink()

@@ -278,7 +278,10 @@ def test_an_interrupt_leaves_no_worker_and_no_profile(
     monkeypatch.setattr(measuring, "record", lambda *_: rounds(5))
     assert run("profile", "--threads", 2, "--precision", "fp32").exit_code == 130
     assert not list(cache.rglob("*"))
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("round")]
+    workers = [thread for thread in threading.enumerate() if thread.name.startswith("round")]
+    for worker in workers:
+        worker.join(60)  # whoever waits for a result may have it before the thread has ended
+    assert not [worker for worker in workers if worker.is_alive()]
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

@@ -204,7 +204,11 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     """In a process of its own, with a worker; the result is that of a run in this one, which nothing stopped."""
     speech, quick = write_speech(tmp_path / "speech"), settings("report_every=1", "save_every=100", "batch.seconds=2")
     monkeypatch.setitem(shapes.SHAPES, "nano.en", SMALL_SHAPE)
-    code = "from whispertide.lab.training import shapes, widen; from whispertide.cli.main import main;"
+    code = (
+        "import time; from whispertide.lab.training import loop, shapes, widen; from whispertide.cli.main import main;"
+    )
+    # half a second for each update, or all could be done before anybody stops it
+    code += "append = loop.append_log; loop.append_log = lambda *given: (append(*given), time.sleep(0.5));"
     code += f"shapes.SHAPES['nano.en'] = widen.{SMALL_SHAPE!r}; main()"
     program = [sys.executable, "-c", code]
     threads = pytest.importorskip("torch").get_num_threads()

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -154,16 +155,28 @@ def test_a_step_that_came_during_a_run_waits_for_those_in_it(
     decoders = [shared.start(window) for _ in range(2)]
     for decoder in decoders:
         decoder.run(request(50257))
-    monkeypatch.setattr("whispertide.model.batched._PATIENCE_S", 0.25)
-    run, sizes, first_runs = Cohort.run, list[int](), threading.Event()
+    run, sizes, first_runs, now = Cohort.run, list[int](), threading.Event(), 0.0
 
-    def slowly(cohort: Cohort, steps: Mapping[Member, DecodeRequest]) -> dict[Member, DecodeOutput]:
+    def clock() -> float:
+        """It stands still, so that patience lasts as long as the machine takes, and goes on after the second run."""
+        nonlocal now
+        now += len(sizes) > 1
+        return now
+
+    def until_another_waits(cohort: Cohort, steps: Mapping[Member, DecodeRequest]) -> dict[Member, DecodeOutput]:
+        nonlocal now
         sizes.append(len(steps))
-        first_runs.set()
-        time.sleep(0.4)
+        if len(sizes) == 1:
+            first_runs.set()
+            (queue,) = shared.batcher._queues.values()
+            deadline = time.monotonic() + 60
+            while not queue.waiting and time.monotonic() < deadline:
+                time.sleep(0.001)
+            now += 1  # longer than anybody's patience
         return run(cohort, steps)
 
-    monkeypatch.setattr(Cohort, "run", slowly)
+    monkeypatch.setattr("whispertide.model.batched.time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(Cohort, "run", until_another_waits)
 
     def two_steps(decoder: DecoderRun, *, late: bool) -> None:
         if late:

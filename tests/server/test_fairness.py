@@ -72,7 +72,7 @@ def test_a_session_that_is_resumed_needs_a_place() -> None:
             assert refused(await opened(stack, server, FIRST, query=query))
             assert sum(live.parked_at is None for live in hub.sessions.values()) == 1
             await other.send({"type": "abandon"})
-            await asyncio.sleep(0.1)
+            assert await other.rest() == 1000
             again = await opened(stack, server, FIRST, query=query)
             assert again.said("session")[0]["resumed"]
 
@@ -151,7 +151,7 @@ def test_replies_that_nobody_reads_do_not_fill_the_memory(
                     writer.write(FLOODS[where])
                     left -= 1
                 await asyncio.sleep(0.005)
-                most = max([most, *(one._queued for one in town.hub.connections)])
+                most = max([most, *(one._queued for one in [*town.hub.connections])])
         said = await until_closed(reader) if per_second == 20 else b""
         writer.transport.abort()
         return said

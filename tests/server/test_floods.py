@@ -123,9 +123,12 @@ def test_connections() -> None:
                     with suppress(OSError):
                         opened.append(await asyncio.open_connection("127.0.0.1", town.port))
                 async with asyncio.timeout(60):
-                    while sum(reader.at_eof() or reader.exception() is not None for reader, _ in opened) < more:
+                    while (
+                        sum(reader.at_eof() or reader.exception() is not None for reader, _ in opened) < more
+                        or len(town.sockets) <= places - 20  # some that were let in may not have been begun with
+                    ):
                         await asyncio.sleep(0.01)
-                assert places - 20 < len(town.sockets) <= places
+                assert len(town.sockets) <= places
         finally:
             for _, writer in opened:
                 writer.transport.abort()
@@ -269,16 +272,16 @@ def test_a_thousand_clients_that_connect_and_break_off() -> None:
             writer.transport.abort()
         await town.settled()
         async with asyncio.timeout(60):
-            while town.hub.sessions:
+            while town.hub.sessions or town.tasks() != tasks:  # a connection that is settled may still be closing
                 await asyncio.sleep(0.05)
 
     with standing(limited(resume_s=0, stall_s=5)) as town:
         town.hub.record = None  # it would remember them all
+        tasks = town.tasks()
         asyncio.run(some(town, 300))
-        threads, tasks, memory = threading.active_count(), town.tasks(), _resident_mb()
+        threads, memory = threading.active_count(), _resident_mb()
         asyncio.run(some(town, 1000))
         assert threading.active_count() == threads
-        assert town.tasks() == tasks
         assert _resident_mb() - memory < 8
         assert not town.hub.scheduler._queue
 

@@ -58,6 +58,9 @@ def alone(folder: Path, samples: np.ndarray[Any, Any]) -> list[Heard]:
     return [(each.start, each.end, each.intent, each.text, each.final) for each in said]
 
 
+LARGE = 20_000  # of a smaller portion a client may not be told that it came in, until there is something to say
+
+
 async def say(one: Client, samples: np.ndarray[Any, Any], portion: int = 4_000) -> None:
     for at in range(0, len(samples), portion):
         await one.send(samples[at : at + portion].tobytes())
@@ -150,7 +153,7 @@ def test_a_client_that_comes_back_misses_nothing(folder: Path) -> None:
             async with client(server) as one:
                 await one.send(START)
                 session = (await one.until("session"))["session"]
-                await say(one, PCM[:40_000])
+                await say(one, PCM[:40_000], LARGE)
                 await accepted(one, 40_000)
                 one.socket.transport.abort()
                 await one.rest()
@@ -172,7 +175,7 @@ def test_after_a_restart_the_utterance_is_heard_to_its_end(folder: Path, tmp_pat
         async with served(options) as (server, _), client(server) as one:
             await one.send(START)
             session = (await one.until("session"))["session"]
-            await say(one, PCM[:40_000])
+            await say(one, PCM[:40_000], LARGE)
             await accepted(one, 40_000)
             server.should_exit = True
             await one.rest()

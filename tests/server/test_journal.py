@@ -70,6 +70,14 @@ def copied(folder: Path, copy: Path) -> None:
                 shutil.copy(file, copy)
 
 
+def written(journal: object) -> "Future[bool]":
+    """Is done when all is written that the journal was given until now."""
+    done: Future[bool] = Future()
+    assert isinstance(journal, Journal)
+    journal._submit([], done.set_result)
+    return done
+
+
 async def finish_talk(one: Client, received: int) -> None:
     total = round(SECONDS * 16_000)
     for start in range(received, total, 16_000):
@@ -233,10 +241,7 @@ def test_no_state_is_written_before_the_audio_that_it_knows(tmp_path: Path, monk
     def put_and_taken(self: LiveSession, command: Any) -> None:
         put(self, command)
         self.step(0)
-        written: Future[bool] = Future()
-        assert isinstance(hub.journal, Journal)
-        hub.journal._submit([], written.set_result)
-        assert written.result(60)
+        assert written(hub.journal).result(60)
         copied(tmp_path / "journal", tmp_path / str(self.accepted))
 
     async def run() -> None:
@@ -326,6 +331,9 @@ def test_nothing_is_told_that_is_not_written(tmp_path: Path, caplog: pytest.LogC
             async with client(server, path="/v1/listen?encoding=linear16&sample_rate=16000") as other:
                 await other.send(*[SILENCE] * 4, {"type": "Finalize"})
                 await other.until("Results")  # on the one worker that there is
+            async with asyncio.timeout(60):
+                while not journal.failing:  # a thread of its own has tried to write
+                    await asyncio.sleep(0.01)
             assert await status(server) == "503 journal cannot be written"
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.5):
@@ -411,11 +419,15 @@ def stored(folder: Path) -> float:
 
 def test_silence_does_not_fill_the_disk(tmp_path: Path) -> None:
     async def run() -> None:
-        async with served(journaled(tmp_path / "journal"), KnowingModel(())) as (server, _), client(server) as one:
+        async with served(journaled(tmp_path / "journal"), KnowingModel(())) as (server, hub), client(server) as one:
             for count in range(1, 61):
                 await one.send(SILENCE)
                 await accepted(one, 16_000 * count)
-            await asyncio.sleep(0.1)
+            (live,) = hub.sessions.values()
+            async with asyncio.timeout(60):
+                while live.waiting or live.running:  # what is written may not have been heard yet
+                    await asyncio.sleep(0.01)
+            await asyncio.wrap_future(written(hub.journal))
             copied(tmp_path / "journal", tmp_path / "copy")
             assert one.events == []
             assert stored(tmp_path / "copy") < 10
@@ -575,23 +587,16 @@ def test_two_servers_cannot_share_a_journal(tmp_path: Path) -> None:
 # --- a real process, killed ------------------------------------------------------------------------------------------
 
 
-def start_process(folder: Path, port: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "whispertide.cli.main", "serve", "--model", "nano.en", "--port", str(port)]
+def start_process(folder: Path) -> tuple["subprocess.Popen[str]", int]:
+    """A server, and its port."""
+    command = [sys.executable, "-m", "whispertide.cli.main", "serve", "--model", "nano.en", "--port", "0"]
     settings = ["--journal", str(folder), "--set", "beam=1", "--set", "framing=bare", "--recipe", "whisper-streaming"]
     process = subprocess.Popen([*command, *settings], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("serving "):
-            return process
+            return process, int(line.rpartition(":")[2])
     raise AssertionError("the server did not start")
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.mark.slow
@@ -601,10 +606,9 @@ def test_kill_9(tmp_path: Path) -> None:
     clip = load_audio(Path(__file__).parents[1] / "clips" / "river.flac")
     audio = (np.clip(clip, -1, 1) * 32767).astype("<i2").tobytes()
     truth = (Path(__file__).parents[1] / "clips" / "river.txt").read_text().split()
-    port = free_port()
 
     async def run() -> None:
-        process = start_process(tmp_path, port)
+        process, port = start_process(tmp_path)
         async with connect(f"ws://127.0.0.1:{port}/ws", proxy=None) as socket:
             one = Client(socket)
             for start in range(0, len(audio) // 2, 6_400):
@@ -615,7 +619,7 @@ def test_kill_9(tmp_path: Path) -> None:
         process.wait()
         process.stderr.close()  # type: ignore[union-attr]
         session, last = one.said("session")[0]["session"], len(one.events) - 1
-        process = start_process(tmp_path, port)
+        process, port = start_process(tmp_path)
         try:
             address = f"ws://127.0.0.1:{port}/ws?session={session}&last_seq={last}"
             async with connect(address, proxy=None) as socket:

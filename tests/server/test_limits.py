@@ -108,7 +108,7 @@ def test_a_client_that_waits_for_what_it_said_is_not_left() -> None:
     """Audio came quickly, the model is slow, and nothing more is to be said."""
 
     async def run() -> None:
-        async with served(limited(idle_s=0.2), KnowingModel(round_s=0.1)) as (server, _), client(server) as one:
+        async with served(limited(idle_s=0.6), KnowingModel(round_s=0.3)) as (server, _), client(server) as one:
             await say_everything(one)
             assert await one.rest() == 1000
             assert one.text == TEXT
@@ -118,9 +118,9 @@ def test_a_client_that_waits_for_what_it_said_is_not_left() -> None:
 
 def test_a_session_may_take_longer_than_a_request() -> None:
     async def run() -> None:
-        async with served(limited(stall_s=0.2)) as (server, _), client(server) as one:
+        async with served(limited(stall_s=0.6)) as (server, _), client(server) as one:
             await one.send(SILENCE)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.8)
             await say_everything(one, seconds=SECONDS - 1)
             assert await one.rest() == 1000
             assert one.text == TEXT
@@ -154,7 +154,7 @@ def test_audio_that_comes_too_fast_is_read_more_slowly_and_not_dropped() -> None
 @pytest.mark.slow
 def test_a_client_that_does_not_read_is_closed() -> None:
     async def run() -> None:
-        options = limited(stall_s=0.3, messages=10**6)
+        options = limited(stall_s=1.0, messages=10**6)
         async with served(options) as (server, hub):
             # Small buffers are full after some hundred answers, also on a slow machine; connections inherit this one.
             server.servers[0].sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)

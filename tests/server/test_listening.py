@@ -142,7 +142,8 @@ def test_a_port_is_the_same_on_every_address_and_taken_only_once() -> None:
     try:
         ports = {one.getsockname()[1] for one in found}
         assert len(ports) == 1
-        found[0].listen()
+        for one in found:
+            one.listen()
         with pytest.raises(OSError, match="in use"):
             listen("127.0.0.1", ports.pop(), Admission(10))
     finally:

@@ -61,8 +61,9 @@ async def goes_on_elsewhere(one: Client, nats: Nats) -> None:
 
 
 @pytest.mark.slow
-def test_a_journal_that_answers_late_costs_nothing(nats: Nats, wire: Wire) -> None:
-    """Less than a second late: nobody is told of anything before it is stored, and nothing is amiss."""
+def test_a_journal_that_answers_late_costs_nothing(nats: Nats, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less late than is waited for: nobody is told of anything before it is stored, and nothing is amiss."""
+    monkeypatch.setattr("whispertide.server.nats_stream._TRY_S", 10.0)  # a busy machine alone does not make it too late
 
     async def run() -> None:
         async with served(shared(wire)) as (server, _), client(server) as one:
@@ -84,7 +85,7 @@ def test_a_journal_that_is_too_slow(nats: Nats, wire: Wire) -> None:
         async with served(shared(wire)) as (server, _), client(server) as one:
             await one.send(SILENCE)
             await accepted(one, 16_000)
-            wire.delay = 0.8  # each way
+            wire.delay = 1.5  # each way
             await one.send(*[SILENCE] * 4)
             await told_not_durable(one)
             await new_words(one)
@@ -314,12 +315,15 @@ def test_what_an_earlier_writer_loses_ends_no_session_that_came_back(nats: Nats)
             journal, writer = await written(hub, one)
             lost: list[str] = []
             journal.lost = lost.append
-            journal._lose(replace(writer), "another wrote")
+
+            async def lose(each: _Writer) -> None:
+                journal._lose(each, "another wrote")
+
+            # In the journal's thread, as always. What that tells this one comes before the answer.
+            await asyncio.wrap_future(journal._call(lose(replace(writer))))
             assert journal._writers == {writer.id: writer}
-            await asyncio.sleep(0.05)
             assert not lost
-            journal._lose(writer, "another wrote")
-            await asyncio.sleep(0.05)
+            await asyncio.wrap_future(journal._call(lose(writer)))
             assert lost == [writer.id]
 
     asyncio.run(run())

@@ -27,6 +27,7 @@ def recorded(folder: Path, *, flush: bool = True) -> list[Event]:
             for _ in range(4):
                 await one.send(bytes(16_500))
                 await asyncio.sleep(0.02)
+            await one.until("hypothesis")  # a round in mid-utterance, however late the first step began
             if flush:
                 await one.send({"type": "flush"})
                 await one.until("flushed")

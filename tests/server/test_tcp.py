@@ -72,6 +72,13 @@ def limited(**limits: Any) -> ServerOptions:
     return ServerOptions(limits=Limits(**limits))
 
 
+async def accepted(listener: TcpListener, samples: int) -> None:
+    """Until so much audio has come in."""
+    async with asyncio.timeout(60):
+        while sum(live.accepted for live in listener.hub.sessions.values()) < samples:
+            await asyncio.sleep(0.01)
+
+
 async def read_all(reader: asyncio.StreamReader) -> str:
     async with asyncio.timeout(60):
         return (await reader.read()).decode()
@@ -193,7 +200,7 @@ def test_a_client_that_resets_is_forgotten() -> None:
             raw = socket.create_connection((listener.host, listener.port))
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             raw.sendall(silence(1))
-            await asyncio.sleep(0.1)
+            await accepted(listener, SAMPLE_RATE)
             raw.close()
             async with asyncio.timeout(60):
                 while listener.hub.connections:
@@ -281,8 +288,7 @@ def test_draining_gives_every_client_its_words() -> None:
         async with serving(TextLinesProtocol) as listener:
             reader, writer = await asyncio.open_connection(listener.host, listener.port)
             writer.write(silence(12))
-            await writer.drain()
-            await asyncio.sleep(0.3)
+            await accepted(listener, 12 * SAMPLE_RATE)
             await drain(listener.hub)
             text = await read_all(reader)
             writer.close()

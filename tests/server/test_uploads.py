@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
@@ -12,13 +12,14 @@ from whispertide.server.uploads import BusyError, Job, Uploads
 
 @dataclass
 class SlowJob:
-    """Notes when it is done."""
+    """Is done when it may, and notes that."""
 
     name: str
-    done: list[str] = field(default_factory=list)
+    done: list[str]
+    may: asyncio.Event
 
     async def segments(self, _: object) -> AsyncGenerator[Any, None]:
-        await asyncio.sleep(0.01)
+        await self.may.wait()
         self.done.append(self.name)
         yield self.name
 
@@ -30,11 +31,12 @@ async def worked(uploads: Uploads, job: SlowJob, party: str) -> None:
 
 def test_one_client_cannot_take_all_places() -> None:
     async def run() -> None:
-        uploads, done = Uploads(8), list[str]()
-        mine = [asyncio.create_task(worked(uploads, SlowJob("mine", done), "a")) for _ in range(7)]
+        uploads, done, may = Uploads(8), list[str](), asyncio.Event()
+        mine = [asyncio.create_task(worked(uploads, SlowJob("mine", done, may), "a")) for _ in range(7)]
         await asyncio.sleep(0)
         assert uploads.waiting == {"a": 6}
-        await worked(uploads, SlowJob("theirs", done), "b")
+        may.set()
+        await worked(uploads, SlowJob("theirs", done, may), "b")
         results = await asyncio.gather(*mine, return_exceptions=True)
         assert [type(result) for result in results].count(BusyError) == 1
         assert not uploads.waiting
@@ -44,11 +46,12 @@ def test_one_client_cannot_take_all_places() -> None:
 
 def test_clients_take_turns() -> None:
     async def run() -> list[str]:
-        uploads, done = Uploads(8), list[str]()
+        uploads, done, may = Uploads(8), list[str](), asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             for name in ("a1", "a2", "a3", "a4", "b1", "b2"):
-                tasks.create_task(worked(uploads, SlowJob(name, done), name[0]))
+                tasks.create_task(worked(uploads, SlowJob(name, done, may), name[0]))
                 await asyncio.sleep(0)
+            may.set()
         assert not uploads._lines
         return done
 
