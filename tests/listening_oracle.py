@@ -31,12 +31,14 @@ MANGLED = 10**6  # tokens from here on are words that nobody said
 @dataclass
 class ListeningOracle(Oracle):
     """The executor. `sees_cut` False: a word cut by the end is heard right; `shifts`: share of rounds that a backward
-    shift ends early; `slow_s`: rounds claim to have been computed for up to so long.
+    shift ends early; `deaf`: share of rounds with a prefix that take the text to be over after it; `slow_s`: rounds
+    claim to have been computed for up to so long.
     """
 
     slow_s: float = 0.0
     sees_cut: bool = True
     shifts: float = 0.0
+    deaf: float = 0.0
     jitter: int = JITTER
 
     def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
@@ -48,7 +50,8 @@ class ListeningOracle(Oracle):
         if len(audio) < listen.least and not plan.is_last:
             return RoundResult(plan)
         rng = random.Random(f"{self.seed} {window.start} {window.end} {plan.is_last}")
-        heard = self._listen(window, plan.prefix, rng)
+        deaf = self.deaf > 0 and bool(plan.prefix) and rng.random() < self.deaf
+        heard = [] if deaf else self._listen(window, plan.prefix, rng)
         stats = RoundStats(encode_s=self.seconds(plan))
         return RoundResult(plan, self._watched(heard, plan, rng), stats=stats)
 

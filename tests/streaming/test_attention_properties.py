@@ -16,7 +16,8 @@ from listening_oracle import ListeningOracle
 from oracle import audio_between, make_gate
 from test_session_properties import Talk, confirmed, gaps, play, portions, quick, said, talks, without_stats
 from whispertide.decoding.guards import Frontier
-from whispertide.events import End, Event, Hypothesis, Lag
+from whispertide.events import End, Event, Hypothesis, Lag, TurnEnd
+from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.choice import field_types
@@ -26,7 +27,7 @@ from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.steadiness import FEATURES, Rule
-from whispertide.types import SAMPLE_RATE, Word, to_samples
+from whispertide.types import SAMPLE_RATE, FloatArray, Word, to_samples
 
 SIMUL, NPUSPER, TIDE = get_recipe("simulstreaming"), get_recipe("npusper"), get_recipe("tide")
 WHISPERKIT = get_recipe("whisperkit")
@@ -57,7 +58,7 @@ RECIPES = ALIGN_ATT | GROUNDED | HELD
 
 
 def build(talk: Talk, recipe: Recipe, *, gated: bool = False, shifts: float = 0.0, **more: Any) -> Session:
-    about = {name: more.pop(name) for name in ("sees_cut", "slow_s") if name in more}
+    about = {name: more.pop(name) for name in ("sees_cut", "slow_s", "deaf") if name in more}
     oracle = ListeningOracle(talk.words, talk.seed, shifts=shifts, **about)
     return Session(recipe, oracle, make_gate(talk.words) if gated else None, **{"live": True, **more})
 
@@ -74,6 +75,41 @@ def test_every_word_is_confirmed_once_and_in_order(name: str, gated: bool, data:
     assert confirmed(events) == session.transcript.words
     assert session.transcript.hypothesis == ()
     assert isinstance(events[-1], End)
+
+
+@quick
+@given(data=st.data(), deaf=st.sampled_from([0.5, 1.0]), seed=st.integers(0, 10**6))
+def test_a_decoder_that_takes_its_text_to_be_over_loses_no_more_than_the_last_words(
+    data: st.DataObject, deaf: float, seed: int
+) -> None:
+    """As checkpoints do that know long windows alone, after the words that are forced on them."""
+    talk = Talk(steady(20), 21 * SAMPLE_RATE, seed)
+    session = build(talk, TIDE, deaf=deaf)
+    play(session, data.draw(st.composite(portions)(talk.duration)))
+    spoken = [word for word in said(session.transcript.words) if word.startswith("w")]
+    assert spoken == said(talk.words)[: len(spoken)]
+    assert all(talk.duration - word.start <= 2 * SAMPLE_RATE for word in talk.words[len(spoken) :])
+
+
+class DeafInTheEnd(ListeningOracle):
+    """Takes the text to be over in the last round alone."""
+
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
+        self.deaf = float(plan.is_last)
+        return super().run(plan, audio, options, state)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_last_round_that_takes_the_text_to_be_over_is_followed_by_another(gated: bool) -> None:
+    words = steady(4)[:7]
+    oracle = DeafInTheEnd(words, 1)
+    session = Session(
+        TIDE.replace(step_s=1.9, pending_step_s=0.0, reopen_s=1.2), oracle, make_gate(words) if gated else None
+    )
+    events = play(session, [SAMPLE_RATE // 10] * (60 if gated else 37))
+    assert said(session.transcript.words) == said(words)
+    assert [bool(plan.prefix) for plan in oracle.plans if plan.is_last] == [True, False]
+    assert sum(isinstance(event, TurnEnd) for event in events) == 1
 
 
 @quick

@@ -422,6 +422,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "backward_s": (0, 30),
     "attention_floor": (0, 1),
     "window_s": (1, 30),
+    "reopen_s": (0, 30),
     "carry": (1, 20),
     "beyond": (0, 224),
     "rescue_logprob": (-20, 0),

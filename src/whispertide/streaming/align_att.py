@@ -123,6 +123,13 @@ class AlignAtt(Attending):
         "begun `carry` confirmed words before what is new",
     )
     window_s: float = setting(5.0, "see `memory`", least=1, most=CHUNK_SECONDS)
+    reopen_s: float = setting(
+        0.0,
+        "where a text ends by itself so long before its window does, the next window begins after it, without text in "
+        "front (0 = never)",
+        least=0,
+        most=CHUNK_SECONDS,
+    )
     carry: int = setting(2, "see `memory`", least=1, most=20)
     must_speak: bool = setting(False, "every round says at least one token")
     beyond: int = setting(0, "tokens that are decoded after the frontier, as a guess", least=0, most=224)
@@ -232,7 +239,8 @@ class AlignAtt(Attending):
         elif is_last:  # too short to be heard
             confirmed = self._confirm_guess(state, len(state.guess))
         state.ends.append(end)
-        if not is_last:
+        reopened = self._reopen(state, result)
+        if not is_last and not reopened:
             confirmed += self._bound(state, end, result.plan.level)
         guess = tuple(word.word for word in state.guess)
         verdict = Commit(
@@ -240,6 +248,7 @@ class AlignAtt(Attending):
             state.shown if self.calm and not is_last else guess,
             min(state.start, align_down(end)),
             result.plan.level,
+            goes_on=reopened,
         )
         return written(verdict, guess, state, self.drop_below)
 
@@ -298,6 +307,29 @@ class AlignAtt(Attending):
     def _heard_to(self, state: AlignAttState) -> int:
         """Where the confirmed words in the window end."""
         return state.words[-1].spoken_by if state.words else state.start
+
+    def _reopen(self, state: AlignAttState, result: RoundResult[HeardWords]) -> bool:
+        """Begin anew after words that were forced on a decoder, which then took its text to be over.
+
+        Above all after a full stop a checkpoint may end its text whatever is said next. Asked about the rest alone,
+        without any text before it, it hears the rest.
+        """
+        heard, end = result.heard, result.plan.window.end
+        if not self.reopen_s or not result.plan.prefix or state.guess:
+            return False
+        if heard is None or heard.halt is not None or heard.stop != "end_of_text" or self._is_silence(heard):
+            return False
+        heard_to = self._heard_to(state)
+        if end - heard_to <= to_samples(self.reopen_s):
+            return False
+        state.start = max(state.start, align_down(min(heard_to + AFTER_WORD, end)))
+        state.words, state.context, state.attended = [], "", None
+        state.ends = [at for at in state.ends if at > state.start]
+        return True
+
+    def _is_silence(self, heard: HeardWords) -> bool:
+        """Whether the window was dropped as one without speech."""
+        return heard.no_speech_prob > self.no_speech
 
     # --- which audio --------------------------------------------------------------------------------------------------
 

@@ -74,7 +74,9 @@ class Policy(Protocol[State]):
         """
 
     def apply(self, state: State, result: RoundResult[Any]) -> Commit:
-        """Judge a result and update the state. The last round of an utterance leaves no hypothesis."""
+        """Judge a result and update the state. The last round of an utterance leaves no hypothesis; where the verdict
+        is that it goes on, the next window begins later than this one did.
+        """
 
 
 AnyPolicy = Policy[Any]

@@ -119,6 +119,7 @@ _TIDE = Recipe(
         rescue_logprob=-1.0,
         silence_s=1.0,
         shed_s=1.5,
+        reopen_s=1.6,
         hard_cap_s=20.0,
     ),
 )

@@ -221,7 +221,7 @@ class RoundPlan:
 
     @property
     def ends_turn(self) -> bool:
-        """Whether the utterance is over with it."""
+        """Whether the utterance is over with it, unless its policy goes on (`Commit.goes_on`)."""
         return self.is_last and not self.provisional
 
 
@@ -247,13 +247,15 @@ class RoundResult(Generic[Heard_co]):
 class Commit:
     """A policy's verdict: words to append for good, the guess after them, and the first sample still needed.
 
-    `level` counts the declared steps by which quality was lowered in this round, because the machine is late.
+    level    counts the declared steps by which quality was lowered in this round, because the machine is late
+    goes_on  the window was moved to hear the rest by itself, so that a last round is followed by another
     """
 
     confirmed: tuple[Word, ...]
     hypothesis: tuple[Word, ...]
     keep_from: int
     level: int = 0
+    goes_on: bool = False
 
 
 class Begun(Protocol):

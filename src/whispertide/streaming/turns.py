@@ -107,7 +107,12 @@ class Turns:
         if self._live:
             stats = result.stats
             utterance.spent = to_samples(stats.encode_s + stats.decode_s + stats.align_s)
-        return state.in_flight.pop(0), commit
+        flight = state.in_flight.pop(0)
+        if commit.goes_on and flight.plan.is_last:
+            # It was not the last after all; what was computed ahead was this one, and must not be used again.
+            utterance.last_planned, utterance.ahead = False, None
+            flight = replace(flight, plan=replace(flight.plan, is_last=False))
+        return flight, commit
 
     def land(self, flight: Flight) -> None:
         """What follows from a round that was taken: the end of the utterance, if it was the last."""
@@ -173,7 +178,7 @@ class Turns:
     def behind(self, flight: Flight) -> int:
         """The audio after the last round. A replay has no lateness, and silence is nothing to be late for."""
         state = self.state
-        is_speech = state.utterance is not None or state.gate_events
+        is_speech = (state.utterance is not None and state.utterance.end is None) or state.gate_events
         if self.schedule.recorded or state.requests or not is_speech:
             return 0
         return state.received - flight.plan.window.end
