@@ -63,6 +63,23 @@ def test_what_is_forced_has_its_own_share() -> None:
     assert frames(words)[0][0] > 60
 
 
+def test_where_the_warp_goes_astray_words_are_where_they_attend_to() -> None:
+    """What came next looks at all of a long pause before the words, so that the warp has the pause after them."""
+    given = sampled(" cat sat", [120, 150, 0])
+    attention = given.attention.copy()
+    attention[:, -1] = np.where(np.arange(FRAMES) < 110, 1.0, 1e-3)
+    given = replace(given, attention=attention)
+    assert frames(read_words(given, TOKENIZER, WINDOW))[1] == (1, 2)
+    words = read_words(given, TOKENIZER, WINDOW, times="checked")
+    assert [start for start, _ in frames(words)] == [pytest.approx(120, abs=SLACK), pytest.approx(150, abs=SLACK)]
+    assert words == read_words(given, TOKENIZER, WINDOW, times="attended")
+
+
+def test_a_warp_that_agrees_with_the_attention_stands() -> None:
+    given = sampled(" The cat sat", [20, 60, 100, 150])
+    assert read_words(given, TOKENIZER, WINDOW, times="checked") == read_words(given, TOKENIZER, WINDOW)
+
+
 @pytest.mark.parametrize("heads_first", [False, True])
 def test_without_a_further_query_a_uniform_one_ends_the_last_word(heads_first: bool) -> None:
     words = read_words(sampled(" The cat sat", [20, 60, 100]), TOKENIZER, WINDOW, heads_first=heads_first)

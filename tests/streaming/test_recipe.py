@@ -468,7 +468,7 @@ NAMES = {
     "truncate": ("none", "last-word", "detector"),
     "memory": ("segments", "words"),
     "shift_row": ("predicting", "fed"),
-    "word_times": ("dtw", "attended"),
+    "word_times": ("dtw", "attended", "checked"),
     "align": ("bigram", "time", "first"),
     "follows": ("heard", "shown"),
     "holds": ("either", "both", "best"),

@@ -132,7 +132,7 @@ def test_npusper_is_as_published_but_for_the_end_of_text_and_where_windows_begin
 def test_tide_is_the_same_parts_otherwise() -> None:
     rule = Frontier(margin=12, rewind=100, last_frame=-100, beyond=12, back=3, floor=0.1)
     assert listening("tide") == SinglePass(
-        silence=16_000, no_speech=0.9, context_tokens=60, rescue=-1.0, rescue_beam=5, watch=(rule,)
+        silence=16_000, no_speech=0.9, context_tokens=60, rescue=-1.0, rescue_beam=5, times="checked", watch=(rule,)
     )
     assert isinstance(TIDE.policy, AlignAtt)
     assert (TIDE.policy.window, TIDE.policy.hard_cap) == (80_000, 320_000)

@@ -1,8 +1,9 @@
 """Words of a decode with times taken from the attention of decoding itself: no further decoder run.
 
 Row k of the attention is that of the query that predicted token k. Two ways to read it: "dtw" warps the rows onto the
-frames as `decoding.alignment` does; "attended" takes each token's strongest frame (SimulStreaming). Knows nothing of
-rounds.
+frames as `decoding.alignment` does; "attended" takes each token's strongest frame (SimulStreaming). "checked" warps,
+and takes the strongest frames where the warp puts a word long before what it attends to: several words in one frame of
+a pause, as a rule. Knows nothing of rounds.
 
 `TokenKinds` says what kind of thing a token is: the beginning of a word, a piece of one, punctuation. Languages written
 without spaces have no pieces of words: there every character counts by itself (NPUsper's rule for Chinese, here for all
@@ -22,12 +23,13 @@ import numpy as np
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.alignment import WordTiming, merge_punctuation, sharpen, token_starts, word_timings
 from whispertide.decoding.search import Hypothesized
-from whispertide.types import FRAME_SAMPLES, FloatArray, IntArray, Span, Word
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray, Span, Word
 
 if TYPE_CHECKING:
     from whispertide.checkpoint.tokenizer import Tokenizer
 
-WordTimes = Literal["dtw", "attended"]
+WordTimes = Literal["dtw", "attended", "checked"]
+ASTRAY = SAMPLE_RATE // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def read_words(
     own = rows[len(sampled.forced) :]
     strongest = own.argmax(axis=-1)
     widths = (own >= own.max(axis=-1, keepdims=True) / 2).sum(axis=-1)
-    if times == "dtw":
+    if times != "attended":
         starts = token_starts(rows)[len(sampled.forced) :]
         timings = word_timings(words, word_tokens, starts, probabilities)
     else:
@@ -163,6 +165,8 @@ def read_words(
         least = float(probabilities[done : done + len(timing.tokens)].min())
         found.append(replace(one, least=least, width=int(widths[last])))
         done += len(timing.tokens)
+    if times == "checked" and any(one.spoken_by - one.end > ASTRAY for one in found):
+        return read_words(sampled, tokenizer, window, language=language, times="attended", heads_first=heads_first)
     return tuple(found)
 
 

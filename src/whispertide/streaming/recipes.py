@@ -120,6 +120,7 @@ _TIDE = Recipe(
         silence_s=1.0,
         shed_s=1.5,
         reopen_s=1.6,
+        word_times="checked",
         hard_cap_s=20.0,
     ),
 )

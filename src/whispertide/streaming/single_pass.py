@@ -160,7 +160,9 @@ class Attending(Bounded):
         True, "the user's prompt stays in front of it; else it scrolls away with what is said"
     )
     word_times: WordTimes = setting(
-        "dtw", '"dtw", or "attended": where the attention of the first and last token is strongest'
+        "dtw",
+        '"dtw", "attended" (where the attention of the first and last token is strongest), or "checked": "dtw" unless '
+        "that puts a word long before what it attends to",
     )
     heads_first: bool = setting(False, "heads are averaged before word times are worked out")
 
