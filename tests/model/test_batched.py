@@ -100,6 +100,13 @@ def request(*tokens: int, parents: tuple[int, ...] | None = None) -> DecodeReque
     return DecodeRequest(np.array(tokens, np.int64)[:, None], (0,), parents)
 
 
+def in_twos(model: Transcriber, *, lanes: int = 1) -> tuple[BatchedEngine, Encoded]:
+    """An engine whose runs take two, and a window of a second of nothing."""
+    base = model.model
+    window = base.encode(np.zeros((base.dims.n_mels, 100), np.float32))
+    return BatchedEngine(base.engine, most=2, lanes=lanes), window
+
+
 @pytest.mark.usefixtures("unhurried")
 def test_steps_of_different_lengths_share_runs_and_part_again(model: Transcriber, clips: list[FloatArray]) -> None:
     """Prompts of different lengths, a rewind, other audio, a step alone in between: the same candidates throughout."""
@@ -149,9 +156,7 @@ def test_a_step_that_came_during_a_run_waits_for_those_in_it(
     model: Transcriber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two searches that began at different times would otherwise take turns, each run with one row."""
-    base = model.model
-    window = base.encode(np.zeros((base.dims.n_mels, 100), np.float32))
-    shared = BatchedEngine(base.engine, most=2, lanes=1)
+    shared, window = in_twos(model)
     decoders = [shared.start(window) for _ in range(2)]
     for decoder in decoders:
         decoder.run(request(50257))
@@ -194,9 +199,7 @@ def test_a_step_that_came_during_a_run_waits_for_those_in_it(
 
 
 def test_more_sessions_than_fit_into_one_run(model: Transcriber) -> None:
-    base = model.model
-    window = base.encode(np.zeros((base.dims.n_mels, 100), np.float32))
-    shared = BatchedEngine(base.engine, most=2, lanes=2)
+    shared, window = in_twos(model, lanes=2)
 
     def steps(_: int) -> int:
         decoder = shared.start(window)
@@ -212,9 +215,7 @@ def test_more_sessions_than_fit_into_one_run(model: Transcriber) -> None:
 def test_a_run_that_fails_is_an_error_for_those_in_it_and_for_nobody_later(
     model: Transcriber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base = model.model
-    window = base.encode(np.zeros((base.dims.n_mels, 100), np.float32))
-    shared = BatchedEngine(base.engine, most=2, lanes=1)
+    shared, window = in_twos(model)
     decoder = shared.start(window)
     decoder.run(request(50257))
 

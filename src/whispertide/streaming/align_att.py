@@ -317,19 +317,15 @@ class AlignAtt(Attending):
         heard, end = result.heard, result.plan.window.end
         if not self.reopen_s or not result.plan.prefix or state.guess:
             return False
-        if heard is None or heard.halt is not None or heard.stop != "end_of_text" or self._is_silence(heard):
+        if heard is None or heard.halt is not None or heard.stop != "end_of_text":
             return False
-        heard_to = self._heard_to(state)
-        if end - heard_to <= to_samples(self.reopen_s):
+        heard_to, is_silence = self._heard_to(state), heard.no_speech_prob > self.no_speech
+        if is_silence or end - heard_to <= to_samples(self.reopen_s):
             return False
         state.start = max(state.start, align_down(min(heard_to + AFTER_WORD, end)))
         state.words, state.context, state.attended = [], "", None
         state.ends = [at for at in state.ends if at > state.start]
         return True
-
-    def _is_silence(self, heard: HeardWords) -> bool:
-        """Whether the window was dropped as one without speech."""
-        return heard.no_speech_prob > self.no_speech
 
     # --- which audio --------------------------------------------------------------------------------------------------
 
