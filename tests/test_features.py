@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from whispertide import features
 from whispertide.audio.file import load_audio
 from whispertide.features import (
     RAW_SILENCE,
+    Columns,
     MelStream,
     block_ends,
     causal_block,
@@ -117,6 +119,38 @@ def test_columns_of_a_stretch_are_those_of_the_stream(length: int, first: int, c
     stream.extend(samples)
     stream.extend(np.zeros(8000, np.float32))
     assert np.array_equal(raw_columns(samples, 80, first, count), stream.window(first, count))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    windows=st.lists(st.tuples(st.integers(-3, 12), st.integers(0, 9000), st.booleans()), min_size=1, max_size=8),
+    seed=st.integers(0, 99),
+)
+def test_windows_that_share_audio_equal_windows_alone(windows: list[tuple[int, int, bool]], seed: int) -> None:
+    """Each begins some encoder frames after the one before (or before it), and may have silence appended."""
+    recording = np.random.default_rng(seed).standard_normal(48_000).astype(np.float32)
+    known, start = Columns(0, np.empty((80, 0), np.float32)), 0
+    for ahead, length, silent_end in windows:
+        start = max(0, start + ahead * 320)
+        heard = recording[start : start + length]
+        window = np.concatenate([heard, np.zeros(1600 * silent_end, np.float32)])
+        raw = known.window(window, start // HOP_LENGTH, len(heard))
+        assert np.array_equal(raw, raw_columns(window, 80, 0, len(window) // HOP_LENGTH))
+        known = Columns.of_window(raw, start // HOP_LENGTH, len(heard))
+
+
+def test_what_is_known_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples, computed = sweep(2 * SAMPLE_RATE), []
+    whole = raw_columns(samples, 80, 0, 200)
+
+    def counted(samples: FloatArray, n_mels: int, first: int, count: int) -> FloatArray:
+        computed.append(count)
+        return raw_columns(samples, n_mels, first, count)
+
+    known = Columns.of_window(whole[:, :100], 0, SAMPLE_RATE)
+    monkeypatch.setattr(features, "raw_columns", counted)
+    assert np.array_equal(known.window(samples, 0, len(samples)), whole)
+    assert computed == [2, 101], "the mirrored beginning, and what sees audio that is new"
 
 
 def test_block_ends() -> None:

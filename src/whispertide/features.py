@@ -14,7 +14,7 @@ width. So each mel is summed bin by bin, with operations that treat every frame 
 import math
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -29,6 +29,7 @@ DoubleArray = npt.NDArray[np.float64]
 RAW_SILENCE = -10.0  # log10 of the smallest power that is told apart from nothing, 1e-10
 FLOOR_DEPTH = 8.0  # the floor lies this far (in log10 power) below the loudest cell
 _EDGE = N_FFT // 2  # a frame is centred: it looks 200 samples back and 200 ahead
+_MIRRORED = 2  # frames at the beginning that look at samples before the first one
 _BATCH = 128  # frames transformed at once: what they need stays in the processor's cache
 
 # The Slaney mel scale: linear below 1 kHz, logarithmic above (Slaney, Auditory Toolbox, 1998).
@@ -261,6 +262,43 @@ class MelStream:
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """Raw frames [n_mels, frames] of a recording, from its frame `first` on, each a function of the audio around it.
+
+    Windows that follow each other share most of their audio: what one has computed the next need not compute again.
+    """
+
+    first: int
+    raw: FloatArray
+
+    def window(self, samples: FloatArray, at: int, heard: int) -> FloatArray:
+        """Raw frames [n_mels, frames] of a window [n], as if silence followed it: those that are known, and the others
+        computed. It begins at frame `at` of the recording, of which its first `heard` samples are.
+
+        The same as `raw_columns` of the whole window.
+        """
+        n_mels, total = len(self.raw), len(samples) // HOP_LENGTH
+        begin, end = max(self.first - at, _MIRRORED), min(self.first + self.raw.shape[1] - at, _complete(heard))
+        if begin >= end:
+            return raw_columns(samples, n_mels, 0, total)
+        known = self.raw[:, begin + at - self.first : end + at - self.first]
+        before, after = (
+            raw_columns(samples, n_mels, first, last - first) for first, last in ((0, begin), (end, total))
+        )
+        return np.concatenate([before, known, after], axis=1)
+
+    @classmethod
+    def of_window(cls, raw: FloatArray, at: int, heard: int) -> "Columns":
+        """Those of a window's raw frames that see the recording alone; `at` and `heard` as in `window`."""
+        return cls(at + _MIRRORED, raw[:, _MIRRORED : _complete(heard)])
+
+
+def _complete(samples: int) -> int:
+    """How many frames see no further than so many samples."""
+    return max(0, (samples - _EDGE) // HOP_LENGTH + 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Features:
     """The log-mel frames of a whole recording, before the floor: 32 kB per second, the audio itself is not kept.
 
@@ -284,15 +322,21 @@ class Features:
         stream = MelStream(n_mels)
         for block in blocks:
             stream.extend(block)
-        raw = stream.window(0, stream.end // HOP_LENGTH)
+        found = cls.of_raw(stream.window(0, stream.end // HOP_LENGTH), stream.end)
+        if suffix is None:
+            return found
+        after_from, after = stream.followed_by(suffix)
+        return replace(found, after_from=after_from, after=after)
+
+    @classmethod
+    def of_raw(cls, raw: FloatArray, samples: int) -> "Features":
+        """From the raw frames [n_mels, frames] of so many samples. Raises `AudioError` where one is not a number."""
         peak = float(raw.max(initial=RAW_SILENCE))
         if not math.isfinite(peak):
             raise AudioError(
                 "expected audio samples between -1 and 1; got infinite or undefined ones: repair the audio"
             )
-        if suffix is None:
-            return cls(raw, peak, stream.end)
-        return cls(raw, peak, stream.end, *stream.followed_by(suffix))
+        return cls(raw, peak, samples)
 
     @property
     def frames(self) -> int:

@@ -338,6 +338,7 @@ def test_sharpened_attention_head_by_head() -> None:
         heads.append(median_filter((shares - shares.mean(axis=0)) / np.maximum(spread, 1e-9)))
     sharpened = sharpen(attention)
     np.testing.assert_allclose(sharpened, np.mean(heads, axis=0), atol=1e-4)
+    assert np.array_equal(sharpen(attention, 2), sharpened[2:]), "all rows count, whichever are asked for"
     assert sharpened.dtype == np.float32
     assert chosen_probabilities(np.zeros((1, 2), np.float32), [0]).dtype == np.float32
 

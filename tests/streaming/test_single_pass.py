@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ import pytest
 
 from reference import nano
 from small_models import small_multilingual
+from whispertide import features
 from whispertide.audio.file import load_audio
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.draft import Reference
@@ -18,6 +20,7 @@ from whispertide.decoding.guards import Frontier, Halt, Head, Scene
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.token_search import build_search
 from whispertide.decoding.token_words import TokenWord
+from whispertide.features import raw_columns
 from whispertide.model.engine import LAST_LAYER, DecodeRequest
 from whispertide.model.runtime import in_runtime
 from whispertide.model.whisper import WhisperModel
@@ -28,7 +31,7 @@ from whispertide.streaming.framing import BARE, FRAMINGS, PAD30, Buckets, Framin
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.single_pass import UNHEARD, SinglePass
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.types import FRAME_SAMPLES, FloatArray, Span, join_words
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "river.flac"
 START = 3200 * 320  # somewhere in the middle of a stream
@@ -50,6 +53,12 @@ def hear(executor: SerialExecutor, listen: SinglePass, *, count: int | None = No
     return executor.run(RoundPlan(7, Span(START, START + len(samples)), hearing=listen, **plan), samples, options)
 
 
+@cache
+def plain(beam: int = 1) -> Any:
+    """The whole clip, padded and watched by nobody: what most tests compare with."""
+    return hear(SerialExecutor(Equipment(nano(), PAD30)), SinglePass(), beam=beam)
+
+
 def listened(result: Any) -> HeardWords:
     assert result.heard is not None
     heard: HeardWords = result.heard
@@ -60,8 +69,8 @@ def text(words: tuple[TokenWord, ...]) -> str:
     return join_words([word.word for word in words])
 
 
-def test_words_lie_in_the_window_in_order(executor: SerialExecutor) -> None:
-    result = hear(executor, SinglePass())
+def test_words_lie_in_the_window_in_order() -> None:
+    result = plain()
     words = listened(result).words
     assert len(words) > 5
     assert all(START <= word.start <= word.end <= result.plan.window.end for word in words)
@@ -73,7 +82,7 @@ def test_words_lie_in_the_window_in_order(executor: SerialExecutor) -> None:
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_text_after_the_frontier_is_dropped(executor: SerialExecutor, beam: int) -> None:
-    whole = listened(hear(executor, SinglePass(), beam=beam))
+    whole = listened(plain(beam))
     margin = whole.frames // 2
     part = listened(hear(executor, SinglePass(watch=(Frontier(margin=margin),)), beam=beam))
     assert part.halt is not None
@@ -97,14 +106,14 @@ def unheard(executor: SerialExecutor, heard_to: int | None, **rule: Any) -> Hear
 def test_a_decode_that_a_guard_ends_before_the_audio_ends_is_done_again_without(
     executor: SerialExecutor, beam: int
 ) -> None:
-    whole = text(listened(hear(executor, SinglePass(), beam=beam)).words)
+    whole = text(listened(plain(beam)).words)
     nothing = SinglePass(watch=(Frontier(margin=10_000),))
     assert text(listened(hear(executor, nothing, beam=beam)).words) == ""
     assert text(listened(hear(executor, replace(nothing, unheard_from=START), beam=beam)).words) == whole
 
 
 def test_a_decode_that_ends_where_the_audio_ends_is_not_done_again(executor: SerialExecutor) -> None:
-    whole = listened(hear(executor, SinglePass())).words
+    whole = listened(plain()).words
     end = START + len(load_audio(CLIP))
     assert unheard(executor, None, margin=10_000).words == ()
     assert unheard(executor, end - UNHEARD, margin=10_000).words == ()
@@ -123,7 +132,7 @@ def test_a_guess_follows_where_it_is_wanted(executor: SerialExecutor) -> None:
 
 
 def test_a_forced_prefix_is_not_heard_again(executor: SerialExecutor) -> None:
-    whole = listened(hear(executor, SinglePass())).words
+    whole = listened(plain()).words
     prefix = tuple(token for word in whole[:3] for token in word.tokens)
     rest = listened(hear(executor, SinglePass(), prefix=prefix)).words
     assert [word.tokens for word in rest] == [word.tokens for word in whole[3:]]
@@ -131,12 +140,12 @@ def test_a_forced_prefix_is_not_heard_again(executor: SerialExecutor) -> None:
 
 
 def test_a_reference_is_verified_not_believed(executor: SerialExecutor) -> None:
-    plain = hear(executor, SinglePass())
-    right = hear(executor, SinglePass(), reference=Reference.exactly(plain.heard.tokens))
-    assert right.heard.tokens == plain.heard.tokens
-    assert right.stats.decoder_runs < plain.stats.decoder_runs
-    wrong = hear(executor, SinglePass(), reference=Reference.exactly(plain.heard.tokens[:2] + plain.heard.tokens[:1]))
-    assert wrong.heard.tokens == plain.heard.tokens
+    tokens = plain().heard.tokens
+    right = hear(executor, SinglePass(), reference=Reference.exactly(tokens))
+    assert right.heard.tokens == tokens
+    assert right.stats.decoder_runs < plain().stats.decoder_runs
+    wrong = hear(executor, SinglePass(), reference=Reference.exactly(tokens[:2] + tokens[:1]))
+    assert wrong.heard.tokens == tokens
 
 
 def test_all_heads_of_the_last_layer_are_watched(executor: SerialExecutor, model: WhisperModel) -> None:
@@ -306,15 +315,17 @@ def test_a_short_window_is_not_decoded_unless_it_is_the_last(executor: SerialExe
 @pytest.mark.slow
 def test_silence_after_the_last_window_counts_for_nothing_but_the_end(executor: SerialExecutor) -> None:
     listen = SinglePass(silence=8_000, keep_attention=True)
-    plain = hear(executor, replace(listen, silence=0), count=40_000, is_last=True)
+    open_ended = hear(executor, replace(listen, silence=0), count=40_000, is_last=True)
     closed = hear(executor, listen, count=40_000, is_last=True)
-    assert listened(closed).frames == listened(plain).frames == 125
+    assert listened(closed).frames == listened(open_ended).frames == 125
     assert all(word.end <= closed.plan.window.end for word in listened(closed).words)
     going_on = hear(executor, listen, count=40_000)
-    np.testing.assert_array_equal(going_on.heard.attention, plain.heard.attention)  # only the last window is closed
+    np.testing.assert_array_equal(
+        going_on.heard.attention, open_ended.heard.attention
+    )  # only the last window is closed
     assert closed.heard.attention is not None
-    assert plain.heard.attention is not None
-    assert closed.heard.attention.shape[-1] == plain.heard.attention.shape[-1]  # padded to 30 s both
+    assert open_ended.heard.attention is not None
+    assert closed.heard.attention.shape[-1] == open_ended.heard.attention.shape[-1]  # padded to 30 s both
 
 
 def test_only_the_last_window_is_followed_by_silence(model: WhisperModel) -> None:
@@ -336,15 +347,15 @@ def test_silence_by_probability_says_nothing(executor: SerialExecutor) -> None:
 
 
 def test_the_prompt_comes_before(executor: SerialExecutor) -> None:
-    plain = hear(executor, SinglePass()).heard.avg_logprob
+    unprompted = plain().heard.avg_logprob
     prompted = hear(executor, SinglePass(), prompt="The worst of all the days of the summer is the last.")
     none = hear(executor, SinglePass(context_tokens=0), prompt="The worst of all the days.")
-    assert prompted.heard.avg_logprob != plain
+    assert prompted.heard.avg_logprob != unprompted
     samples = load_audio(CLIP)
     plan = RoundPlan(7, Span(0, len(samples)), hearing=SinglePass(), prompt="The worst of all the days.")
     alone: Any = executor.run(plan, samples, DecodeOptions(condition_on_previous_text=False))
-    assert alone.heard.avg_logprob == plain
-    assert none.heard.avg_logprob == plain
+    assert alone.heard.avg_logprob == unprompted
+    assert none.heard.avg_logprob == unprompted
 
 
 def test_an_unlikely_decode_is_tried_again_with_beams_and_the_better_one_counts(executor: SerialExecutor) -> None:
@@ -361,7 +372,7 @@ def test_a_text_that_was_not_watched_while_beams_found_it_is_watched_afterwards(
     executor: SerialExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that ended without ever having led."""
-    rule = Frontier(margin=listened(hear(executor, SinglePass())).frames // 2)
+    rule = Frontier(margin=listened(plain()).frames // 2)
     with_guards = listened(hear(executor, SinglePass(watch=(rule,)), beam=3))
     monkeypatch.setattr(
         attended_decode, "build_search", lambda *args, **more: build_search(*args, **{**more, "guards": ()})
@@ -384,10 +395,10 @@ def test_a_second_attempt_that_lost_its_place_does_not_count(
         decode.found = replace(decode.found, best=decode.found.best.cut(0))
         return [Lost()]
 
-    plain = listened(hear(executor, SinglePass()))
+    greedy = listened(plain())
     monkeypatch.setattr(AttendedDecode, "_watched_anew", lose)
     rescued = listened(hear(executor, SinglePass(rescue=-0.001, rescue_beam=3)))
-    assert (rescued.words, rescued.halt) == (plain.words, None)
+    assert (rescued.words, rescued.halt) == (greedy.words, None)
 
 
 class Detector:
@@ -409,7 +420,7 @@ def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer:
     result = listened(hear(executor, SinglePass(detect_end=True)))
     assert detector.shapes == [(result.frames, model.dims.n_audio_state)]
     assert result.word_ended is answer
-    assert listened(hear(executor, SinglePass())).word_ended is None
+    assert listened(hear(executor, SinglePass(max_tokens=3))).word_ended is None
 
 
 def test_the_detector_is_not_asked_about_a_word_that_others_follow(model: WhisperModel) -> None:
@@ -424,7 +435,7 @@ def test_attention_is_kept_where_it_is_wanted(executor: SerialExecutor) -> None:
     result = hear(executor, SinglePass(keep_attention=True))
     assert result.heard.attention is not None
     assert result.heard.attention.shape[1] >= len(result.heard.tokens)
-    assert hear(executor, SinglePass()).heard.attention is None
+    assert plain().heard.attention is None
 
 
 # --- framings ---------------------------------------------------------------------------------------------------------
@@ -502,3 +513,31 @@ def test_few_decoder_layers_and_a_language_without_spaces(
     detected = executor.run(replace(plan, hearing=SinglePass(max_tokens=5)), samples, DecodeOptions())
     assert detected.language is not None
     assert detected.language_probability < 1
+
+
+def test_a_round_after_another_finds_what_it_would_find_alone(
+    executor: SerialExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples, listen = load_audio(CLIP), SinglePass(silence=SAMPLE_RATE)
+    options, frames = DecodeOptions(), []
+
+    def window(start: int, end: int, *, is_last: bool = False) -> tuple[RoundPlan, FloatArray]:
+        plan = RoundPlan(7, Span(START + start, START + end), hearing=listen, is_last=is_last)
+        return plan, samples[start:end]
+
+    plan, audio = window(0, 40_000)
+    state = executor.run(plan, audio, options).state
+    assert state is not None
+
+    def counted(samples: FloatArray, n_mels: int, first: int, count: int) -> FloatArray:
+        frames.append(count)
+        return raw_columns(samples, n_mels, first, count)
+
+    monkeypatch.setattr(features, "raw_columns", counted)
+    for plan, audio in (window(0, 41_000), window(6_400, 50_123), window(6_400, len(samples), is_last=True)):
+        alone = executor.run(plan, audio, options)
+        computed_alone, frames[:] = sum(frames), []
+        after = executor.run(plan, audio, options, state)
+        assert after.heard == alone.heard
+        assert sum(frames) < computed_alone - 150, "most of the log-mel is known"
+        state, frames[:] = after.state, []

@@ -99,10 +99,10 @@ def locate_words(
     )
     # Among text tokens alone, as in the original: what end of text and timestamps would get is shared out.
     probabilities = chosen_probabilities(required(output.logits, "logits")[0, :, : tokenizer.eot], text)
-    sharpened = sharpen(required(output.attention, "attention")[:, 0, :, :frames])
+    sharpened = sharpen(required(output.attention, "attention")[:, 0, :, :frames], first)
     # Up to the query that predicts the end of text: where that begins the last word ends. What the end of text itself
     # predicts is about no audio.
-    starts = token_starts(sharpened[first:-1])
+    starts = token_starts(sharpened[:-1])
     words, word_tokens = tokenizer.split_to_word_tokens([*text, tokenizer.eot], language)
     return word_timings(words[:-1], word_tokens[:-1], starts, probabilities)
 
@@ -117,16 +117,17 @@ def chosen_probabilities(logits: FloatArray, chosen: Sequence[int]) -> FloatArra
 # --- from attention to times ------------------------------------------------------------------------------------------
 
 
-def sharpen(attention: FloatArray) -> FloatArray:
-    """Attention [heads, tokens, frames] -> [tokens, frames]: what each token attends to more than other tokens do.
+def sharpen(attention: FloatArray, first: int = 0) -> FloatArray:
+    """Attention [heads, tokens, frames] -> [tokens - first, frames]: what each token from `first` on attends to more
+    than other tokens do.
 
-    Rows are made to sum to one over the given frames, then standardised over the tokens, smoothed by a median over
+    Rows are made to sum to one over the given frames, then standardised over all tokens, smoothed by a median over
     time, and averaged over the heads. A frame that all tokens attend to alike says nothing and becomes 0.
     """
     # What attends to padding is not among the given frames, so a row may sum to less than one.
     weights = attention / np.maximum(attention.sum(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
-    centred = weights - weights.mean(axis=-2, keepdims=True)
-    spread = weights.std(axis=-2, keepdims=True)
+    mean = weights.mean(axis=-2, keepdims=True)
+    centred, spread = weights[:, first:] - mean, weights.std(axis=-2, keepdims=True, mean=mean)
     scores = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
     return np.asarray(median_filter(scores).mean(axis=0), dtype=np.float32)
 
@@ -139,7 +140,9 @@ def median_filter(values: FloatArray) -> FloatArray:
     rows = values.reshape(-1, length)
     result = np.empty_like(rows)
     for first in range(0, len(rows), _ROWS_AT_ONCE):
-        padded = np.pad(rows[first : first + _ROWS_AT_ONCE], [(0, 0), (_REACH, _REACH)], mode="reflect")
+        some = rows[first : first + _ROWS_AT_ONCE]
+        # By hand: `np.pad` takes longer than the median of a short window.
+        padded = np.concatenate([some[:, _REACH:0:-1], some, some[:, -2 : -_REACH - 2 : -1]], axis=1)
         lanes = [padded[:, shift : shift + length] for shift in range(MEDIAN_WIDTH)]
         for low, high in _MEDIAN_NETWORK:
             # Both from the old values: assigned one after the other, the second would see the first.

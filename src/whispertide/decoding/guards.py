@@ -155,8 +155,9 @@ def attended_frame(attention: FloatArray, frames: int, floor: float = 0.0) -> in
     """
     # The median at the last frames of the audio needs the three after them.
     near = attention[..., : frames + MEDIAN_WIDTH // 2]
-    mean, spread = near.mean(axis=1), near.std(axis=1) + floor * near.max(axis=(1, 2))[:, None]
-    centred = near[:, -1] - mean
+    mean = near.mean(axis=1, keepdims=True)
+    spread = near.std(axis=1, mean=mean) + floor * near.max(axis=(1, 2))[:, None]
+    centred = near[:, -1] - mean[:, 0]
     scores = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
     # Heads are standardised one by one before they are averaged: a head that attends sharply would outweigh the others.
     return int(median_filter(scores).mean(axis=0)[:frames].argmax())

@@ -180,7 +180,7 @@ def _rows(sampled: Sampled, heads_first: bool) -> FloatArray:
         frames = attention.shape[-1]
         uniform = np.full((len(attention), last - attention.shape[1], frames), 1 / frames, np.float32)
         attention = np.concatenate([attention, uniform], axis=1)
-    return sharpen(attention)[first:]
+    return sharpen(attention, first)
 
 
 def _attended(

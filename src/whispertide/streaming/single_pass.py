@@ -16,7 +16,7 @@ from whispertide.decoding.longform import Cost
 from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import WordTimes
 from whispertide.errors import OptionError
-from whispertide.features import Features
+from whispertide.features import Columns, Features
 from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import AttendedDecode, HeardWords, Job, Listening
@@ -26,6 +26,7 @@ from whispertide.streaming.round import Bounded, EncodedWindow, Equipment, Round
 from whispertide.streaming.searches import Search
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, to_samples
 
+LOG_MEL = "log_mel"  # in the state of an encoder that hears every window by itself: the `Columns` that are known
 UNHEARD = SAMPLE_RATE  # so much audio after the last word may be the pause that ended the utterance
 
 
@@ -39,12 +40,22 @@ class SinglePass(Listening):
         """The window, with what follows it. None: it is too short."""
         if len(audio) < HOP_LENGTH or (len(audio) < self.least and not plan.is_last):
             return None
-        silence = self.silence if plan.is_last else 0
+        silence, n_mels = self.silence if plan.is_last else 0, equipment.encodes.dims.n_mels
         if 0 < silence <= N_SAMPLES - len(audio):  # so that the text may end; where a window has room for that
             audio = np.pad(audio, (0, silence))
-        features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
+        at = plan.window.start // HOP_LENGTH
+        if equipment.suffix is None:
+            known = state.tensors.get(LOG_MEL) if state is not None else None
+            raw = (known or Columns(at, np.empty((n_mels, 0), np.float32))).window(audio, at, len(plan.window))
+            features = Features.of_raw(raw, len(audio))
+        else:
+            features = Features.of([audio], n_mels, equipment.suffix)
         taps = (LAST_LAYER,) if equipment.detector is not None and self.detect_end else ()
-        return equipment.open(features, features.frames, state, taps, PAD30 if self._is_short(plan) else None)
+        opened = equipment.open(features, features.frames, state, taps, PAD30 if self._is_short(plan) else None)
+        if opened.encoded.state is not None:
+            return opened
+        kept = EncoderState({LOG_MEL: Columns.of_window(features.raw, at, len(plan.window))}, 0)
+        return replace(opened, encoded=replace(opened.encoded, state=kept))
 
     def decode(
         self,

@@ -191,7 +191,7 @@ def attend(model: WhisperModel, window: TimedWindow, heads: Sequence[Head], enco
     first = len(start) - 1  # the query at no_timestamps predicts the first text token
     words, tokens = tokenizer.split_to_word_tokens([*text, tokenizer.eot], "en")
     seen = Attended(
-        scores={head: sharpen(attention[at : at + 1])[first:-1] for at, head in enumerate(heads)},
+        scores={head: sharpen(attention[at : at + 1], first)[:-1] for at, head in enumerate(heads)},
         spans=tuple((word.start or 0, word.end or 0) for word in window.words),
         words=tuple(words[:-1]),
         tokens=tuple(tuple(group) for group in tokens[:-1]),
