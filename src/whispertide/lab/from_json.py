@@ -2,11 +2,13 @@
 
 from dataclasses import is_dataclass
 from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 
 def built(kind: Any, value: Any) -> Any:
-    """A value of the type `kind`: nested dataclasses, tuples of any depth; anything else as it is.
+    """A value of the type `kind`: nested dataclasses, tuples, lists and dictionaries of any depth, None where that may
+    be; anything else as it is.
 
     Raises `TypeError` or `KeyError` where `value` is none.
     """
@@ -15,7 +17,15 @@ def built(kind: Any, value: Any) -> Any:
             raise TypeError(f"expected an object for {kind.__name__}; got {value!r:.60}")
         hints = _hints(kind)
         return kind(**{name: built(hints[name], item) for name, item in value.items()})
-    if get_origin(kind) is tuple and value is not None:
+    origin = get_origin(kind)
+    if origin in (Union, UnionType) and value is not None:
+        kinds = [each for each in get_args(kind) if each is not NoneType]
+        return built(kinds[0], value) if len(kinds) == 1 else value
+    if origin is list and isinstance(value, list):
+        return [built(get_args(kind)[0], item) for item in value]
+    if origin is dict and isinstance(value, dict):
+        return {key: built(get_args(kind)[1], item) for key, item in value.items()}
+    if origin is tuple and value is not None:
         first, *rest = get_args(kind)
         kinds = [first] * len(value) if rest == [...] else [first, *rest]
         if len(value) != len(kinds):

@@ -35,7 +35,7 @@ class FakeRunner:
     def transcriber(self, model: str) -> Any:
         return SimpleNamespace(model=model)
 
-    def once(self, name: str, make: Callable[[], list[Measured]]) -> list[Measured]:
+    def kept(self, name: str, kind: type, make: Callable[[], list[Measured]], *_: str, **__: Any) -> list[Measured]:
         return make()
 
 

@@ -12,6 +12,7 @@ from whispertide.lab.evaluation import chunk_items as items
 from whispertide.lab.evaluation import report, static_decoding
 from whispertide.lab.evaluation.chunk_items import SIZES, Work, work
 from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
+from whispertide.lab.evaluation.watch import Watch
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.types import SAMPLE_RATE
 
@@ -41,7 +42,8 @@ def test_words_come_out_of_graphs_of_the_plan(monkeypatch: pytest.MonkeyPatch, t
     runner: Any = SimpleNamespace(
         models=("nano.en",),
         transcriber=lambda name: transcriber,
-        corpus=SimpleNamespace(utterances=lambda: iter([said])),
+        corpus=SimpleNamespace(name="clips", utterances=lambda: iter([said])),
+        watch=Watch(),
     )
     plan = (4, 6, 3)
     assert items.opened(transcriber.model, plan).layout.plans == (plan, (6, 4, 3))
@@ -62,7 +64,8 @@ def test_the_table_stands_next_to_the_paper_s(monkeypatch: pytest.MonkeyPatch, t
         corpus=SimpleNamespace(name="talks"),
         setup=SimpleNamespace(engine=SimpleNamespace(threads=1, provider="cpu", gpu=False)),
         cell=lambda recipe: SimpleNamespace(traces=lambda: iter([trace])),
-        once=lambda name, make: make(),
+        kept=lambda name, kind, make, *_: make(),
+        watch=Watch(),
     )
     monkeypatch.setattr(static_decoding, "thread_count", lambda engine: 1)
     monkeypatch.setattr(

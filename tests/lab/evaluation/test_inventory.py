@@ -1,6 +1,7 @@
 """The inventory agrees with the papers' items, with the page made of it, and with the stored results."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -56,10 +57,23 @@ def test_every_command_is_one_of_ours(claim: Claim) -> None:
     assert program in ("whispertide", "python")
     if program == "python":
         assert (DOCS.parent / rest[0]).is_file()
-    items = re.search(r'bench paper (\w+) --items "([^"]+)"', claim.command)
-    if items:
-        known = {item.id for item in PAPERS[items.group(1)].items if item.state != "missing"}
-        assert set(items.group(2).split(",")) <= known
+
+
+PAPER_COMMANDS = [
+    pytest.param(entry, claim.command, id=f"{entry.paper} {entry.id}: {claim.published[:30]}")
+    for entry in inventory()
+    for claim in entry.claims
+    if "bench paper" in claim.command
+]
+
+
+@pytest.mark.parametrize(("entry", "command"), PAPER_COMMANDS)
+def test_a_command_of_a_paper_makes_the_item_that_it_stands_for(entry: Entry, command: str) -> None:
+    words = shlex.split(command)
+    paper, items = words[words.index("paper") + 1], words[words.index("--items") + 1].split(",")
+    assert paper == entry.paper
+    assert entry.id in items
+    assert set(items) <= {item.id for item in PAPERS[paper].items if item.state != "missing"}
 
 
 VALUES = {"published": "It is so.", "why": "Because.", "here": "1 s", "result": "LOG.md: A", "command": "whispertide"}
@@ -114,6 +128,10 @@ def test_statements_with_figures_take_the_result_of_their_item() -> None:
 def test_what_is_no_entry_is_said(change: tuple[str, str]) -> None:
     with pytest.raises(OptionError, match="expected an item with its claims"):
         read_inventory(TEXT.replace(*change))
+
+
+def test_the_page_says_which_extra_an_item_needs() -> None:
+    assert 'bench paper pilot --items "table 3"`, which needs the extra `train`' in build()
 
 
 def test_the_page_counts_verdicts_and_names_results(monkeypatch: pytest.MonkeyPatch) -> None:

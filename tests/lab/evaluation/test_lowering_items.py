@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from lab.evaluation.counting_watch import CountingWatch
 from whispertide.api import load
 from whispertide.lab.evaluation import lowering_items as items
 from whispertide.lab.evaluation.static_decoding import FRAMES
@@ -21,7 +22,8 @@ def runner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         models=("nano.en",),
         quick=True,
         setup=SimpleNamespace(engine=EngineOptions(threads=1)),
-        once=lambda _, make: make(),
+        kept=lambda name, kind, make, *_: make(),
+        watch=CountingWatch(),
         transcriber=lambda name: load(name, threads=1),
     )
 
@@ -33,6 +35,13 @@ def test_the_table_has_what_convolutions_take_less(monkeypatch: pytest.MonkeyPat
     (table,) = items.lowering_table(runner).tables
     assert table.rows[0] == ("encoder", "50.0", "40.0", "20.0", "7.0")
     assert [row[3] for row in table.rows[1:]] == ["-10.0", "-2.5"]
+
+
+@pytest.mark.slow
+def test_the_progress_bar_moves(monkeypatch: pytest.MonkeyPatch, runner: Any) -> None:
+    monkeypatch.setattr(items, "QUICK_ROUNDS", 1)
+    items.lowering_table(runner)
+    assert runner.watch.done == runner.watch.total > 0
 
 
 def test_medians_are_of_rounds() -> None:

@@ -114,8 +114,12 @@ def test_where_nothing_was_said_words_are_counted_by_the_minute(heard: None, tmp
 
 def test_the_figure_has_a_curve_for_each_kind_and_a_line_for_30_s(heard: None, tmp_path: Path) -> None:
     runner: Any = FakeRunner(("good", "day"), tmp_path)
-    numbers = padding_items.padding_figure(runner).plots[0].drawing.csv()
+    outcome = padding_items.padding_figure(runner)
+    numbers = outcome.plots[0].drawing.csv()
     assert all(text in numbers for text in ("zeros", "noise", "hush", "padded to 30 s", "WER %"))
+    (work,) = outcome.tables
+    assert {row[0]: row[1:] for row in work.rows}["none"] == ("0.17", "50.0", "50.0")
+    assert work.columns[1] == "encoder GFLOP per audio second"
 
 
 def test_the_encoder_is_charged_for_what_comes_after() -> None:

@@ -1,6 +1,6 @@
 """What is measured clip by clip, and goes on where it was stopped."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lab.evaluation.counting_watch import CountingWatch
 from whispertide.api import Transcriber, load
-from whispertide.lab.evaluation import store, watch
+from whispertide.checkpoint.latecontext import load_late
+from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.clips import CLIP_S, Clip
 from whispertide.lab.evaluation.grid import CellRequest, Setup
 from whispertide.lab.evaluation.runner import Job, Runner
@@ -37,23 +39,6 @@ class Corpus:
         yield Utterance("u", (), 45, lambda: np.arange(45 * SAMPLE_RATE, dtype=np.float32))
 
 
-class Watch(watch.Watch):
-    def __init__(self) -> None:
-        self.total = self.done = 0.0
-
-    def begin(self, label: str, total_s: float) -> None:
-        self.total = total_s
-
-    def advance(self, done_s: float) -> None:
-        self.done += done_s
-
-    def end(self) -> None:
-        pass
-
-    def say(self, message: str) -> None:
-        pass
-
-
 class Measuring:
     """Finds where a clip begins; at most `patience` clips, then it is interrupted."""
 
@@ -74,7 +59,7 @@ def runner(tmp_path: Path) -> Runner:
 
 
 def make_runner(folder: Path, setup: Setup) -> Runner:
-    runner = Runner(folder, setup, Watch())
+    runner = Runner(folder, setup, CountingWatch())
     for length_s in (setup.length_s, USUAL * CLIP_S):  # of cells, and of as many clips as are usual
         runner._corpora["silence", frozenset({"en"}), length_s] = Corpus()
     runner.use_corpus("silence")
@@ -96,7 +81,7 @@ def test_an_interrupted_measurement_goes_on(runner: Runner) -> None:
 
 def test_it_is_shown_how_far_it_is(runner: Runner) -> None:
     measure(runner, Measuring())
-    assert isinstance(runner.watch, Watch)
+    assert isinstance(runner.watch, CountingWatch)
     assert runner.watch.done == runner.watch.total == 30
 
 
@@ -191,3 +176,60 @@ def test_an_engine_of_ours_is_part_of_the_key(tmp_path: Path) -> None:
 
     assert "version" not in engine("cpu")
     assert engine("torch")["version"] == store.engine_version("torch")
+
+
+# --- what is found at once --------------------------------------------------------------------------------------------
+
+
+class Making:
+    """A measurement that counts how often it is made."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> list[Measured]:
+        self.times += 1
+        return [Measured(Allocation(Placement("cpu", 2), Placement("cpu", 1)), 0.3, 0.2)]
+
+
+def kept(runner: Runner, making: Making, name: str = "divisions", models: Sequence[str] = ()) -> list[Measured]:
+    return runner.kept(name, list[Measured], making, "allocation_items.py", models=models)
+
+
+def test_what_was_found_is_kept_for_the_next_run(tmp_path: Path) -> None:
+    making = Making()
+    first = kept(make_runner(tmp_path, Setup()), making)
+    assert kept(make_runner(tmp_path, Setup()), making) == first == making()
+    assert making.times == 2, "once to measure, once to compare"
+
+
+def test_what_was_interrupted_is_not_kept(runner: Runner) -> None:
+    def stop() -> list[Measured]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.kept("divisions", list[Measured], stop, "allocation_items.py")
+    making = Making()
+    kept(runner, making)
+    assert making.times == 1
+
+
+def test_another_name_model_length_or_code_is_measured_anew(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making = Making()
+    kept(runner, making)
+    kept(runner, making, name="others")
+    kept(runner, making, models=("nano.en", "nano.en"))
+    quick = make_runner(tmp_path, Setup(quick=True))
+    kept(quick, making)
+    monkeypatch.setattr(store, "code_version", lambda *_: "another")
+    kept(runner, making)
+    assert making.times == 5
+    kept(runner, making)
+    assert making.times == 5
+
+
+def test_a_network_for_commands_has_a_hash_of_its_own(runner: Runner) -> None:
+    assert runner._model_hash("commands") == load_late(Path("commands")).content_hash[:12]
+    assert runner._attachments_hash("commands") == ""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lab.evaluation.counting_watch import CountingWatch
 from whispertide.checkpoint import load_checkpoint
 from whispertide.errors import GraphError
 from whispertide.lab.evaluation import static_decoding
@@ -73,7 +74,8 @@ def test_the_figure_shows_every_way(ways: list[Decoding], monkeypatch: pytest.Mo
         models=("nano.en",),
         quick=True,
         setup=SimpleNamespace(engine=EngineOptions(threads=1)),
-        once=lambda _, make: make(),
+        kept=lambda name, kind, make, *_: make(),
+        watch=CountingWatch(),
     )
     outcome = static_figure(runner)
     (table,) = outcome.tables
@@ -81,3 +83,4 @@ def test_the_figure_shows_every_way(ways: list[Decoding], monkeypatch: pytest.Mo
         (fed, way) for fed in ("10", "30") for way in ("fixed-448", "fixed-30", "steps", "unrolled")
     ]
     assert "unrolled, 30 tokens" in outcome.plots[0].drawing.csv()
+    assert runner.watch.done == runner.watch.total > 0

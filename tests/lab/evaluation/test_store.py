@@ -158,6 +158,21 @@ def test_the_code_version_follows_the_packages_that_compute_and_count(
     store.code_version.cache_clear()
 
 
+def test_a_version_follows_what_is_asked_for_besides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_SOURCE", tmp_path)
+    files = ("lab/training/latecontext/understood.py", "lab/evaluation/report.py")
+    found = []
+    for text in ("a = 1\n", "a = 2\n"):
+        for name in files:
+            (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+            (tmp_path / name).write_text(text)
+        store.code_version.cache_clear()
+        asked = ((), ("lab/training/latecontext/",), ("report.py",))
+        found.append([store.code_version("", *more) for more in asked])
+    store.code_version.cache_clear()
+    assert [one == other for one, other in zip(*found, strict=True)] == [True, False, False]
+
+
 def test_only_an_engine_of_ours_has_a_version_of_its_own() -> None:
     assert [store.engine_version(name) for name in ("auto", "cpu", "cuda")] == [""] * 3
     assert store.engine_version("torch")

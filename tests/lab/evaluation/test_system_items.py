@@ -1,6 +1,6 @@
 """NPUsper's comparisons of systems: which recipes run at which step, and errors of texts that end early, by hand."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +11,7 @@ from whispertide.errors import CheckpointNotFoundError
 from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation import system_items as items
 from whispertide.lab.evaluation.latency import first_text_s
-from whispertide.lab.evaluation.system_items import errors_of, spread, stages
+from whispertide.lab.evaluation.system_items import errors_of, first_text_taken_s, spread, stages
 from whispertide.lab.evaluation.trace import RoundCost, Trace
 from whispertide.lab.evaluation.views import look
 from whispertide.streaming.recipe import Recipe, parse_overrides
@@ -79,7 +79,7 @@ class FakeRunner:
         cost = RoundCost(2.0, took, 2.0, encode_s=took / 4, decode_s=took / 2, tokens=5, search_runs=6, cpu_s=took)
         score = {"wer": 0.05, "confirmed_mean_s": LATE[name], "ttft_s": 1.5, "cpu_s_per_s": took / 2}
         score["matched_enough"] = name not in self.few
-        shown = trace((2.0, "the cat sits down", ""), audio_s=4.0).shown
+        shown = trace((2.0 + took, "the cat sits down", ""), audio_s=4.0).shown
         found = Trace("u", name, "simulated", 4.0, shown, (cost, cost))
         return SimpleNamespace(score=score, traces=lambda: iter([found]), spec=SimpleNamespace(label=name))
 
@@ -100,9 +100,9 @@ def test_every_system_has_a_round_every_two_seconds() -> None:
 def test_the_table_of_processors_counts_padding_and_rounds_that_are_too_slow() -> None:
     runner: Any = FakeRunner()
     found = rows(items.processor_table(runner))
-    assert found["one: Whisper-Streaming"] == ("5.00", "3.00", "30.0", "625", "1250", "0", "100")
-    assert found["two: NPUsper"] == ("5.00", "1.00", "2.0", "100", "200", "0", "0")
-    assert found["one: WhisperFlow"][2] == "2.5", "with its hush word"
+    assert found["one: Whisper-Streaming"] == ("5.00", "–", "3.00", "30.0", "625", "1250", "0", "100")
+    assert found["two: NPUsper"] == ("5.00", "0.0±0.0", "1.00", "2.0", "100", "200", "0", "0")
+    assert found["one: WhisperFlow"][3] == "2.5", "with its hush word"
 
 
 def test_work_is_counted_by_round_and_by_token() -> None:
@@ -116,14 +116,30 @@ def test_a_system_that_cannot_run_is_named_with_the_reason() -> None:
     assert "one: Simul-Whisper" not in rows(outcome)
     assert "Not measured: Simul-Whisper with one: no detector." in outcome.note
     assert rows(outcome)["one: NPUsper"][:3] == ("1", "0.0±0.0", "0.0±0.0")
-    assert rows(outcome)["one: Whisper-Streaming"][-4:] == ("91.15±5.16", "90.09±5.73", "11.04±3.56", "2.81±1.08")
+
+
+def test_the_paper_s_errors_are_those_of_both_of_its_corpora() -> None:
+    runner: Any = FakeRunner(("one",))
+    paper = {row[:2]: row[2:] for row in items.errors_table(runner).tables[1].rows}
+    assert paper["Whisper-Streaming", "TED-LIUM 3"] == ("91.15±5.16", "90.09±5.73", "11.04±3.56", "2.81±1.08")
+    assert paper["NPUsper", "Meanwhile"] == ("16.36±11.21", "8.44±6.29", "–", "–")
+    assert len(paper) == 10
 
 
 def test_inferences_are_compared_with_npusper_s_of_the_same_model() -> None:
     runner: Any = FakeRunner()
     outcome = items.stage_figure(runner)
-    assert rows(outcome)["two: Whisper-Streaming"] == ("625", "1250", "0", "6.25", "1.50")
-    assert rows(outcome)["two: NPUsper"][3] == "1.00"
+    assert rows(outcome)["two: Whisper-Streaming"] == ("625", "1250", "0", "6.25", "2500", "1.50")
+    assert rows(outcome)["two: NPUsper"][3:5] == ("1.00", "400")
+
+
+def test_the_first_text_takes_the_round_that_gave_it() -> None:
+    """Rounds that are late begin when the one before them ends."""
+    late = trace((3.5, "", ""), (5.0, "", "the"), (6.0, "the", ""), audio_s=6.0)
+    costs = tuple(RoundCost(start, taken, 2.0) for start, taken in ((2.0, 1.5), (3.5, 1.5), (5.0, 1.0)))
+    assert first_text_taken_s(replace(late, rounds=costs)) == 1.5
+    assert first_text_taken_s(replace(trace((2.0, "", "")), rounds=costs)) is None
+    assert first_text_taken_s(late) is None
 
 
 def test_latencies_stand_at_the_paper_s_step_and_at_each_system_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +161,7 @@ def test_latencies_of_too_few_matched_words_are_marked(monkeypatch: pytest.Monke
     monkeypatch.setattr(report, "cells_table", lambda cells, columns: None)
     runner: Any = FakeRunner(("one",), few=("whisperflow",))
     found = rows(items.processor_table(runner))
-    assert (found["one: WhisperFlow"][1], found["one: NPUsper"][1]) == ("2.00 !", "1.00")
+    assert (found["one: WhisperFlow"][2], found["one: NPUsper"][2]) == ("2.00 !", "1.00")
     assert rows(items.stage_figure(runner))["one: WhisperFlow"][-1] == "1.50 !"
     figure: Any = items.word_figure(runner)
     assert "WhisperFlow 2.00 !, SimulStreaming 4.00," in figure.note
@@ -163,7 +179,7 @@ def test_latencies_of_too_few_matched_words_are_marked(monkeypatch: pytest.Monke
 def test_the_first_text_is_timed_as_it_is_said_to_be() -> None:
     """`latency.first_text_s`: from where the first word begins."""
     runner: Any = FakeRunner(("one",))
-    assert "The first text: from the beginning of the first word." in items.stage_figure(runner).note
+    assert "In seconds it is from the beginning of the first word." in items.stage_figure(runner).note
     assert first_text_s(SAID, look(trace((2.5, "the", "")), "en")) == 2.5
 
 

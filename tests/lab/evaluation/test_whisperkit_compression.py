@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lab.evaluation.counting_watch import CountingWatch
 from lab.evaluation.traces import reference
 from whispertide.lab.evaluation import whisperkit_compression as items
 from whispertide.lab.evaluation.wer import Counts
@@ -60,14 +61,22 @@ def test_the_forms_are_the_paper_s_and_plain_ones_beside_them(monkeypatch: pytes
     assert asked == [0.4, pytest.approx(found["plain 4 bits"].nbytes / 1000)]
 
 
+def test_the_progress_bar_moves_with_the_recordings() -> None:
+    watch = CountingWatch()
+    transcriber: Any = SimpleNamespace(transcribe=lambda samples: SimpleNamespace(text="It"))
+    counts = items.word_errors(transcriber, 2 * [reference(("It", 0.0, 0.5), seconds=3)], "offline", watch)
+    assert (counts.errors, watch.done) == (0, 6.0)
+
+
 def test_the_table_has_sizes_and_errors_of_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     row = Row("fp16", 2_500_000, 1.0, 0.0, Counts(49, substitutions=1), Counts(48, deletions=2))
-    monkeypatch.setattr(items, "compression_table", lambda model, said, **_: [row] * len(said))
+    monkeypatch.setattr(items, "compression_table", lambda model, said, watch, **_: [row] * len(said))
     runner: Any = SimpleNamespace(
         models=("one", "two"),
         corpus=SimpleNamespace(name="talks", utterances=lambda: iter([reference(("It", 0.0, 0.5))])),
         setup=SimpleNamespace(engine=SimpleNamespace(threads=1)),
-        watch=SimpleNamespace(say=print),
+        watch=CountingWatch(),
+        kept=lambda name, kind, make, **_: make(),
     )
     outcome = items.compression_item(runner)
     assert [table.title for table in outcome.tables] == ["one", "two"]

@@ -31,7 +31,8 @@ def division_figure(runner: "Runner") -> Outcome:
     """WhisperFlow, figure 12."""
     rows, bars = [], []
     for number, model in enumerate(runner.models):
-        for item in runner.once(f"divisions of {model}", partial(_measure, runner, model)):
+        measure = partial(_measure, runner, model)
+        for item in runner.kept("divisions", list[Measured], measure, Path(__file__).name, models=(model,)):
             times = (f"{1000 * figure:.0f}" for figure in (item.round_s, item.period_s, item.delay_s))
             rows.append((model, label(item.allocation), *times))
             bars.append(plots.Bar(f"{Path(model).name}, {_threads(item.allocation)}", item.delay_s, colour=number))

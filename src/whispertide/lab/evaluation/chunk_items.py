@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whispertide.checkpoint import load_checkpoint
 from whispertide.graphs.chunks import Plan, decoder_name, frames_of, layout_for, unrolled_decoder
@@ -20,8 +20,9 @@ from whispertide.lab.evaluation.clock import play
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.score import aggregate, judge
-from whispertide.lab.evaluation.static_decoding import Chunked, exactly, interleaved, opening_of, workshop
+from whispertide.lab.evaluation.static_decoding import AUDIO_S, MADE_BY, Chunked, exactly, opening_of, timed, workshop
 from whispertide.lab.evaluation.store import Json
+from whispertide.lab.evaluation.watch import showing
 from whispertide.model.static import StaticEngine
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
@@ -75,15 +76,18 @@ def chunk_table(runner: "Runner") -> Outcome:
     emitted = sum(len(checkpoint.tokenizer.encode(text)) for trace in cell.traces() if (text := "".join(trace.words)))
     most = min(sum(plan) for plan in SIZES.values())
     lengths = [min(len(opening_of(checkpoint)) + count, most) for count in decoded]
-    took = runner.once("chunk sizes", lambda: _times(runner, lengths))
-    scores = {size: runner.once(f"chunks of {size}", partial(score_with, runner, plan)) for size, plan in SIZES.items()}
+    took = runner.kept("chunk sizes", list[float], partial(_times, runner, lengths), MADE_BY)
+    scores = {
+        size: runner.kept(f"chunks of {size}", dict[str, Any], partial(score_with, runner, plan), MADE_BY)
+        for size, plan in SIZES.items()
+    }
     rows = []
-    for size, plan in SIZES.items():
+    for (size, plan), milliseconds in zip(SIZES.items(), took, strict=True):
         done = work(plan, lengths)
         counted = (done.runs, done.runs + len(lengths), done.positions)
         shares = (f"{count / emitted:.3f}" for count in counted)
         late = report.latency(scores[size], digits=3)
-        rows.append((str(size), late, f"{took[size]:.1f}", *shares, *PUBLISHED[size]))
+        rows.append((str(size), late, f"{milliseconds:.1f}", *shares, *PUBLISHED[size]))
     shared = ("graph runs per token", "switches per token", "positions per token")
     columns = ("later chunks", "latency of words s", "decoding ms a round", *shared)
     paper = (f"paper: {column}" for column in ("latency of words s", *shared))
@@ -103,12 +107,15 @@ def score_with(runner: "Runner", plan: Plan) -> Json:
     transcriber = runner.transcriber(runner.models[0])
     recipe, engine = parse_overrides(get_recipe("npusper"), UNROLLED), opened(transcriber.model, plan)
     executor = SerialExecutor(Equipment(transcriber.model, recipe.framing, unrolled=engine))
-    rows = []
-    for utterance in runner.corpus.utterances():
-        options = DecodeOptions(language=utterance.language)
-        session = Session(recipe, executor, make_gate(recipe), options=options, live=True)
-        trace = play(session, utterance.audio(), utterance=utterance.id, dims=transcriber.dims)
-        rows.append(judge(utterance, trace))
+    rows, said = [], list(runner.corpus.utterances())
+    label = f"npusper in chunks of {plan[-1]} {runner.corpus.name}"
+    with showing(runner.watch, label, sum(utterance.seconds for utterance in said)):
+        for utterance in said:
+            options = DecodeOptions(language=utterance.language)
+            session = Session(recipe, executor, make_gate(recipe), options=options, live=True)
+            trace = play(session, utterance.audio(), utterance=utterance.id, dims=transcriber.dims)
+            rows.append(judge(utterance, trace))
+            runner.watch.advance(utterance.seconds)
     return aggregate(rows, {})
 
 
@@ -125,15 +132,16 @@ def opened(model: "WhisperModel", plan: Plan) -> StaticEngine:
     return engine
 
 
-def _times(runner: "Runner", lengths: Sequence[int]) -> dict[int, float]:
-    """Size of the later chunks -> mean milliseconds of a decode."""
+def _times(runner: "Runner", lengths: Sequence[int]) -> list[float]:
+    """Mean milliseconds of a decode with each plan of `SIZES`."""
     checkpoint, folder, options = exactly(runner, "chunks")
     with workshop(checkpoint, folder, options) as shop:
-        ways = {size: Chunked(f"of-{size}", shop, plan) for size, plan in SIZES.items()}
+        ways = [Chunked(f"of-{size}", shop, plan) for size, plan in SIZES.items()]
         shop.flush()
-        rounds = QUICK_ROUNDS if runner.quick else ROUNDS
-        took = {length: list(interleaved(list(ways.values()), length, rounds)) for length in sorted(set(lengths))}
-    return {
-        size: statistics.mean(1000 * statistics.median(times[way.name] for times in took[length]) for length in lengths)
-        for size, way in ways.items()
-    }
+        rounds, different = QUICK_ROUNDS if runner.quick else ROUNDS, sorted(set(lengths))
+        with showing(runner.watch, "chunks of 3, 5 and 7", len(different) * rounds * len(ways) * AUDIO_S):
+            took = {length: timed(runner.watch, ways, length, rounds) for length in different}
+    return [
+        statistics.mean(1000 * statistics.median(times[way.name] for times in took[length]) for length in lengths)
+        for way in ways
+    ]

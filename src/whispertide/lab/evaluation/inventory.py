@@ -31,10 +31,10 @@ This page is made by `python -m whispertide.lab.evaluation.inventory docs/papers
 
 `whispertide bench paper NAME` makes the items that can be made, `--items "table 1,figure 7"` some of them;
 `whispertide bench paper all` makes those of all papers, on one page: 79 minutes on two cores of an AMD EPYC
-(`--threads 1`). Unless told otherwise it takes 120 s of talks, or as many clips as the paper has. It uses our
-definitions (untruncated text, untruncated clocks), our models and our corpora, which are synthetic. So compare its
-figures with a paper's in direction and size, not digit by digit. What the papers say is told in our words, with their
-figures where their text gives them.
+(`--threads 1`). Install the extra `bench` for it; one item needs the extra `train`, and says so. Unless told otherwise
+it takes 120 s of talks, or as many clips as the paper has. It uses our definitions (untruncated text, untruncated
+clocks), our models and our corpora, which are synthetic. So compare its figures with a paper's in direction and size,
+not digit by digit. What the papers say is told in our words, with their figures where their text gives them.
 
 | state | meaning |
 |---|---|
@@ -46,7 +46,7 @@ figures where their text gives them.
 |---|---|
 | confirmed | direction and order of size are as the paper says, in a result that is stored |
 | refuted | they are not, in a result that is stored. The reason says for which checkpoint and corpus |
-| not decidable here | it is about what we do not have: an NPU, a GPU, a power meter, other weights or languages |
+| not decidable here | it is about an NPU, GPU, power meter, weights or languages that we lack; or samples are too few |
 | not measured yet | we could measure it, or nearly, and no result is stored |
 
 A stored result is a section of [LOG.md](LOG.md), or of the page that is named, with its command. It is of the weights
@@ -148,6 +148,7 @@ def _listing(paper: Paper) -> str:
 def _section(paper: Paper, item: Item, entry: Entry) -> str:
     """An item: how it is made, and its statements."""
     made = "not made yet" if item.state == "missing" else f'`whispertide bench paper {paper.name} --items "{item.id}"`'
+    made += f", which needs the extra `{item.extra}`" if item.extra else ""
     facts = f"- in the paper: {entry.source}\n- measured here on: {entry.stand_in}\n- made by: {made}"
     rows = tuple((claim.published, claim.here, f"**{claim.verdict}**", claim.why) for claim in entry.claims)
     table = markdown_table(Table(("the paper", "here", "verdict", "why"), rows))

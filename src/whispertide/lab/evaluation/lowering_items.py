@@ -5,6 +5,7 @@ The paper's graphs run on an NPU, whose compiler likes convolutions. These are t
 
 import statistics
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,8 @@ from whispertide.graphs.portable import ConvolvedBuilder, PortableBuilder
 from whispertide.graphs.static_encoder import StaticEncoderGraph
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
-from whispertide.lab.evaluation.static_decoding import FRAMES, Chunked, exactly, workshop
+from whispertide.lab.evaluation.static_decoding import AUDIO_S, FRAMES, MADE_BY, Chunked, exactly, workshop
+from whispertide.lab.evaluation.watch import showing
 from whispertide.model.runtime import GraphSession
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ ROUNDS, QUICK_ROUNDS = 15, 3
 
 def lowering_table(runner: "Runner") -> Outcome:
     """NPUsper, table 7."""
-    took = runner.once("lowering", lambda: _times(runner))
+    took = runner.kept("lowering", dict[str, dict[str, float]], partial(_times, runner), MADE_BY)
     linear, convolved = (took[name] for name in BUILDERS)
     rows = tuple(
         (
@@ -52,14 +54,17 @@ def _times(runner: "Runner") -> dict[str, dict[str, float]]:
     """Way of writing -> part -> median milliseconds."""
     ways = {name: _opened(runner, name) for name in BUILDERS}
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in BUILDERS}
-    for number in range(1 + (QUICK_ROUNDS if runner.quick else ROUNDS)):
-        for name, (encoder, decoder) in ways.items():
-            began = time.perf_counter()
-            _encode(encoder, runner)
-            between = time.perf_counter()
-            decoder.decode(FED)
-            if number:  # the first does not count
-                taken[name].append((between - began, time.perf_counter() - between))
+    rounds = 1 + (QUICK_ROUNDS if runner.quick else ROUNDS)
+    with showing(runner.watch, "linear layers as convolutions", rounds * len(ways) * AUDIO_S):
+        for number in range(rounds):
+            for name, (encoder, decoder) in ways.items():
+                began = time.perf_counter()
+                _encode(encoder, runner)
+                between = time.perf_counter()
+                decoder.decode(FED)
+                if number:  # the first does not count
+                    taken[name].append((between - began, time.perf_counter() - between))
+                runner.watch.advance(AUDIO_S)
     return {name: _medians(times) for name, times in taken.items()}
 
 

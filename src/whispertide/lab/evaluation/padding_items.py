@@ -95,13 +95,11 @@ def ways(transcriber: "Transcriber") -> list[Way]:
 def padding_table(runner: "Runner") -> Outcome:
     """WhisperFlow, table 1, and how quiet speech may be for it."""
     found = _paddings(runner)
-    rows = tuple((row.way.name, f"{row.gflop_per_s:.2f}", *_written(row)) for row in found)
-    table = Table(("padding", "encoder GFLOP per audio second", *_headings(found)), rows)
-    return Outcome(tables=(table, _gain_table(runner, found)), note=_about_clips(runner))
+    return Outcome(tables=(_way_table(found), _gain_table(runner, found)), note=_about_clips(runner))
 
 
 def padding_figure(runner: "Runner") -> Outcome:
-    """WhisperFlow, figure 11: WER over the length of the padding."""
+    """WhisperFlow, figure 11: WER and the encoder's work by the length of the padding."""
     rows = _paddings(runner)
     by_name = {row.way.name: row for row in rows}
     curves = [
@@ -116,9 +114,8 @@ def padding_figure(runner: "Runner") -> Outcome:
         title="errors over padding",
         levels=[Line("padded to 30 s", by_name["30 s"].rates[0])],
     )
-    return Outcome(
-        plots=(Plot(drawing, "Errors over the length of paddings and hush words"),), note=_about_clips(runner)
-    )
+    plot = Plot(drawing, "Errors over the length of paddings and hush words")
+    return Outcome((_way_table(rows),), (plot,), _about_clips(runner))
 
 
 def _curve(kind: str, members: Sequence[Padded]) -> Curve:
@@ -131,6 +128,12 @@ def _headings(found: Sequence[Padded]) -> tuple[str, ...]:
 
 def _written(row: Padded) -> tuple[str, ...]:
     return tuple(f"{rate:.1f}" for rate in row.rates)
+
+
+def _way_table(found: Sequence[Padded]) -> Table:
+    """The encoder's work and the errors of every way."""
+    rows = tuple((row.way.name, f"{row.gflop_per_s:.2f}", *_written(row)) for row in found)
+    return Table(("padding", "encoder GFLOP per audio second", *_headings(found)), rows)
 
 
 def _gain_table(runner: "Runner", as_it_is: Sequence[Padded]) -> Table:

@@ -49,7 +49,7 @@ class Item:
     field, "recipe NAME" for a recipe, "network KIND" for a network that `train latecontext` can train, else in words
     for what nothing here can provide. `measure` names the function of `paper_items` that makes it, or of another module
     ("module.function", "training.module.function"), in part or whole; `covers` says which part. `corpus` is what it is
-    made on where nobody asks for another one.
+    made on where nobody asks for another one. `extra` is the extra that it needs besides `bench`.
     """
 
     id: str
@@ -58,6 +58,7 @@ class Item:
     measure: str = ""
     covers: str = ""
     corpus: str = "talks"
+    extra: str = ""
 
     @property
     def missing(self) -> tuple[str, ...]:

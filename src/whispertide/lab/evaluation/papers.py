@@ -60,9 +60,10 @@ _WHISPERFLOW = Paper(
         ),
         Item(
             "figure 11",
-            "WER over the length of naive paddings, against the hush word",
-            ("framing=hush",),
+            "WER and encoder GFLOP over the length of naive paddings, against the hush word",
+            ("framing=hush", "the other corpora in the same run"),
             "padding_items.padding_figure",
+            "one corpus",
         ),
         Item(
             "figure 12",
@@ -115,8 +116,9 @@ _NPUSPER = Paper(
         Item(
             "table 6",
             "all systems on processors alone: errors, latency, length of input, time of each stage",
-            ("recipe npusper",),
+            ("recipe npusper", "the time of the log-mel by itself"),
             "system_items.processor_table",
+            "encoding with the log-mel in it",
         ),
         Item(
             "table 7",
@@ -161,7 +163,7 @@ _NPUSPER = Paper(
         ),
         Item(
             "figure 8",
-            "time of each stage of an inference, by system",
+            "time of each stage of an inference, and of the first text, by system",
             ("recipe npusper", "an NPU"),
             "system_items.stage_figure",
             "the processor",
@@ -223,8 +225,9 @@ _WHISPERKIT = Paper(
         Item(
             "table 2",
             "size and word errors as fp16, int8, blocks of 4 bits and palettes with outliers apart",
-            (),
+            ("the same under the mask d750",),
             "whisperkit_compression.compression_item",
+            "without a mask",
         ),
         Item(
             "figure 4",
@@ -296,30 +299,35 @@ _PILOT = Paper(
             (_NETWORK, "network conformer", "network branchformer", "network rnnt", "decoding of the rivals"),
             "training.latecontext.encoder_table.encoding_table",
             "the encoders",
+            extra="train",
         ),
         Item(
             "table 4",
             "delay with and without pilots, by how often they run",
-            ("recipe pilot", _NETWORK),
+            ("recipe pilot", _NETWORK, "delays and choices with a cloud"),
             "training.latecontext.pilot_items.frequency_table",
+            "on the device alone",
         ),
         Item(
             "table 5",
             "delay and share of inputs sent away for the same errors, by what decides",
-            ("executor=hybrid", _NETWORK),
+            ("executor=hybrid", _NETWORK, "CNN and BiLSTM where `train offramp` did not train them"),
             "training.latecontext.pilot_items.sending_table",
+            "perplexity, entropy and chance",
         ),
         Item(
             "figure 4",
             "errors against delay, on the device alone and with a cloud",
-            ("executor=hybrid", _NETWORK),
+            ("executor=hybrid", _NETWORK, "the other models", "intents"),
             "training.latecontext.pilot_items.trade_off_figure",
+            "word errors of one model with a cloud",
         ),
         Item(
             "figure 5",
             "ablation of pilot decoding",
-            ("recipe pilot", _NETWORK),
+            ("recipe pilot", _NETWORK, "a Branchformer with pilots"),
             "training.latecontext.pilot_items.ablation_figure",
+            "one model",
         ),
         Item(
             "figure 6",

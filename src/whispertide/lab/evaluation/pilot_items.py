@@ -34,6 +34,7 @@ from whispertide.lab.evaluation.offloading import (
 )
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
+from whispertide.lab.evaluation.watch import showing
 from whispertide.types import SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -106,12 +107,9 @@ def delay(way: Way, said: Sequence[Sentence]) -> float:
 
 
 def _by_ways(runner: "Runner", names: Sequence[str]) -> tuple[list[Sentence], dict[str, Way]]:
-    """Every sentence by each way, one after the other; every way is measured once in a run."""
+    """Every sentence by each way, one after the other."""
     said = all_sentences(runner)
-    found = {
-        name: runner.once(f"pilots on {runner.corpus_name}: {name}", partial(_hear, runner, name, said))
-        for name in names
-    }
+    found = {name: runner.kept(f"pilots: {name}", Way, partial(_hear, runner, name, said)) for name in names}
     return said, found
 
 
@@ -135,13 +133,10 @@ def all_sentences(runner: "Runner") -> list[Sentence]:
 
 def watched(runner: "Runner", label: str, said: Sequence[Sentence]) -> Iterable[Sentence]:
     """One after the other; the progress bar moves."""
-    runner.watch.begin(label, sum(len(one.audio) for one in said) / SAMPLE_RATE)
-    try:
+    with showing(runner.watch, label, sum(len(one.audio) for one in said) / SAMPLE_RATE):
         for one in said:
             yield one
             runner.watch.advance(len(one.audio) / SAMPLE_RATE)
-    finally:
-        runner.watch.end()
 
 
 def _rate(way: Way) -> str:
@@ -262,7 +257,7 @@ def both(runner: "Runner") -> tuple[list[Both], str]:
             model.warm_up()
         return listen(local, remote, watched(runner, "here and by the server", said))
 
-    heard = runner.once(f"sent from {runner.corpus_name}", measure)
+    heard = runner.kept("sent", list[Both], measure, models=(runner.models[0], runner.models[-1]))
     if not heard:
         raise OptionError(f"expected sentences that are long enough for a pilot; {runner.corpus.name} has none")
     here = Path(runner.models[0]).name if len(runner.models) > 1 else f"{Path(runner.models[0]).name} in {BITS} bits"

@@ -5,14 +5,14 @@ are others' affairs. Offline transcription of the same model with the same beam 
 cell of its own, because streaming is judged against it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from whispertide.checkpoint.attachments import digest_attachments
-from whispertide.checkpoint.latecontext import is_late
+from whispertide.checkpoint.latecontext import is_late, load_late
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
@@ -24,7 +24,7 @@ from whispertide.lab.evaluation.replay import OFFLINE as OFFLINE_OPTIONS
 from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, streaming
 from whispertide.lab.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.lab.evaluation.trace import FREE, ClockName, Trace
-from whispertide.lab.evaluation.watch import Watch
+from whispertide.lab.evaluation.watch import Watch, showing
 from whispertide.lab.profile import label
 from whispertide.lab.speech.utterance import Corpus, Utterance
 from whispertide.model.providers import thread_count
@@ -126,13 +126,11 @@ class Runner:
         if not waiting:
             return corpus
         model = self.models[0]
-        self.watch.begin(f"aligning {corpus.name} with {model}", sum(utterance.seconds for utterance in waiting))
-        try:
+        total = sum(utterance.seconds for utterance in waiting)
+        with showing(self.watch, f"aligning {corpus.name} with {model}", total):
             return align_corpus(
                 corpus, self.transcriber(model), Path(model).name, self._languages(model), self.watch.advance
             )
-        finally:
-            self.watch.end()
 
     def transcriber(self, model: str) -> "Transcriber":
         """A model, loaded with the engine's options; the one before is let go."""
@@ -148,6 +146,23 @@ class Runner:
         if name not in self._once:
             self._once[name] = make()
         found: T = self._once[name]
+        return found
+
+    def kept(self, name: str, kind: type[T], make: Callable[[], T], *made_by: str, models: Sequence[str] = ()) -> T:
+        """`make()`, which is called only if nothing of that name is stored for the chosen corpus, these models (or else
+        the first one), this machine and this code.
+
+        `kind` is the type of what it makes (`Results.kept`); `made_by` are files and folders that otherwise do not
+        count (`store.code_version`).
+        """
+        first, *others = models or self.models[:1]
+        settings = {"quick": str(self.quick), "others": " ".join(map(self._model_hash, others))}
+        code = store.code_version("", *made_by)
+        spec = replace(self._spec(name, first, self.corpus), streaming=False, settings=settings, code=code)
+        found = self.results.kept(spec, kind)
+        if found is None:
+            found = make()
+            self.results.keep(spec, found)
         return found
 
     def about(self) -> str:
@@ -208,11 +223,9 @@ class Runner:
             code=store.code_version("", made_by, "clips.py", "guard_items.py"),
         )
         self.results.begin(spec)
-        self.watch.begin(f"{name} {spec.model} {spec.corpus}", sum(seconds(len(clip.samples)) for clip in clips))
-        try:
+        total = sum(seconds(len(clip.samples)) for clip in clips)
+        with showing(self.watch, f"{name} {spec.model} {spec.corpus}", total):
             return [self._clip(spec, number, clip, measure) for number, clip in enumerate(clips)]
-        finally:
-            self.watch.end()
 
     def _clip(self, spec: CellSpec, number: int, clip: Clip, measure: Callable[[Clip], Json]) -> Json:
         found = self.results.clip(spec, number)
@@ -295,12 +308,9 @@ class Runner:
         total = sum(utterance.seconds for utterance in corpus.utterances())
         recognise = _remembering(self.results, spec, job.recogniser)
         label = " ".join(part for part in (place, spec.label, _step(spec), spec.model, spec.corpus) if part)
-        self.watch.begin(label, total)
-        try:
+        with showing(self.watch, label, total):
             about = self._about(spec, wer_offline)
             score, rows = run_cell(recognise, corpus, about, progress=self.watch.advance)
-        finally:
-            self.watch.end()
         return self.results.save(spec, score, rows)
 
     def _spec(self, recogniser: str, model: str, corpus: Corpus) -> CellSpec:
@@ -312,9 +322,7 @@ class Runner:
             corpus_hash=corpus.hash,
             clock=self.clock,
             model_hash=self._model_hash(model),
-            attachments_hash=self.once(
-                f"attachments {model}", lambda: digest_attachments(self.transcriber(model).model.checkpoint)
-            ),
+            attachments_hash=self._attachments_hash(model),
             engine=self._engine_and_version(),
             machine=store.machine(),
             code=store.code_version(),
@@ -344,7 +352,17 @@ class Runner:
         return self.once(f"framing of {recipe} for {model}", find)
 
     def _model_hash(self, model: str) -> str:
-        return self.once(f"hash of {model}", lambda: self.transcriber(model).model.content_hash[:12])
+        def find() -> str:
+            whole = load_late(Path(model)) if is_late(Path(model)) else self.transcriber(model).model
+            return whole.content_hash[:12]
+
+        return self.once(f"hash of {model}", find)
+
+    def _attachments_hash(self, model: str) -> str:
+        """Networks for commands have none."""
+        if is_late(Path(model)):
+            return ""
+        return self.once(f"attachments {model}", lambda: digest_attachments(self.transcriber(model).model.checkpoint))
 
     def _languages(self, model: str) -> frozenset[str]:
         """The languages that a model writes; networks for commands, which do not say it, are of English."""

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,14 +37,18 @@ from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.energy import resident_mb
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
+from whispertide.lab.evaluation.watch import Watch, showing
 from whispertide.model.providers import thread_count
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
+from whispertide.types import FRAME_SAMPLES, seconds
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner
 
-FRAMES = 250  # 5 s of audio
+FRAMES = 250
+AUDIO_S = seconds(FRAMES * FRAME_SAMPLES)
+MADE_BY = Path(__file__).name
 FED = (10, 15, 20, 25, 30)  # tokens
 UNROLLED = "unrolled"
 ROUNDS, QUICK_ROUNDS = 15, 3
@@ -344,14 +349,25 @@ def exactly(runner: "Runner", name: str) -> tuple[Checkpoint, Path, EngineOption
 def _found(runner: "Runner") -> tuple[list[Speed], str]:
     """All ways at all lengths, and what they were measured on."""
     checkpoint, folder, options = exactly(runner, "static")
-    found = runner.once("static decoding", lambda: _measure(checkpoint, folder, options, quick=runner.quick))
+    measure = partial(_measure, runner, checkpoint, folder, options)
+    found = runner.kept("static decoding", list[Speed], measure, MADE_BY)
     return found, (
         f"{checkpoint.name}, fp32, CPU provider, {options.threads} threads, {FRAMES} encoder frames of noise. Medians "
         "of interleaved rounds, all with the same tokens. The paper measures a phone's NPU; this is a processor."
     )
 
 
-def _measure(checkpoint: Checkpoint, folder: Path, options: EngineOptions, *, quick: bool) -> list[Speed]:
+def _measure(runner: "Runner", checkpoint: Checkpoint, folder: Path, options: EngineOptions) -> list[Speed]:
     ways, _ = contenders(checkpoint, folder, options)
-    rounds = QUICK_ROUNDS if quick else ROUNDS
-    return [speed for fed in FED for speed in speeds(ways, fed, list(interleaved(ways, fed, rounds)))]
+    rounds = QUICK_ROUNDS if runner.quick else ROUNDS
+    with showing(runner.watch, "decoding with static graphs", len(FED) * rounds * len(ways) * AUDIO_S):
+        return [speed for fed in FED for speed in speeds(ways, fed, timed(runner.watch, ways, fed, rounds))]
+
+
+def timed(watch: Watch, ways: Sequence[Decoding], fed: int, rounds: int) -> list[dict[str, float]]:
+    """All that `interleaved` gives; the progress bar moves."""
+    found = []
+    for times in interleaved(ways, fed, rounds):
+        found.append(times)
+        watch.advance(len(ways) * AUDIO_S)
+    return found

@@ -3,6 +3,7 @@
     DIR/KEY/spec.json          what was to be measured: one cell
     DIR/KEY/traces/ID.json     the record of each finished utterance
     DIR/KEY/clips/N.json       or of each finished clip
+    DIR/KEY/kept.json          or all that was found, where that comes at once
     DIR/KEY/cell.json          the scores, once every utterance is done
 
 The key is a hash over everything that the result depends on (settings, weights, corpus, machine, code), so a changed
@@ -25,7 +26,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import whispertide
 from whispertide.atomic import write_text
@@ -35,6 +36,7 @@ from whispertide.lab.from_json import built
 from whispertide.streaming.allocation import processor
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 _SOURCE = Path(whispertide.__file__).parent
 # What shows, serves or trains cannot change a measurement; nor can what measures something else.
@@ -162,6 +164,27 @@ class Results:
         """Keep what was found in a clip. Raises `OutputError` where the folder cannot be written."""
         _write(self.folder / spec.key / "clips" / f"{number}.json", found)
 
+    def kept(self, spec: CellSpec, kind: type[T]) -> T | None:
+        """What was kept, of that type (`from_json.built`); None if nothing was."""
+        path = self.folder / spec.key / "kept.json"
+        data = _read(path)
+        if data is None:
+            return None
+        try:
+            value: T = built(kind, data["kept"])
+        except (KeyError, TypeError, ValueError):
+            _ignored(path)
+            return None
+        return value
+
+    def keep(self, spec: CellSpec, value: object) -> None:
+        """Keep what was found: dataclasses, sequences, objects and plain values.
+
+        Raises `OutputError` where the folder cannot be written.
+        """
+        self.begin(spec)
+        _write(self.folder / spec.key / "kept.json", {"kept": value})
+
     def save(self, spec: CellSpec, score: Mapping[str, Any], utterances: list[Json]) -> Cell:
         """Keep the scores of a cell whose utterances are all done."""
         cell = Cell(
@@ -203,13 +226,13 @@ def code_version(part: str = "", *more: str) -> str:
     hexadecimal digits.
 
     `part` is the folder that matters: other programs' results do not depend on our engine, but on how they are
-    run and scored. `more`: files of the evaluation that otherwise do not matter, but do here.
+    run and scored. `more`: files of the evaluation, or folders, that otherwise do not matter, but do here.
     """
     digest = hashlib.sha256()
     for path in sorted((_SOURCE / part).rglob("*.py")):
         place = path.relative_to(_SOURCE).as_posix()
         is_aside = place.startswith(_EVALUATION) and path.name in _IRRELEVANT_FILES.difference(more)
-        if place.startswith(_IRRELEVANT) or is_aside:
+        if (place.startswith(_IRRELEVANT) and not place.startswith(more)) or is_aside:
             continue
         # Zeros in between, so that no two lists of files give the same bytes.
         digest.update(place.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -311,6 +334,6 @@ def _ignored(path: Path) -> None:
 def _write(path: Path, content: Json) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(content))
+        write_text(path, json.dumps(content, default=asdict))
     except OSError as error:
         raise OutputError(f"expected a folder that can be written; got {error} for {path}: choose another") from error

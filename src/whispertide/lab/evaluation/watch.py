@@ -1,6 +1,8 @@
 """Who is told how far a measurement is."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Watch:
@@ -19,3 +21,13 @@ class Watch:
     def say(self, message: str) -> None:
         """A line for the user."""
         sys.stderr.write(f"{message}\n")
+
+
+@contextmanager
+def showing(watch: Watch, label: str, total_s: float) -> Iterator[None]:
+    """A cell of so many seconds of audio meanwhile; it ends if anything is raised, too."""
+    watch.begin(label, total_s)
+    try:
+        yield
+    finally:
+        watch.end()

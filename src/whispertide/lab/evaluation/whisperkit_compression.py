@@ -8,6 +8,7 @@ usual ones: 32 weights of a row share a scale in float16.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from whispertide.lab.compression.folder import half_size
 from whispertide.lab.compression.sensitivity import compressible
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
+from whispertide.lab.evaluation.watch import Watch, showing
 from whispertide.lab.evaluation.wer import Counts, align
 from whispertide.lab.speech.utterance import Utterance
 from whispertide.model.onnx_engine import OnnxEngine
@@ -38,8 +40,7 @@ if TYPE_CHECKING:
 
 BLOCK = 32
 SHARE = 0.4
-
-Say = Callable[[str], None]
+HOW = ("tide", "offline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +64,20 @@ class Variant:
     tensors: Mapping[str, Weights]
 
 
-def compression_table(model: str, utterances: Sequence[Utterance], *, threads: int = 0, say: Say = print) -> list[Row]:
+def compression_table(model: str, utterances: Sequence[Utterance], watch: Watch, *, threads: int = 0) -> list[Row]:
     """The rows of the table for a model, on these recordings. Raises what loading and running the model raises."""
-    loaded = load_model(model, EngineOptions(threads=threads), announce=say)
+    loaded = load_model(model, EngineOptions(threads=threads), announce=watch.say)
     recording = load_audio(BUNDLED_DIR / "audio" / "demo.flac")
     rows = []
     with Compression(loaded, [recording], lambda label, done, total: None) as compression:
         half = half_size(loaded.checkpoint)
         for variant in variants(compression):
-            say(f"{model}: {variant.form}")
             kl = compression.comparison.divergence(variant.tensors).kl if variant.tensors else 0.0
-            with _opened(loaded.checkpoint, variant.tensors, loaded.options) as transcriber:
-                tide, offline = (word_errors(transcriber, utterances, how) for how in ("tide", "offline"))
+            with (
+                _opened(loaded.checkpoint, variant.tensors, loaded.options) as transcriber,
+                showing(watch, f"{model}: {variant.form}", len(HOW) * sum(said.seconds for said in utterances)),
+            ):
+                tide, offline = (word_errors(transcriber, utterances, how, watch) for how in HOW)
             rows.append(Row(variant.form, variant.nbytes, variant.nbytes / half, kl, tide, offline))
     return rows
 
@@ -83,10 +86,11 @@ def compression_item(runner: "Runner") -> Outcome:
     """WhisperKit, table 2: for each model of the run, on the chosen corpus."""
     utterances = list(runner.corpus.utterances())
     threads = runner.setup.engine.threads
-    tables = [
-        replace(as_table(compression_table(model, utterances, threads=threads, say=runner.watch.say)), title=model)
-        for model in runner.models
-    ]
+    tables = []
+    for model in runner.models:
+        measure = partial(compression_table, model, utterances, runner.watch, threads=threads)
+        rows = runner.kept("compression", list[Row], measure, models=(model,))
+        tables.append(replace(as_table(rows), title=model))
     note = (
         f"On {runner.corpus.name}. Every form is run by the int8 engine, so what differs is only what was stored. The "
         "paper has 1.6 GB in fp16 and 0.6 GB with palettes, at 1.93 and 1.96 % on LibriSpeech test-clean, 11.55 and "
@@ -148,7 +152,7 @@ def four_bits(weight: Weights, block: int = BLOCK) -> tuple[Weights, int]:
     return values.reshape(weight.shape).astype(np.float32), data.size // 2 + 2 * scales.size
 
 
-def word_errors(transcriber: Transcriber, utterances: Sequence[Utterance], how: str) -> Counts:
+def word_errors(transcriber: Transcriber, utterances: Sequence[Utterance], how: str, watch: Watch) -> Counts:
     """Of a recipe, or "offline"."""
     counts = Counts()
     for utterance in utterances:
@@ -162,6 +166,7 @@ def word_errors(transcriber: Transcriber, utterances: Sequence[Utterance], how: 
             text = session.transcript.text
         said = [word.text for word in utterance.words]
         counts += align(said, text.split(), utterance.language).words
+        watch.advance(utterance.seconds)
     return counts
 
 

@@ -34,8 +34,8 @@ class FakeRunner:
     corpus = SimpleNamespace(name="commands-spoken", utterances=lambda: iter(3 * [command("play me a song")]))
     watch = SimpleNamespace(begin=lambda *_: None, advance=lambda *_: None, end=lambda: None)
 
-    def once(self, name: str, make: Any) -> Any:
-        if not name.startswith("commands on"):
+    def kept(self, name: str, kind: type, make: Any, *_: str, **__: Any) -> Any:
+        if not name.startswith("commands: "):
             return make()
         waits = {way: WAITS.get(way, 0.015) for way in (*items.EVERY, *items.PARTS)}
         return {way: [heard(2, wait, 9.0), heard(0, wait, 1.0), heard(1, wait, None)] for way, wait in waits.items()}

@@ -32,6 +32,7 @@ from whispertide.types import SAMPLE_RATE
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner
 
+FOLDER = "lab/training/latecontext/"  # what it is measured with
 USUAL = "every 1 s"
 # The paper's delays; it has no pilots at pauses.
 EVERY = {BASE: "0.168", "every 2 s": "0.145", USUAL: "0.138", "every 0.5 s": "0.120", AT_PAUSES: None}
@@ -112,9 +113,9 @@ def _by_ways(runner: "Runner", names: Sequence[str]) -> tuple[list[Sentence], di
 
 
 def _heard(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> dict[str, list[CommandResult]]:
-    """All commands by these ways, measured once in a run."""
-    name = f"commands on {runner.corpus_name}: {', '.join(names)}"
-    return runner.once(name, partial(_hear, runner, said, names))
+    """All commands by these ways."""
+    name, kind = f"commands: {', '.join(names)}", dict[str, list[CommandResult]]
+    return runner.kept(name, kind, partial(_hear, runner, said, names), FOLDER)
 
 
 def _hear(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> dict[str, list[CommandResult]]:
@@ -156,9 +157,8 @@ def _both(runner: "Runner") -> tuple[list[Both], str]:
             f"expected the network and a Whisper checkpoint for the server: --models {here},nano.en; got {there} alone"
         )
     said = commands_of(runner)
-    heard = runner.once(
-        f"sent from {runner.corpus_name}", partial(_sent, runner, said, _heard(runner, said, (USUAL,))[USUAL])
-    )
+    measure = partial(_sent, runner, said, _heard(runner, said, (USUAL,))[USUAL])
+    heard = runner.kept("commands sent", list[Both], measure, FOLDER, models=(here, there))
     if not heard:
         raise OptionError(f"expected commands that are long enough for a pilot; {runner.corpus.name} has none")
     trip, rate = by_whisper.LINK
