@@ -22,6 +22,8 @@ from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.short_windows import Costs, Framed, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
@@ -122,6 +124,11 @@ def headings(page: str) -> list[str]:
     return [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
 
 
+def test_the_published_page_says_what_the_script_does(script: ModuleType) -> None:
+    """What stands above its tables; if this fails: `python benchmarks/peers.py --page`."""
+    assert script.LEAD.strip() in (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -> None:
     script.run(study.options)
@@ -152,6 +159,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
         assert row in ungated.replace("false vad", "false,vad"), row
     assert f"2 seeds of 20 s of `{script.CORPUS}`. 72 words in 4 pieces." in gated, "the seeds are pooled"
     assert "| again after real time |" in study.page
+    assert " --seeds 211 212\n" in study.page
     assert "peer:openai-whisper fallback=false nano.en: it is not installed" in study.page
     assert f"moonshine: {PEERS['moonshine'].reason}" in study.page
     plots = Path(study.options.output).parent / "benchmarks"
