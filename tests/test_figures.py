@@ -6,6 +6,7 @@ cards with the JSON next to them, docs/peers.md and the tables of docs/soak.md w
 The log is dated history.
 """
 
+import csv
 import re
 import tomllib
 from functools import cache
@@ -155,6 +156,27 @@ def test_the_table_next_to_other_programs_is_the_one_of_their_page() -> None:
     )
     page = (DOCS / "peers.md").read_text(encoding="utf-8")
     assert shown in [table for section in sections(page) for table in tables(section)]
+
+
+def test_the_table_of_recipes_is_that_of_its_plot() -> None:
+    """WER and when a word is confirmed, as rounded. If this fails: `make pictures`, and the table that it prints."""
+    with (DOCS / "benchmarks" / "recipes-trade-off.csv").open(encoding="utf-8", newline="") as file:
+        plotted = {row[0]: (float(row[2]), float(row[1])) for row in list(csv.reader(file))[1:] if row[1]}
+    (table,) = (
+        table
+        for section in sections((DOCS / "benchmarks.md").read_text(encoding="utf-8"))
+        for table in tables(section)
+        if table[0].startswith("| recipe |")
+    )
+    shown = {row[0]: (row[2], row[3]) for row in (re.split(r" *\| *", line.strip("| ")) for line in table[2:])}
+    assert shown.keys() == plotted.keys()
+    wrong = {
+        name
+        for name, pair in shown.items()
+        for each, exact in zip(pair, plotted[name], strict=True)
+        if not stands(each, (exact,))
+    }
+    assert wrong == set()
 
 
 def test_the_readme_has_one_table_of_results() -> None:
