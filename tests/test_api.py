@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from whispertide.errors import (
 )
 from whispertide.events import Confirmed, End, Event, to_dict
 from whispertide.options import DecodeOptions
+from whispertide.streaming.executor import make_executor
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 CLIP = Path(__file__).parent / "clips" / "quiet.flac"
@@ -89,8 +91,13 @@ def test_audio_that_breaks_off_is_transcribed_as_far_as_it_goes(model: whisperti
     assert next(segments).text.strip()
     with pytest.raises(AudioError, match="cut off"):
         list(segments)
-    with pytest.raises(AudioError, match="cut off"):
-        model.transcribe(broken())
+    with pytest.warns(UserWarning, match="cut off"):
+        document = model.transcribe(broken())
+    whole = model.transcribe(audio)
+    assert (document.text, document.complete, document.duration) == (whole.text, False, len(audio))
+    assert whole.complete
+    with pytest.raises(AudioError, match="empty"):
+        model.transcribe(np.zeros(0, np.float32))
 
 
 def test_executors_of_old_settings_are_forgotten(model: whispertide.Transcriber) -> None:
@@ -115,6 +122,14 @@ def test_a_document_has_words_inside_the_recording(model: whispertide.Transcribe
     assert document.duration == len(load_audio(CLIP)) > document.segments[-1].end
     assert "".join(word.text for word in document.words).strip() == document.text
     assert all(0 <= word.start <= word.end <= len(load_audio(CLIP)) for word in document.words)
+
+
+def test_a_document_becomes_a_file_of_any_format(model: whispertide.Transcriber) -> None:
+    document = model.transcribe(CLIP)
+    assert whispertide.get_format("txt")(document).split() == document.text.split()
+    one_line = whispertide.get_format("srt", whispertide.SubtitleOptions(line_width=20, lines=1))(document)
+    assert all(len(line) <= 20 for line in one_line.splitlines() if "-->" not in line)
+    assert all(hasattr(whispertide, name) for name in whispertide.__all__)
 
 
 @pytest.mark.slow
@@ -156,6 +171,61 @@ def test_astream_says_the_same_and_leaves_the_loop_free(model: whispertide.Trans
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("live", [False, True])
+def test_a_stream_keeps_nothing_of_what_it_has_told(
+    model: whispertide.Transcriber, monkeypatch: pytest.MonkeyPatch, live: bool
+) -> None:
+    """Or one of days would fill the memory: nobody can ask for it."""
+    opened: list[whispertide.Session] = []
+    session = model.session
+
+    def noted(*values: Any, **settings: Any) -> whispertide.Session:
+        opened.append(session(*values, **settings))
+        return opened[-1]
+
+    async def source() -> AsyncIterator[FloatArray]:
+        for block in decode_blocks(CLIP, block=1600):
+            yield block
+
+    async def astreamed() -> int:
+        return len([event async for event in model.astream(source(), FAST, live=live)])
+
+    monkeypatch.setattr(model, "session", noted)
+    assert list(model.stream(decode_blocks(CLIP, block=1600), FAST, live=live))
+    assert asyncio.run(astreamed())
+    # Without it there is a boundary for each second of the clip; the last rounds are those of `finish`.
+    assert [len(one.boundaries) for one in opened] == [0, 0]
+
+
+def test_threads_that_open_sessions_share_what_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, made = whispertide.load("nano.en", precision="fp32", threads=1), list[Any]()
+
+    def slowly(*values: Any, **settings: Any) -> Any:
+        time.sleep(0.05)
+        made.append(make_executor(*values, **settings))
+        return made[-1]
+
+    monkeypatch.setattr("whispertide.api.make_executor", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        sessions = list(pool.map(model.session, [FAST] * 4))
+    assert [session.executor for session in sessions] == made * 4
+
+
+@pytest.mark.slow
+def test_sessions_and_recordings_in_threads_say_what_they_say_alone() -> None:
+    model = whispertide.load("nano.en", precision="fp32", threads=1)
+
+    def streamed(_: int) -> list[dict[str, object]]:
+        return unstamped(list(model.stream(decode_blocks(CLIP, block=1600), FAST)))
+
+    events, text = streamed(0), model.transcribe(CLIP).text
+    with ThreadPoolExecutor(4) as pool:
+        texts = [pool.submit(model.transcribe, CLIP) for _ in range(2)]
+        assert list(pool.map(streamed, range(2))) == [events] * 2
+        assert [one.result().text for one in texts] == [text] * 2
+
+
+@pytest.mark.slow
 def test_the_speed_of_the_machine_does_not_matter_unless_audio_is_live(
     model: whispertide.Transcriber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,11 +253,21 @@ def test_what_the_model_cannot_write_is_refused_at_once(
     assert (session.recipe, session.options) == before
     session.configure(language="English")
     assert session.options.language == "en"
+    session.configure(language="auto")
+    assert session.options.language is None
+
+
+def test_a_language_may_be_a_tag_or_left_open(model: whispertide.Transcriber) -> None:
+    for language, code in [("en-US", "en"), ("auto", None)]:
+        assert model.session(FAST, options=DecodeOptions(language=language)).options.language == code
+        assert next(model.transcribe_segments(CLIP, options=DecodeOptions(language=language))).language == "en"
 
 
 def test_a_session_that_is_to_translate_needs_a_model_that_can(model: whispertide.Transcriber) -> None:
     with pytest.raises(OptionError, match="cannot translate"):
         model.session(FAST, options=DecodeOptions(task="translate"))
+    with pytest.raises(OptionError, match="cannot translate"):
+        model.transcribe(CLIP, options=DecodeOptions(task="translate"))
 
 
 def nothing_said() -> Iterator[FloatArray]:

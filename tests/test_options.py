@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.options import DecodeOptions, check_range, check_value
+from whispertide.options import DecodeOptions, SubtitleOptions, check_range, check_value
 
 
 @pytest.mark.parametrize(("name", "value"), [("patience", 0), ("patience", float("nan")), ("seed", -1), ("beam", 0)])
@@ -65,3 +65,9 @@ def test_the_checks_by_themselves() -> None:
         check_value("x", str, 1)
     with pytest.raises(OptionError, match=r"expected x between 1 and 2; got 2\.5"):
         check_range("x", 2.5, 1, 2)
+
+
+@pytest.mark.parametrize("changes", [{"line_width": 9}, {"line_width": 20.5}, {"lines": 3}, {"lines": True}])
+def test_a_shape_that_no_subtitle_has_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=f"expected {next(iter(changes))} "):
+        SubtitleOptions(**changes)

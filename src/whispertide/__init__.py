@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from whispertide import events
     from whispertide.api import Transcriber, load
     from whispertide.errors import WhispertideError
-    from whispertide.options import DecodeOptions, EngineOptions
+    from whispertide.formats.files import get_format
+    from whispertide.options import DecodeOptions, EngineOptions, SubtitleOptions
     from whispertide.session import Session
     from whispertide.streaming.recipe import Recipe
     from whispertide.streaming.recipes import RECIPES, get_recipe
@@ -27,8 +28,10 @@ _HOMES = {
     "Transcriber": "whispertide.api",
     "load": "whispertide.api",
     "WhispertideError": "whispertide.errors",
+    "get_format": "whispertide.formats.files",
     "DecodeOptions": "whispertide.options",
     "EngineOptions": "whispertide.options",
+    "SubtitleOptions": "whispertide.options",
     "Session": "whispertide.session",
     "RECIPES": "whispertide.streaming.recipes",
     "Recipe": "whispertide.streaming.recipes",
@@ -44,10 +47,12 @@ __all__ = [
     "EngineOptions",
     "Recipe",
     "Session",
+    "SubtitleOptions",
     "Transcriber",
     "WhispertideError",
     "Word",
     "events",
+    "get_format",
     "get_recipe",
     "load",
 ]

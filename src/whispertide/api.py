@@ -9,10 +9,12 @@ It wires model, recipe and session; the command line and the server use nothing 
 """
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -21,6 +23,7 @@ import numpy.typing as npt
 from whispertide.audio.buffer import checked
 from whispertide.audio.whole import Recording
 from whispertide.checkpoint import ModelDims, Tokenizer
+from whispertide.checkpoint.languages import language_choice
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.events import Event
 from whispertide.formats.document import Document, TextSegment
@@ -48,8 +51,10 @@ Audio = str | Path | BinaryIO | Samples | Iterable[Samples]  # a file, samples a
 
 
 class Transcriber:
-    """A loaded model with everything that can be done with it. Any number of sessions may share it, one call at a
-    time.
+    """A loaded model with everything that can be done with it.
+
+    Any number of threads may use it at once, for sessions and for whole recordings. A session is for one thread at a
+    time. Each call computes with `threads` of its own, so calls at once share the machine.
     """
 
     def __init__(
@@ -66,6 +71,7 @@ class Transcriber:
         self.model = model
         self.hush = hush
         self._measure = measure
+        self._opening = Lock()
 
     @property
     def name(self) -> str:
@@ -141,25 +147,23 @@ class Transcriber:
     ) -> Document:
         """Transcribe a whole recording: a path, an open file, samples [n] at 16 kHz, or blocks of such samples.
 
-        `progress(done, total)` counts samples. Raises `AudioError` for audio that cannot be used (a truncated file
-        included: use `transcribe_segments` to keep what came before), `UnknownLanguageError` and `GraphError`.
+        `progress(done, total)` counts samples. Audio that is cut off or damaged is transcribed as far as it goes: a
+        `UserWarning` says what is wrong with it, and `complete` of the document is False. Raises `AudioError` where
+        there is no audio that can be used, `OptionError` for what this model cannot write (`UnknownLanguageError` for
+        a language), and `GraphError`.
         """
-        samples = 0
-
-        def counted() -> Iterator[FloatArray]:
-            nonlocal samples
-            for block in _blocks(audio):
-                samples += len(block)
-                yield block
-
-        segments = tuple(self._segments(counted(), options, progress, "pad30"))
+        recording = Recording(_blocks(audio))
+        segments = tuple(self._segments(recording, options, progress, "pad30"))
+        if recording.broken is not None:
+            warnings.warn(str(recording.broken), stacklevel=2)
         return Document(
             segments=tuple(map(text_segment, segments)),
             language=segments[0].language if segments else None,
-            duration=samples,
+            duration=recording.samples,
             model=self.name,
             recipe="offline",
             source=str(audio) if isinstance(audio, str | Path) else "",
+            complete=recording.broken is None,
         )
 
     def transcribe_segments(
@@ -170,8 +174,8 @@ class Transcriber:
         progress: Callable[[int, int], None] | None = None,
         framing: str = "pad30",
     ) -> Iterator[OfflineSegment]:
-        """The same, segment by segment as each 30 s window is done; whoever stops early keeps what there is. Audio that
-        is cut off is transcribed as far as it goes; then its `AudioError` is raised.
+        """The same, segment by segment as each 30 s window is done; whoever stops early keeps what there is. Of audio
+        that is cut off the `AudioError` is raised after the last segment.
 
         `framing` is how windows reach the encoder (`streaming.framing`), of which only the last is shorter than 30 s.
         Raises `OptionError` for an unknown one, and what `suffix_for` raises for want of a hush word.
@@ -191,7 +195,7 @@ class Transcriber:
         return transcribe_blocks(
             self.model,
             blocks,
-            options or DecodeOptions(),
+            self._possible(options or DecodeOptions()),
             progress=progress,
             frame=frame,
             suffix=suffix_for(self.model, hush_s, self.hush) if isinstance(frame, Hush) else None,
@@ -228,22 +232,27 @@ class Transcriber:
             recipe = recipe.replace(vad=vad)
         options = self._possible(options or DecodeOptions())
         recipe, allocation = allocate(self.model, self.framed(recipe, live=live).recipe)
-        key = executor_key(recipe), recipe.executor.kind, allocation
-        executor = self._executors.pop(key, None)
-        if executor is None:
-            executor = make_executor(self.model, recipe, hush=self.hush, allocation=allocation)
-        self._executors[key] = executor  # the newest is the last
-        # A server's clients choose settings; sessions keep their executor, whoever else forgets it.
-        if len(self._executors) > _MOST_EXECUTORS:
-            del self._executors[next(iter(self._executors))]
+        executor = self._executor(recipe, allocation)
         return Session(recipe, executor, make_gate(recipe), options=options, live=live, possible=self._possible)
 
+    def _executor(self, recipe: Recipe, allocation: Allocation | None) -> Executor:
+        """What computes the recipe's rounds, the same for all sessions of like settings."""
+        key = executor_key(recipe), recipe.executor.kind, allocation
+        with self._opening:  # what is built for one thread serves the others
+            executor = self._executors.pop(key, None)
+            if executor is None:
+                executor = make_executor(self.model, recipe, hush=self.hush, allocation=allocation)
+            self._executors[key] = executor  # the newest is the last
+            # A server's clients choose settings; sessions keep their executor, whoever else forgets it.
+            if len(self._executors) > _MOST_EXECUTORS:
+                del self._executors[next(iter(self._executors))]
+        return executor
+
     def _possible(self, options: DecodeOptions) -> DecodeOptions:
-        """The same with the language as a code. Raises `OptionError` for what this model cannot write."""
-        if options.language is not None:
-            options = replace(options, language=self.tokenizer.language(options.language))
-        self.tokenizer.sot_sequence(options.language, options.task)
-        return options
+        """The same with the language as a code, or None. Raises `OptionError` for what this model cannot write."""
+        language = language_choice(options.language)
+        self.tokenizer.sot_sequence(language, options.task)
+        return replace(options, language=language)
 
     def stream(
         self,
@@ -257,7 +266,8 @@ class Transcriber:
         """Events of a stream of blocks [n] of 16 kHz samples, the last one being `End`.
 
         `live`: the blocks come from a microphone or the like, see `session`. Otherwise the text is a function of the
-        blocks.
+        blocks. A stream may go on for days: nothing is kept that no later event depends on. Whoever holds a `session`
+        lets go of that by calling its `forget`.
         """
         session = self.session(recipe, options=options, vad=vad, live=live)
         try:
@@ -265,6 +275,7 @@ class Transcriber:
                 yield from session.push(block)
                 if live:
                     yield from session.collect()
+                session.forget()
             yield from session.finish()
         finally:
             session.close()
@@ -285,6 +296,7 @@ class Transcriber:
                 events = await asyncio.to_thread(session.push, block)
                 for event in [*events, *session.collect()] if live else events:
                     yield event
+                session.forget()
             for event in await asyncio.to_thread(session.finish):
                 yield event
         finally:

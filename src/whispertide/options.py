@@ -66,6 +66,19 @@ class EngineOptions:
             raise OptionError(f"expected 0 to {MOST_THREADS} threads (0 = automatic); got {self.threads}")
 
 
+@dataclass(frozen=True, slots=True)
+class SubtitleOptions:
+    """How much text a subtitle holds: so many lines, 1 or 2, of so many characters (`formats.subtitles`)."""
+
+    line_width: int = 42
+    lines: int = 2
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("line_width", 10, 200), ("lines", 1, 2)):
+            check_value(name, int, getattr(self, name))
+            check_range(name, getattr(self, name), least, most)
+
+
 # Of fields of `DecodeOptions`: from where to where numbers go, what type a field has, and which may be None.
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
@@ -89,7 +102,8 @@ _MAY_BE_NONE = frozenset({"max_tokens", "condition_on_previous_text", *_RANGES})
 class DecodeOptions:
     """What is to be written down, and Whisper's rules for it (openai/whisper, decoding.py and transcribe.py).
 
-    `language` None means: detect it (multilingual models) or English (`.en` models). `beam` 1 is greedy.
+    `language` is a code, a tag or an English name; None (or "auto") means: detect it (multilingual models) or English
+    (`.en` models). `beam` 1 is greedy.
     `temperatures` are tried in turn while a result fails the compression-ratio or log-probability check; a value
     of None switches a check off.
     """

@@ -62,6 +62,16 @@ class Word:
     end: int
     probability: float = 1.0
 
+    @property
+    def start_s(self) -> float:
+        """`start` in seconds."""
+        return seconds(self.start)
+
+    @property
+    def end_s(self) -> float:
+        """`end` in seconds."""
+        return seconds(self.end)
+
     def lies_after(self, sample: int) -> bool:
         """Whether most of the word does."""
         return self.start + self.end > 2 * sample

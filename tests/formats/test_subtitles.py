@@ -4,7 +4,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from whispertide.formats.document import Document, TextSegment, segment_words
-from whispertide.formats.subtitles import LINE_WIDTH, LONGEST, SHORTEST, Cue, cues
+from whispertide.formats.subtitles import LONGEST, SHORTEST, SUBTITLES, Cue, cues
+from whispertide.options import SubtitleOptions
 from whispertide.types import SAMPLE_RATE, Word
 
 SECOND = SAMPLE_RATE
@@ -71,6 +72,24 @@ def test_a_comma_ends_a_line() -> None:
 def test_lines_without_a_comma_are_of_like_length() -> None:
     document = Document((TextSegment(0, SECOND, " one two three four five six seven eight nine ten"),))
     assert texts(cues(document)) == ["one two three four five\nsix seven eight nine ten"]
+
+
+def test_lines_may_be_shorter() -> None:
+    text = "When the weather had been cold for many days, the farmer stayed in his house near the old river."
+    found = cues(document_of(said(text)), options=SubtitleOptions(line_width=20))
+    lines = [line for cue in found for line in cue.text.splitlines()]
+    assert max(map(len, lines)) <= 20
+    assert max(len(cue.text.splitlines()) for cue in found) == 2
+    assert " ".join(lines) == text
+
+
+def test_a_cue_may_be_one_line() -> None:
+    text = "If the weather is cold, you should close the window. Then you should light a fire, and sit down."
+    found = cues(document_of(said(text)), options=SubtitleOptions(lines=1))
+    assert " ".join(texts(found)) == text
+    assert not any("\n" in cue.text or len(cue.text) > 42 for cue in found)
+    longer = Document((TextSegment(0, SECOND, " one two three four five six seven eight nine ten"),))
+    assert len(cues(longer, options=SubtitleOptions(lines=1))) == 2
 
 
 def test_a_script_without_spaces_is_broken_between_words_and_counts_double() -> None:
@@ -155,7 +174,7 @@ def check(found: list[Cue], words: list[Word]) -> None:
         assert len(lines) <= 2
         for line in lines:
             assert line == line.strip() != ""
-            assert sum(1 + (char in "東京。") for char in line) <= LINE_WIDTH or " " not in line
+            assert sum(1 + (char in "東京。") for char in line) <= SUBTITLES.line_width or " " not in line
         assert 0 < cue.end - cue.start <= LONGEST
     for cue, after in pairwise(found):
         assert cue.start < cue.end <= after.start

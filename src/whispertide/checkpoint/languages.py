@@ -41,13 +41,14 @@ UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
 
 
 def language_code(language: str) -> str:
-    """The code of a language given by code or English name, in any case: "German" -> "de".
+    """The code of a language given by code, tag or English name, in any case: "German", "de-AT" and "de_DE" -> "de".
 
     Raises `UnknownLanguageError`, with the nearest known names or else all of them, when Whisper has no such language.
     """
     wanted = language.strip().lower()
-    if wanted in LANGUAGES:
-        return wanted
+    code = wanted.replace("_", "-").partition("-")[0]  # of a tag Whisper knows the language alone
+    if code in LANGUAGES:
+        return code
     if wanted in _CODES:
         return _CODES[wanted]
     near = get_close_matches(wanted, [*LANGUAGES, *_CODES], n=3)
@@ -56,3 +57,10 @@ def language_code(language: str) -> str:
         f"expected the code or English name of a language that Whisper knows, such as 'en' or 'german'; "
         f"got {language!r}; {hint}"
     )
+
+
+def language_choice(language: str | None) -> str | None:
+    """The same where a language may be left open: None or "auto" -> None, which means to detect it."""
+    if language is None or language.strip().lower() == "auto":
+        return None
+    return language_code(language)

@@ -12,7 +12,16 @@ import typer
 from whispertide.cli import completion
 from whispertide.cli.exit import ExitCode, say
 from whispertide.errors import OptionError
-from whispertide.options import DEFAULT_RECIPE, MOST_THREADS, PRECISIONS, PROVIDERS, DecodeOptions, EngineOptions
+from whispertide.options import (
+    DEFAULT_RECIPE,
+    MOST_THREADS,
+    PRECISIONS,
+    PROVIDERS,
+    DecodeOptions,
+    EngineOptions,
+    SubtitleOptions,
+    check_choice,
+)
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -23,6 +32,7 @@ DEFAULT_MODEL = "base.en"
 BUNDLED_MODEL = "nano.en"
 
 FormatName = Literal["txt", "srt", "vtt", "json", "jsonl", "tsv"]
+FORMATS: tuple[str, ...] = get_args(FormatName)
 
 Fields = Mapping[str, Any]  # fields of a dataclass -> the options that set them
 
@@ -101,7 +111,7 @@ def load(
 
 _text = partial(typer.Option, rich_help_panel="What is written")
 _TEXT: dict[str, Any] = {
-    "language": _text("--language", "-l", help="The spoken language, by code or name. Default: detect it."),
+    "language": _text("--language", "-l", help="The spoken language, by code, tag or name. Default: auto, detect it."),
     "task": _text("--task", metavar="NAME", help="transcribe, or translate into English."),
     "prompt": _text("--prompt", help="Text that sets spelling and style, for example names."),
 }
@@ -109,27 +119,46 @@ Text = Annotated[DecodeOptions, _TEXT]
 _BEAM = _text("--beam", metavar="N", min=1, help="Beam search over whole recordings; 1 (default): greedy search.")
 SearchedText = Annotated[DecodeOptions, _TEXT | {"beam": _BEAM}]  # a stream's search is its recipe's
 Format = Annotated[
-    FormatName | None,
+    FormatName | None, _text("--format", "-f", metavar="NAME", help=f"{', '.join(FORMATS)}. Default: txt.")
+]
+Formats = Annotated[
+    str | None,
     _text(
         "--format",
         "-f",
-        metavar="NAME",
-        help=f"{', '.join(get_args(FormatName))}. Default: by the output's extension, else txt.",
+        metavar="NAME,…",
+        help=f"{', '.join(FORMATS)}; several into a folder. Default: by the output's extension, else txt.",
+        autocompletion=completion.listed(completion.formats),
     ),
+]
+Subtitles = Annotated[
+    SubtitleOptions,
+    {
+        "line_width": _text("--line-width", metavar="N", help="Characters in a line of srt and vtt; default: 42."),
+        "lines": _text("--lines", metavar="N", help="Lines of a subtitle, 1 or 2 (default)."),
+    },
 ]
 
 
 def checked(options: DecodeOptions) -> DecodeOptions:
-    """The same with the language as a code, if it came by name. Raises `UnknownLanguageError`, and `OptionError` for a
+    """The same with the language as a code, or None for "auto". Raises `UnknownLanguageError`, and `OptionError` for a
     prompt that no model can be shown.
     """
-    from whispertide.checkpoint.languages import language_code
+    from whispertide.checkpoint.languages import language_choice
 
     try:
         options.prompt.encode()
     except UnicodeEncodeError as error:
         raise OptionError("expected --prompt in UTF-8; got other bytes: convert them, as by iconv") from error
-    return options if options.language is None else replace(options, language=language_code(options.language))
+    return replace(options, language=language_choice(options.language))
+
+
+def format_names(given: str | None) -> list[str]:
+    """The names in "srt,json", each once; none where nothing is given. Raises `OptionError` for an unknown one."""
+    names = [] if given is None else list(dict.fromkeys(name.strip() for name in given.split(",")))
+    for name in names:
+        check_choice("--format", name, FORMATS)
+    return names
 
 
 # --- streaming --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the shell is told when it completes an option: recipes and their fields, models, corpora.
+"""What the shell is told when it completes an option: recipes and their fields, models, formats, corpora.
 
 The modules that know the names are imported when the shell asks. Where nothing here matches, it completes files.
 """
@@ -30,6 +30,13 @@ def models(incomplete: str) -> list[str]:
     from whispertide.checkpoint.names import ALIASES, SHORT_NAMES, bundled_names
 
     return _starting((*bundled_names(), *SHORT_NAMES, *ALIASES), incomplete)
+
+
+def formats(incomplete: str) -> list[str]:
+    """Names of formats."""
+    from whispertide.cli.output import EXTENSIONS
+
+    return _starting(EXTENSIONS, incomplete)
 
 
 def corpora(incomplete: str) -> list[str]:

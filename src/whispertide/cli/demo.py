@@ -37,8 +37,8 @@ def demo(
     with bundled_files() as (recording, transcript):
         source = Source(str(recording))
         transcriber = arguments.load(model, engine)
-        target = Target(None, "txt")
-        job = StreamJob(transcriber, DecodeOptions(), target, source.label, source.probe(), recipe=recipe, live=live)
+        targets = [Target(None, "txt")]
+        job = StreamJob(transcriber, DecodeOptions(), targets, source.label, source.probe(), recipe=recipe, live=live)
         blocks = source.blocks()
         document, code = job.run(
             at_live_pace(blocks) if live else at_full_speed(blocks, to_samples(recipe.schedule.step_s))

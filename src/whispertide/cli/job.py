@@ -25,7 +25,7 @@ from whispertide.errors import AudioError
 from whispertide.formats.document import Document
 from whispertide.formats.files import get_format, json_line
 from whispertide.formats.offline import OfflineRun
-from whispertide.options import DecodeOptions
+from whispertide.options import DecodeOptions, SubtitleOptions
 from whispertide.types import FloatArray, seconds
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def warn_of_synthetic(transcriber: "Transcriber", inputs: Sequence[str] = ()) ->
 class Job(ABC):
     """One run. `source` names the audio in messages and in JSON; `duration_s` is its length where that is known.
 
+    targets     where the transcript goes, in one format each
+    subtitles   how much a subtitle holds
     place       of several inputs, before the name on the bar: "2/12 "
     heard       what there is so far
     done        samples that were worked off
@@ -54,10 +56,11 @@ class Job(ABC):
 
     transcriber: "Transcriber"
     options: DecodeOptions
-    target: Target
+    targets: Sequence[Target]
     source: str
     duration_s: float | None = None
     place: str = ""
+    subtitles: SubtitleOptions = field(default_factory=SubtitleOptions, kw_only=True)
     heard: PumpResult = field(default_factory=PumpResult, init=False)
     done: int = field(default=0, init=False)
     interrupts: Interrupts = field(default_factory=Interrupts, init=False)
@@ -69,24 +72,25 @@ class Job(ABC):
         Raises `AudioError` where there was no audio, `OutputError`, and whatever the engine raises; what was confirmed
         before that is kept as a partial transcript.
         """
-        writer = Writer(self.target)
+        writers = [Writer(target) for target in self.targets]
         try:
             with ExitStack() as saved:
                 try:
-                    self.hear(blocks, writer, saved)
+                    self.hear(blocks, writers, saved)
                 except Exception:
                     self.heard.interrupted = True
                     if self.heard.segments:
-                        self._save(writer)
+                        self._save(writers)
                     raise
-                document, place = self._save(writer)
+                document, place = self._save(writers)
         finally:
-            writer.discard()
+            for writer in writers:
+                writer.discard()
         return document, self._conclude(place)
 
     @abstractmethod
-    def hear(self, blocks: Iterable[FloatArray], writer: Writer, saved: ExitStack) -> None:
-        """Transcribe `blocks` into `heard`; what is written as it comes goes to `writer`. `interrupts` is entered into
+    def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
+        """Transcribe `blocks` into `heard`; what is written as it comes goes to `writers`. `interrupts` is entered into
         `saved`, before there is anything to lose.
         """
 
@@ -100,19 +104,24 @@ class Job(ABC):
         only = None if self.transcriber.dims.is_multilingual else "en"
         return self.options.language or self.heard.language or only
 
-    def _save(self, writer: Writer) -> tuple[Document, str]:
-        """Put the transcript in its place; returns it, and where that is."""
-        form = self.target.format
+    def _save(self, writers: Sequence[Writer]) -> tuple[Document, str]:
+        """Put the transcript in its places; returns it, and where those are."""
         # Of its own: where one Ctrl-C has ended the audio, the next one must not cost all that was heard.
         with Interrupts() as interrupts:
             document = self.document()
-            if form == "json" and self.target.shared:
-                writer.write(json_line(document))
-            elif form not in self.as_it_comes:
-                writer.write(get_format(form)(document))
-            place = writer.finish(whole=not self.heard.interrupted)
+            places = [self._written(document, writer) for writer in writers]
         self.interrupts.pressed = self.interrupts.pressed or interrupts.pressed
-        return document, "standard output" if place is None else str(place)
+        return document, ", ".join(places)
+
+    def _written(self, document: Document, writer: Writer) -> str:
+        """Put the transcript in one of its places; returns where that is."""
+        form = writer.target.format
+        if form == "json" and writer.target.shared:
+            writer.write(json_line(document))
+        elif form not in self.as_it_comes:
+            writer.write(get_format(form, self.subtitles)(document))
+        place = writer.finish(whole=not self.heard.interrupted)
+        return "standard output" if place is None else str(place)
 
     def _conclude(self, place: str) -> ExitCode:
         """Tell how an incomplete run ended; its exit code."""
@@ -139,7 +148,7 @@ class StreamJob(Job):
     meter: Meter = field(init=False)
     as_it_comes: ClassVar = ("txt", "jsonl")
 
-    def hear(self, blocks: Iterable[FloatArray], writer: Writer, saved: ExitStack) -> None:
+    def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
         """Push `blocks` into a session."""
         session = self.transcriber.session(self.recipe, options=self.options, live=self.live)
         if self.live:
@@ -148,7 +157,7 @@ class StreamJob(Job):
         pump = Pump(session, self.meter, rest=self.rest, heard=self.heard)
         saved.enter_context(self.interrupts)
         try:
-            with self._shown(pump, writer):
+            with self._shown(pump, writers):
                 pump.run(blocks, self.interrupts)
         except Exception:
             pump.close()
@@ -159,11 +168,11 @@ class StreamJob(Job):
             self.interrupts.pressed = False  # that was the end of the audio, as meant
 
     @contextmanager
-    def _shown(self, pump: Pump, writer: Writer) -> Iterator[None]:
+    def _shown(self, pump: Pump, writers: Sequence[Writer]) -> Iterator[None]:
         """Attach whatever writes and draws during the run."""
         out, err = terminal(sys.stdout), terminal(sys.stderr)
         name = choose_view(
-            self.target, live=self.live, out_is_terminal=out is not None, err_is_terminal=err is not None
+            self.targets[0], live=self.live, out_is_terminal=out is not None, err_is_terminal=err is not None
         )
         view: LiveView | ProgressBar | None = None
         if name == "progress" and err is not None:
@@ -171,10 +180,11 @@ class StreamJob(Job):
         elif name != "none" and (console := out if name == "live on stdout" else err) is not None:
             view = LiveView(console, pump.meter, self.transcriber.name, self.recipe.name, self.duration_s)
         watchers: list[Watcher] = [Warnings()] if not isinstance(view, LiveView) else []
-        if self.target.format == "jsonl":
-            watchers.append(EventLines(writer))
-        elif self.target.format == "txt" and not (name == "live on stdout" and self.target.path is None):
-            watchers.append(TextLines(writer))
+        for writer in writers:
+            if writer.target.format == "jsonl":
+                watchers.append(EventLines(writer))
+            elif writer.target.format == "txt" and not (name == "live on stdout" and writer.target.path is None):
+                watchers.append(TextLines(writer))
         if view is None:
             pump.watchers = watchers
             yield
@@ -209,11 +219,11 @@ class OfflineJob(Job):
     _run: OfflineRun = field(init=False)
     as_it_comes: ClassVar = ("txt",)
 
-    def hear(self, blocks: Iterable[FloatArray], writer: Writer, saved: ExitStack) -> None:
+    def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
         """Transcribe `blocks`; an interrupt keeps the segments that are done."""
         from whispertide.api import text_segment
 
-        lines = TextLines(writer) if self.target.format == "txt" else Watcher()
+        texts = [TextLines(writer) for writer in writers if writer.target.format == "txt"]
         self._run = OfflineRun(Recording(blocks), self.heard.segments)
         saved.enter_context(self.interrupts)
         with self._bar() as show:
@@ -229,7 +239,8 @@ class OfflineJob(Job):
                     ):
                         self.heard.language = segment.language
                         self._run.add(text_segment(segment))
-                        lines.lines(self.heard.segments[-1:])
+                        for lines in texts:
+                            lines.lines(self.heard.segments[-1:])
             except KeyboardInterrupt:
                 self.heard.interrupted = True
             except AudioError:
@@ -243,7 +254,8 @@ class OfflineJob(Job):
     def _bar(self) -> Iterator[Callable[[int], None]]:
         """What is told how many samples are done: a bar on standard error where that is a terminal."""
         console = terminal(sys.stderr)
-        if console is None or (sys.stdout.isatty() and self.target.path is None and self.target.format == "txt"):
+        target = self.targets[0]
+        if console is None or (sys.stdout.isatty() and target.path is None and target.format == "txt"):
             yield lambda _: None  # the lines that appear are progress enough
             return
         bar = ProgressBar(console, self.place + self.source, self.duration_s).open()

@@ -1,12 +1,15 @@
 """`whispertide listen`: live captions of a microphone."""
 
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.output import plan_targets
+from whispertide.cli.output import check_file, check_new, plan_formats
+from whispertide.errors import OptionError
 
 NAME = "microphone"
 
@@ -24,7 +27,13 @@ def listen(
         str | None,
         typer.Option("--output", "-o", metavar="FILE|DIR/", help="Save the transcript to this file at the end."),
     ] = None,
-    form: arguments.Format = None,
+    form: arguments.Formats = None,
+    subtitles: arguments.Subtitles,
+    save_audio: Annotated[
+        Path | None,
+        typer.Option("--save-audio", metavar="FILE.wav", help="Keep the audio, too: 16 kHz, mono, 16 bit."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace these files if they exist.")] = False,
     no_tune: arguments.NoTune = False,
     text: arguments.Text,
     stream: arguments.Stream,
@@ -36,10 +45,16 @@ def listen(
         return list_devices()
     from whispertide.audio import mic
     from whispertide.cli.job import StreamJob, warn_of_synthetic
+    from whispertide.cli.kept_audio import KeptArrivals, kept_audio
     from whispertide.cli.pump import Arrivals
     from whispertide.cli.tune import may_ask, tune_first
 
-    word, (target,) = stream.hush_word(), plan_targets([NAME], output, form)
+    word, (targets,) = stream.hush_word(), plan_formats([NAME], output, arguments.format_names(form))
+    if save_audio is not None:
+        _check_wav(save_audio)
+    for path in (*(target.path for target in targets), save_audio):
+        if path is not None and not overwrite:
+            check_new(path)  # a microphone cannot be heard again
     options, recipe = arguments.checked(text), stream.resolve(word)
     with mic.microphone_blocks(device):
         pass  # no microphone: say so before a model is loaded, or even downloaded
@@ -48,11 +63,20 @@ def listen(
     transcriber.warm_up()
     tune_first(transcriber, recipe, refused=no_tune or not may_ask())
     say(f"{recipe.name} with {transcriber.name}: {transcriber.framed(recipe).why}")
-    with mic.microphone_blocks(device) as blocks:
+    kept = nullcontext() if save_audio is None else kept_audio(save_audio)
+    with mic.microphone_blocks(device) as blocks, kept as keep:
         say("listening; press Ctrl-C to end")
         arrivals = Arrivals(blocks)
-        job = StreamJob(transcriber, options, target, NAME, recipe=recipe, live=True, rest=arrivals.rest)
-        return job.run(arrivals)[1]
+        heard = arrivals if keep is None else KeptArrivals(arrivals, keep)
+        about = (transcriber, options, targets, NAME)
+        job = StreamJob(*about, subtitles=subtitles, recipe=recipe, live=True, rest=heard.rest)
+        return job.run(heard)[1]
+
+
+def _check_wav(path: Path) -> None:
+    if path.suffix.lower() != ".wav":
+        raise OptionError(f"expected a name that ends with .wav for --save-audio; got {str(path)!r}")
+    check_file(path)
 
 
 def list_devices() -> ExitCode:

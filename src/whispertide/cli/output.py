@@ -45,8 +45,19 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
         return [Target(None, chosen, shared=len(inputs) > 1)] * len(inputs)
     if not output:
         raise OptionError("expected a file or a folder for --output; got an empty name")
-    with _as_output_error(output):
+    with as_output_error(output):
         return _planned(inputs, output, form)
+
+
+def plan_formats(inputs: Sequence[str], output: str | None, forms: Sequence[str]) -> list[tuple[Target, ...]]:
+    """For each input its targets, one of each format, or one if none is named. Several need a folder as output.
+
+    Raises what `plan_targets` raises.
+    """
+    if len(forms) > 1 and not (output and _is_folder(output)):
+        got = "none" if output is None else repr(output)
+        raise OptionError(f"expected --output to be a folder (ending with /) for {len(forms)} formats; got {got}")
+    return list(zip(*(plan_targets(inputs, output, form) for form in forms or (None,)), strict=True))
 
 
 def as_folder(output: str | None) -> str | None:
@@ -58,9 +69,13 @@ def _extension(path: Path) -> str:
     return path.suffix.lstrip(".").lower()
 
 
+def _is_folder(output: str) -> bool:
+    return output.endswith(("/", os.sep)) or Path(output).is_dir()
+
+
 def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Target]:
     folder = Path(output)
-    if output.endswith(("/", os.sep)) or folder.is_dir():
+    if _is_folder(output):
         targets = [Target(path, form or "txt") for path in _names(inputs, folder, form or "txt")]
         _check_folder(folder)
     else:
@@ -131,7 +146,7 @@ def _check_other(path: Path, inputs: Sequence[str]) -> None:
 
 def check_file(path: Path) -> None:
     """Everything about an output file that can be known before the work is done. Raises `OutputError`."""
-    with _as_output_error(str(path)), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    with as_output_error(str(path)), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         path.stat()  # an OSError for a name that is too long, or a link to itself
     if path.is_dir():
         raise OutputError(f"expected a file for the output; {path} is a folder; choose another name")
@@ -152,6 +167,12 @@ def check_file(path: Path) -> None:
         ) from error
 
 
+def check_new(path: Path) -> None:
+    """Refuse a file that is there, for what cannot be made again. Raises `OutputError`."""
+    if path.exists() and not _is_special(path):
+        raise OutputError(f"the output {path} exists; choose another name, or replace it with --overwrite")
+
+
 def _is_special(path: Path) -> bool:
     """A pipe or device: it cannot be replaced by a renamed file and is written as it is."""
     return path.exists() and not path.is_file()
@@ -167,6 +188,7 @@ class Writer:
     """Writes one transcript to its target, text by text; `finish` puts it in its place, leaving without it does not."""
 
     def __init__(self, target: Target) -> None:
+        self.target = target
         self._path = target.path
         self._file: TextIO | None = None
         self._temporary: Path | None = None
@@ -178,7 +200,7 @@ class Writer:
 
     def write(self, text: str) -> None:
         """Append `text`. Raises `OutputError` when there is no room or no permission."""
-        with _as_output_error(self.destination):
+        with as_output_error(self.destination):
             file = self._open()
             file.write(text)
             file.flush()
@@ -190,7 +212,7 @@ class Writer:
         """
         if self._path is None:
             return None
-        with _as_output_error(self.destination):
+        with as_output_error(self.destination):
             file = self._open()
             # On a full disk closing tries once more to write what had no room. Of a partial one all before that counts.
             with contextlib.nullcontext() if whole else contextlib.suppress(OSError):
@@ -250,7 +272,8 @@ def _mode_for(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def _as_output_error(destination: str) -> Iterator[None]:
+def as_output_error(destination: str) -> Iterator[None]:
+    """What the system says of a file becomes an `OutputError` that names it."""
     try:
         yield
     except (BrokenPipeError, OutputError):

@@ -62,7 +62,10 @@ class Source:
         from whispertide.audio.file import probe
 
         if "://" in self.name and not os.path.exists(self.name):
-            raise AudioFileError(f"{self.name}: expected a file; addresses are not opened: download it first")
+            raise AudioFileError(
+                f"{self.name}: expected a file; `transcribe` opens no addresses: download it first, or let "
+                f"`whispertide batch {self.name} -o FOLDER` open it"
+            )
         if os.path.isdir(self.name):
             raise AudioFileError(
                 f"{self.name}: expected recordings in this folder; there are none (folders inside it are left out)"

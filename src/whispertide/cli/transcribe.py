@@ -1,6 +1,7 @@
 """`whispertide transcribe`: files, or standard input, to transcripts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -8,13 +9,15 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say
-from whispertide.cli.output import STDIN, as_folder, plan_targets
+from whispertide.cli.output import STDIN, as_folder, plan_formats
 from whispertide.cli.source import PcmFormat, Source, with_folders_opened
 from whispertide.errors import AudioError, OptionError, OutputError
 
 if TYPE_CHECKING:
     from whispertide.streaming.recipe import Recipe
     from whispertide.types import FloatArray
+
+_PATIENCE_S = 5.0
 
 _pcm = partial(typer.Option, rich_help_panel="Raw PCM on standard input")
 
@@ -37,7 +40,8 @@ def transcribe(
             "--output", "-o", metavar="FILE|DIR/", help="Default: standard output. Several files need a folder."
         ),
     ] = None,
-    form: arguments.Format = None,
+    form: arguments.Formats = None,
+    subtitles: arguments.Subtitles,
     text: arguments.SearchedText,
     stream: arguments.Stream,
     pace: Annotated[
@@ -67,7 +71,8 @@ def transcribe(
     word = stream.hush_word()
     # A folder gives a folder, also where it holds one recording.
     destination = output if names == files else as_folder(output)
-    sources, targets = [Source(name, pcm) for name in names], plan_targets(names, destination, form)
+    sources = [Source(name, pcm) for name in names]
+    targets = plan_formats(names, destination, arguments.format_names(form))
     options, live = arguments.checked(text), pace == "live"
     recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
     if recipe is not None and options.beam > 1:
@@ -84,12 +89,14 @@ def transcribe(
         about = (transcriber, options, targets[number], source.label, duration_s, place)
         try:
             if recipe is None:
-                job: Job = OfflineJob(*about, framing="hush" if word else stream.framing or "pad30")
+                job: Job = OfflineJob(
+                    *about, subtitles=subtitles, framing="hush" if word else stream.framing or "pad30"
+                )
             else:
-                job = StreamJob(*about, recipe=recipe, live=live)
+                job = StreamJob(*about, subtitles=subtitles, recipe=recipe, live=live)
             codes[number] = job.run(_blocks(source, recipe, live=live))[1]
         except (AudioError, OutputError) as error:
-            if isinstance(error, OutputError) and targets[number].path is None:
+            if isinstance(error, OutputError) and targets[number][0].path is None:
                 raise  # standard output is that of all others, too
             codes[number] = report(error, about=source.label)
         if codes[number] is ExitCode.INTERRUPTED:
@@ -129,10 +136,20 @@ def _blocks(source: Source, recipe: "Recipe | None", *, live: bool) -> "Iterable
 
     blocks = source.blocks()
     if recipe is None:
-        return blocks
+        return hinting(blocks) if source.is_pipe else blocks
     if not live:
         return at_full_speed(blocks, to_samples(recipe.schedule.step_s))
     return Arrivals(blocks) if source.is_pipe else at_live_pace(blocks)
+
+
+def hinting(blocks: "Iterable[FloatArray]", clock: Callable[[], float] = time.monotonic) -> "Iterator[FloatArray]":
+    """The same blocks of a pipe; who has waited a while for its end is told what shows text before that."""
+    due: float | None = clock() + _PATIENCE_S
+    for block in blocks:
+        if due is not None and clock() >= due:
+            say("reading to the end of the input first; for text as it comes add --pace live")
+            due = None
+        yield block
 
 
 def _told(sources: Sequence[Source], codes: Mapping[int, ExitCode]) -> ExitCode:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from whispertide.types import SAMPLE_RATE, Word
+from whispertide.types import SAMPLE_RATE, Word, seconds
 
 SENTENCE_ENDS = ".?!…。？！"
 CLAUSE_ENDS = ",;:—、，；："
@@ -31,6 +31,16 @@ class TextSegment:
     text: str
     words: tuple[Word, ...] = ()
     scores: Mapping[str, float] = field(default_factory=lambda: _NO_SCORES)
+
+    @property
+    def start_s(self) -> float:
+        """`start` in seconds."""
+        return seconds(self.start)
+
+    @property
+    def end_s(self) -> float:
+        """`end` in seconds."""
+        return seconds(self.end)
 
 
 @dataclass(frozen=True, slots=True)

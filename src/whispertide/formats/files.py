@@ -9,12 +9,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, End, Event, Language, TurnEnd, to_dict
 from whispertide.formats.document import Document
-from whispertide.formats.subtitles import cues
+from whispertide.formats.subtitles import SUBTITLES, cues
+from whispertide.options import SubtitleOptions
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
 
@@ -49,21 +51,21 @@ def _without_arrow(text: str) -> str:
     return re.sub("-{2,}>", "->", text)
 
 
-def render_srt(document: Document) -> str:
+def render_srt(document: Document, options: SubtitleOptions = SUBTITLES) -> str:
     """SubRip: numbered cues."""
     blocks = (
         f"{number}\n{_stamp(_ms(cue.start), ',')} --> {_stamp(_ms(cue.end), ',')}\n{cue.text}\n"
-        for number, cue in enumerate(cues(document, _without_arrow), 1)
+        for number, cue in enumerate(cues(document, _without_arrow, options), 1)
     )
     return "\n".join(blocks)
 
 
-def render_vtt(document: Document) -> str:
+def render_vtt(document: Document, options: SubtitleOptions = SUBTITLES) -> str:
     """WebVTT (W3C): `&`, `<` and `>` are escaped; an incomplete transcript says so in a NOTE."""
     head = "WEBVTT\n\n" if document.complete else "WEBVTT\n\nNOTE This transcript is incomplete.\n\n"
     blocks = (
         f"{_stamp(_ms(cue.start), '.')} --> {_stamp(_ms(cue.end), '.')}\n{html.escape(cue.text, quote=False)}\n"
-        for cue in cues(document)
+        for cue in cues(document, options=options)
     )
     return head + "\n".join(blocks)
 
@@ -102,8 +104,8 @@ def to_json(document: Document) -> dict[str, Any]:
     for index, segment in enumerate(document.segments):
         entry = {
             "id": index,
-            "start": seconds(segment.start),
-            "end": seconds(segment.end),
+            "start": segment.start_s,
+            "end": segment.end_s,
             "text": segment.text,
             "words": [first, first + len(segment.words)],
         }
@@ -119,7 +121,7 @@ def to_json(document: Document) -> dict[str, Any]:
         "recipe": document.recipe,
         "segments": segments,
         "words": [
-            {"text": word.text, "start": seconds(word.start), "end": seconds(word.end), "probability": word.probability}
+            {"text": word.text, "start": word.start_s, "end": word.end_s, "probability": word.probability}
             for word in document.words
         ],
         "metrics": _numbers(document.metrics),
@@ -167,7 +169,7 @@ def render_jsonl(document: Document) -> str:
 # --- by name ---------------------------------------------------------------------------------------------------------
 
 
-FORMATS: dict[str, Callable[[Document], str]] = {
+FORMATS: dict[str, Callable[..., str]] = {
     "txt": render_txt,
     "srt": render_srt,
     "vtt": render_vtt,
@@ -177,8 +179,12 @@ FORMATS: dict[str, Callable[[Document], str]] = {
 }
 
 
-def get_format(name: str) -> Callable[[Document], str]:
-    """What writes the format of that name, which is also its file extension. Raises `OptionError` if there is none."""
+def get_format(name: str, subtitles: SubtitleOptions = SUBTITLES) -> Callable[[Document], str]:
+    """What makes the text of a file of a document: `get_format("srt")(document)`. `name` is also the file's extension.
+
+    `subtitles` is for `srt` and `vtt`. Raises `OptionError` if there is no such format.
+    """
     if name not in FORMATS:
         raise OptionError(f"expected a format among {', '.join(FORMATS)}; got {name!r}")
-    return FORMATS[name]
+    render = FORMATS[name]
+    return partial(render, options=subtitles) if render in (render_srt, render_vtt) else render

@@ -1,12 +1,12 @@
 """A transcript as subtitle cues, by the usual rules for them (BBC and Netflix subtitle guides).
 
-A cue has at most two lines of 42 characters and stays for 1 to 7 seconds. It ends at the end of a sentence or at a
-pause where it can, else between two phrases. Cues follow each other and never overlap; every word is in one of them.
-Where to break is a shortest path: each cue has a cost, and the cheapest way through all words is taken, as TeX does
-with lines (Knuth & Plass 1981).
+A cue has at most two lines of 42 characters (`SubtitleOptions` changes that) and stays for 1 to 7 seconds. It ends at
+the end of a sentence or at a pause where it can, else between two phrases. Cues follow each other and never overlap;
+every word is in one of them. Where to break is a shortest path: each cue has a cost, and the cheapest way through all
+words is taken, as TeX does with lines (Knuth & Plass 1981).
 
-Pure: knows nothing of file formats. Time is in samples. `server/web/subtitles.js` is the same for the page, where
-words always come in order; a test compares what the two write.
+Pure: knows nothing of file formats. Time is in samples. `server/web/subtitles.js` is the same for the page, with lines
+of 42 characters and words that always come in order; a test compares what the two write.
 """
 
 import re
@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from whispertide.formats.document import CLAUSE_ENDS, CLOSING, SENTENCE_ENDS, Document, Limits, segment_words
+from whispertide.options import SubtitleOptions
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
-LINE_WIDTH = 42  # characters; those of Chinese, Japanese and Korean are as wide as two
+SUBTITLES = SubtitleOptions()
 SHORTEST, LONGEST = SAMPLE_RATE, 7 * SAMPLE_RATE
 # Only words without times of their own leave less room than this: then the next cue comes that much later.
 _LEAST = SAMPLE_RATE // 10
@@ -74,7 +75,7 @@ class _Unit:
         return self.text.rstrip(CLOSING).endswith(tuple(CLAUSE_ENDS + SENTENCE_ENDS))
 
 
-def cues(document: Document, clean: Callable[[str], str] = str) -> list[Cue]:
+def cues(document: Document, clean: Callable[[str], str] = str, options: SubtitleOptions = SUBTITLES) -> list[Cue]:
     """The cues of a transcript; `clean` takes out of a text what its file format cannot hold.
 
     A segment without words that fits stays as it is: cues that were read from a file are the same cues again.
@@ -86,11 +87,11 @@ def cues(document: Document, clean: Callable[[str], str] = str) -> list[Cue]:
             for phrase in segment_words(segment.words, _PHRASES):
                 run += _units(phrase.words, clean)
             continue
-        found += _cut(run)
+        found += _cut(run, options)
         run = []
         alone = _units([Word(segment.text, segment.start, segment.end)], clean)
-        found += [alone] if alone and _break(alone) is not None else _cut(alone)
-    return _timed([*found, *_cut(run)])
+        found += [alone] if alone and _break(alone, options) is not None else _cut(alone, options)
+    return _timed([*found, *_cut(run, options)], options)
 
 
 # --- words -> units --------------------------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ def _may_break(before: str, after: str) -> bool:
 
 
 def _width_of(text: str) -> int:
-    """How wide a text is on the screen, in characters of the Latin alphabet."""
+    """How wide a text is on the screen, in characters of the Latin alphabet: Chinese ones are as wide as two."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.category(char) in ("Mn", "Me") else 1 + bool(_WIDE.match(char)) for char in text)
@@ -153,19 +154,24 @@ class _Run:
 
     units: Sequence[_Unit]
     edges: Sequence[int]
+    options: SubtitleOptions
 
     @classmethod
-    def of(cls, units: Sequence[_Unit]) -> "_Run":
-        return cls(units, [0, *accumulate(_width_of(unit.text) + unit.spaced for unit in units)])
+    def of(cls, units: Sequence[_Unit], options: SubtitleOptions) -> "_Run":
+        return cls(units, [0, *accumulate(_width_of(unit.text) + unit.spaced for unit in units)], options)
 
     def width(self, first: int, last: int) -> int:
         """How wide a line of `units[first:last]` is; there is at least one."""
         return self.edges[last] - self.edges[first] - self.units[first].spaced
 
+    def fits(self, first: int, last: int) -> bool:
+        """Whether `units[first:last]` fit into a line."""
+        return self.width(first, last) <= self.options.line_width
 
-def _cut(units: Sequence[_Unit]) -> list[Sequence[_Unit]]:
+
+def _cut(units: Sequence[_Unit], options: SubtitleOptions) -> list[Sequence[_Unit]]:
     """The cheapest way to cut `units` into cues: `best[n]` is that of the first n."""
-    run = _Run.of(units)
+    run = _Run.of(units, options)
     best: list[tuple[float, int]] = [(0.0, 0)]
     for end in range(1, len(units) + 1):
         best.append(min((best[start][0] + _cost(run, start, end), start) for start in _starts(run, end)))
@@ -182,13 +188,14 @@ def _starts(run: _Run, end: int) -> Iterator[int]:
     """Where a cue that ends before unit `end` may start, so that it fits."""
     yield end - 1
     line = end - 1  # where its last line starts: as early as that fits, so that the first has most room
-    if run.width(line, end) > LINE_WIDTH:
+    if not run.fits(line, end):
         return
     for start in range(end - 2, -1, -1):
-        if line == start + 1 and run.width(start, end) <= LINE_WIDTH:
+        if line == start + 1 and run.fits(start, end):
             line = start
         cue = run.units[start:end]
-        if (line > start and run.width(start, line) > LINE_WIDTH) or _end(cue) - _start(cue) > LONGEST:
+        has_room = line == start or (run.options.lines > 1 and run.fits(start, line))
+        if not has_room or _end(cue) - _start(cue) > LONGEST:
             return
         yield start
 
@@ -196,7 +203,7 @@ def _starts(run: _Run, end: int) -> Iterator[int]:
 def _cost(run: _Run, start: int, end: int) -> float:
     """What the cue of `units[start:end]` costs: its end, the phrases that it joins, its haste, and its empty room."""
     units, cue, last = run.units, run.units[start:end], run.units[end - 1]
-    empty = 1 - min(1.0, run.width(start, end) / (2 * LINE_WIDTH))
+    empty = 1 - min(1.0, run.width(start, end) / (run.options.lines * run.options.line_width))
     cost = empty * empty
     for unit, after in pairwise(cue):
         if unit.closes:
@@ -223,28 +230,28 @@ def _end(units: Sequence[_Unit]) -> int:
 # --- cues on the screen ----------------------------------------------------------------------------------------------
 
 
-def _break(units: Sequence[_Unit]) -> int | None:
+def _break(units: Sequence[_Unit], options: SubtitleOptions) -> int | None:
     """Where the second line of a cue begins (its length: there is none); None if it does not fit."""
-    run, count = _Run.of(units), len(units)
-    if count == 1 or run.width(0, count) <= LINE_WIDTH:
+    run, count = _Run.of(units, options), len(units)
+    if count == 1 or run.fits(0, count):
         return count
     choices = []
-    for at in range(1, count):
-        first, second = run.width(0, at), run.width(at, count)
-        if max(first, second) <= LINE_WIDTH:
+    for at in range(1, count if options.lines > 1 else 1):
+        if run.fits(0, at) and run.fits(at, count):
             last = units[at - 1]
+            uneven = abs(run.width(0, at) - run.width(at, count)) / 20
             clumsy = (not last.ends_clause) + 1.5 * last.is_short
-            choices.append((abs(first - second) / 20 + clumsy, at))
+            choices.append((uneven + clumsy, at))
     return min(choices)[1] if choices else None
 
 
-def _timed(found: Sequence[Sequence[_Unit]]) -> list[Cue]:
+def _timed(found: Sequence[Sequence[_Unit]], options: SubtitleOptions) -> list[Cue]:
     """Cues with their lines and times: each stays for a second at least, unless the next one comes sooner."""
     starts = _in_order([_start(units) for units in found])
     cues = []
     for units, start, after in zip(found, starts, [*starts, None][1:], strict=True):
         end = min(max(_end(units), start + SHORTEST), start + LONGEST)
-        at = _break(units) or len(units)
+        at = _break(units, options) or len(units)
         text = "\n".join(_joined(line) for line in (units[:at], units[at:]) if line)
         cues.append(Cue(start, end if after is None else min(end, after), text))
     return cues

@@ -1,0 +1,60 @@
+"""The audio of a microphone in a WAV file, written while it is heard: what was written is there, however a run ends."""
+
+import struct
+import wave
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from whispertide.audio.pcm import to_int16
+from whispertide.cli.output import as_output_error
+from whispertide.cli.pump import Arrivals
+from whispertide.errors import OutputError
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+Keep = Callable[[FloatArray], None]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptArrivals:
+    """`Arrivals` that are kept as they are taken: the file holds what was transcribed, no more and no less."""
+
+    arrivals: Arrivals
+    keep: Keep
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        for block in self.arrivals:
+            self.keep(block)
+            yield block
+
+    def rest(self) -> FloatArray:
+        """As that of `Arrivals`."""
+        block = self.arrivals.rest()
+        self.keep(block)
+        return block
+
+
+@contextmanager
+def kept_audio(path: Path) -> Iterator[Keep]:
+    """What appends samples [n] at 16 kHz to a new WAV file, 16 bits each. Raises `OutputError`, as what it gives does,
+    where there is no room or no permission.
+    """
+    with as_output_error(str(path)):
+        file = path.open("wb")
+    writer = wave.open(file, "wb")  # noqa: SIM115 (closed below: of what is done here only that is about the file)
+    writer.setparams((1, 2, SAMPLE_RATE, 0, "NONE", ""))
+
+    def keep(samples: FloatArray) -> None:
+        pcm = to_int16(samples).astype("<i2").tobytes()
+        try:
+            with as_output_error(str(path)):
+                writer.writeframes(pcm)  # the header is brought up to date with every call
+        except struct.error as error:
+            raise OutputError(f"{path} is full: a WAV file holds 37 hours of this; start another") from error
+
+    try:
+        yield keep
+    finally:
+        with as_output_error(str(path)), file:
+            writer.close()
