@@ -134,8 +134,8 @@ class FakeTranscriber:
 
     def _checked(self, options: DecodeOptions | None) -> DecodeOptions:
         options = options or DecodeOptions()
-        if options.language not in (None, "en"):
-            raise UnknownLanguageError(f"{self.name} knows English only; got {options.language!r}")
+        if options.language not in (None, *self.tokenizer.languages):
+            raise UnknownLanguageError(f"{self.name} knows {self.tokenizer.languages}; got {options.language!r}")
         return options
 
     def transcribe_segments(

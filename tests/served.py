@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -30,6 +30,8 @@ from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import FloatArray, Word
 from wire_conversation import KnowingOracle, said
+
+M = TypeVar("M", bound="KnowingModel")
 
 WORDS = said(12, pause_every=5)
 SECONDS = 11.0  # of audio that has all of them
@@ -85,10 +87,17 @@ class OfflineModel(KnowingModel):
     delay_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.offline = FakeTranscriber(delay_s=self.delay_s)
+        self.offline = FakeTranscriber(delay_s=self.delay_s, tokenizer=self.tokenizer)
 
     def transcribe_segments(self, audio: Any, **settings: Any) -> Iterator[OfflineSegment]:
         return self.offline.transcribe_segments(audio, **settings)
+
+
+def multilingual(model: M, *languages: str) -> M:
+    """The model, writing these languages."""
+    model.dims.is_multilingual = True
+    model.tokenizer.languages = languages
+    return model
 
 
 def wav(seconds: float, rate: int = 16_000, *, promised: int | None = None) -> bytes:
@@ -109,9 +118,9 @@ def keyed(*keys: str, **limits: Any) -> ServerOptions:
 
 @asynccontextmanager
 async def served(options: ServerOptions | None = None, model: Any = None) -> AsyncIterator[tuple[Server, Hub]]:
-    """A whole server in this event loop. Afterwards nothing of it is left running."""
+    """A whole server in this event loop, with one model or several by name. Afterwards nothing of it is left."""
     recipe = get_recipe("whisper-streaming")
-    models: dict[str, Any] = {"nano.en": model or KnowingModel()}
+    models: dict[str, Any] = model if isinstance(model, dict) else {"nano.en": model or KnowingModel()}
     hub, close = assemble(models, recipe, options or limited())
     before = asyncio.all_tasks()
     try:

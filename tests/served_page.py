@@ -4,8 +4,9 @@ import asyncio
 import base64
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from headless_chromium import Page
 from served import SILENCE, KnowingModel, client, served
@@ -17,7 +18,7 @@ FAKE_MICROPHONE = ("--use-fake-ui-for-media-stream", "--use-fake-device-for-medi
 
 @contextmanager
 def serving(
-    options: ServerOptions | None = None, model: KnowingModel | None = None, *, crowd: bool = False
+    options: ServerOptions | None = None, model: KnowingModel | dict[str, Any] | None = None, *, crowd: bool = False
 ) -> Iterator[str]:
     """A server in a thread; gives its address. With a crowd, all of its places are taken."""
     ready, stop, address = threading.Event(), threading.Event(), []
@@ -47,10 +48,17 @@ def serving(
 
 def drop(tab: Page, data: bytes, name: str = "talk") -> None:
     """Drop a file on the page."""
+    drop_all(tab, {name: data})
+
+
+def drop_all(tab: Page, files: Mapping[str, bytes]) -> None:
+    """Drop files on the page, all at once."""
+    encoded = [[name, base64.b64encode(data).decode()] for name, data in files.items()]
     tab.evaluate(f"""(() => {{
-      const bytes = Uint8Array.from(atob({json.dumps(base64.b64encode(data).decode())}), (c) => c.charCodeAt(0));
       const transfer = new DataTransfer();
-      transfer.items.add(new File([bytes], {json.dumps(name)}));
+      for (const [name, data] of {json.dumps(encoded)}) {{
+        transfer.items.add(new File([Uint8Array.from(atob(data), (c) => c.charCodeAt(0))], name));
+      }}
       dispatchEvent(new DragEvent("drop", {{ dataTransfer: transfer, cancelable: true }}));
     }})()""")
 

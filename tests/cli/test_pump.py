@@ -329,6 +329,16 @@ def test_the_first_interrupt_is_remembered_and_the_second_raises() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signal on this system")
+def test_a_terminal_that_closes_may_say_so_twice() -> None:
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+        assert interrupts.pressed
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+
+
 def test_while_waiting_even_the_first_interrupt_raises() -> None:
     with Interrupts() as interrupts, pytest.raises(KeyboardInterrupt), interrupts.waiting():
         signal.raise_signal(signal.SIGTERM)

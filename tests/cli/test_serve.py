@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from command_line import Run
+from whispertide.errors import OptionError
+from whispertide.options import DecodeOptions
+from whispertide.server.options import ServerOptions
 
 WAIT_S = 180  # files have a low priority
 
@@ -25,6 +28,8 @@ WAIT_S = 180  # files have a low priority
         (("--recipe", "nothing"), "recipe"),
         (("--set", "beam=x"), "beam"),
         (("--log-level", "loud"), "log-level"),
+        (("--language", "klingon"), "klingon"),
+        (("--task", "sing"), "task"),
     ],
 )
 def test_what_cannot_be_served(
@@ -63,13 +68,26 @@ def test_a_host_that_is_not_this_machine_is_told(run: Run, host: str) -> None:
     assert "choose another --host" in result.stderr
 
 
+def test_what_is_written_where_a_client_does_not_say(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[DecodeOptions] = []
+
+    def assemble(models: object, recipe: object, options: ServerOptions) -> None:
+        told.append(options.text)
+        raise OptionError("enough")
+
+    monkeypatch.setattr("whispertide.server.serving.assemble", assemble)
+    run("serve", "--port", 0, "--language", "German", "--task", "translate", "--prompt", "Ebbe")
+    run("serve", "--port", 0)
+    assert told == [DecodeOptions(language="de", task="translate", prompt="Ebbe"), DecodeOptions()]
+
+
 def test_help_names_every_part(run: Run) -> None:
     text = run("serve", "--help").output
     for word in ("--host", "--api-keys", "--journal", "--record", "--tls-certificate", "--max-sessions", "--origin"):
         assert word in text
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def process() -> Iterator[tuple["subprocess.Popen[str]", str]]:
     command = [sys.executable, "-m", "whispertide.cli.main", "serve", "--model", "nano.en", "--port", "0"]
     process = subprocess.Popen([*command, "--wyoming-port", "0"], stderr=subprocess.PIPE, text=True)
@@ -85,7 +103,10 @@ def process() -> Iterator[tuple["subprocess.Popen[str]", str]]:
 
 
 @pytest.mark.slow
-def test_a_process_serves_and_ends_in_good_order(process: tuple["subprocess.Popen[str]", str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_process_serves_and_ends_in_good_order(
+    process: tuple["subprocess.Popen[str]", str], number: signal.Signals
+) -> None:
     import httpx
     from websockets.sync.client import connect
 
@@ -100,7 +121,7 @@ def test_a_process_serves_and_ends_in_good_order(process: tuple["subprocess.Pope
         socket.send(bytes(64_000))
         kinds = [json.loads(socket.recv(WAIT_S))["type"] for _ in range(2)]
         assert kinds == ["hello", "session"]
-        running.send_signal(signal.SIGTERM)
+        running.send_signal(number)
         messages = [json.loads(message) for message in socket]
     assert messages[-1]["type"] == "end"
     assert messages[-1]["duration"] == 2

@@ -57,6 +57,12 @@ def test_an_owner_is_the_same_for_the_same_key_and_not_the_key() -> None:
         ("http://localhost:8000", "localhost:8000", (), True),
         ("http://192.0.2.7:8000", "192.0.2.7:8000", (), True),
         ("http://[::1]:8000", "[::1]:8000", (), True),
+        ("https://nas:8000", "nas:8000", (), True),
+        ("http://NAS", "nas", (), True),
+        ("https://friend.example:8000", "friend.example:8000", (), True),  # called by the name that is allowed
+        ("http://nas:8000", "nas:9000", (), False),
+        ("http://other:8000", "nas:8000", (), False),
+        ("null", "", (), False),
         ("http://localhost:8000", "localhost:9000", (), False),
         ("http://rebound.example:8000", "rebound.example:8000", (), False),  # a name that points here
         ("https://speech.example", "speech.example", ("a-long-key",), True),

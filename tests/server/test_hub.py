@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from served import SILENCE, KnowingModel, client, limited, served
+from served import SILENCE, KnowingModel, client, limited, multilingual, served
+from whispertide.errors import OptionError
+from whispertide.options import DecodeOptions
+from whispertide.server.client import RefusedError
 from whispertide.server.hub import Hub
-from whispertide.server.live import Command
-from whispertide.server.protocols.base import Audio, Settings
+from whispertide.server.live import Command, LiveSession
+from whispertide.server.options import ServerOptions
+from whispertide.server.protocols.base import DETECT, Audio, Configure, Settings
 from whispertide.server.recording import find_recordings, read_recording
 from whispertide.streaming.recipes import get_recipe
 
@@ -66,3 +70,51 @@ def test_a_step_may_run_while_its_session_is_dropped(caplog: pytest.LogCaptureFi
     assert not step.more
     assert live.commands == 2
     assert not caplog.records or "session failed" not in caplog.text
+
+
+def two_models(text: DecodeOptions | None = None) -> Hub:
+    models: dict[str, Any] = {"base.en": KnowingModel(), "small": multilingual(KnowingModel(), "en", "de")}
+    return Hub(models, get_recipe("whisper-streaming"), ServerOptions(text=text or DecodeOptions()))
+
+
+def test_of_models_that_nobody_names_the_first_that_can_write_it() -> None:
+    hub = two_models()
+    live, started = hub.open(Settings(model="whisper-1", language="de"), "", "native")
+    assert (live.model, started.model, live.asked_options.language) == ("small", "small", "de")
+    assert hub.open(Settings(task="translate"), "", "native")[0].model == "small"
+    assert hub.open(Settings(language="english"), "", "native")[0].model == "base.en"
+    with pytest.raises(RefusedError, match="klingon"):
+        hub.open(Settings(language="klingon"), "", "native")
+    with pytest.raises(RefusedError, match=r"a model among base\.en, small"):
+        hub.open(Settings(model="whisper-1", strict_model=True), "", "native")
+
+
+def test_what_is_usual_on_the_server() -> None:
+    hub = two_models(DecodeOptions(language="de", task="translate", prompt="Ebbe"))
+    assert (hub.info.language, hub.info.task) == ("de", "translate")
+    live, started = hub.open(Settings(), "", "lines")
+    assert (live.model, started.language, live.asked_options.prompt) == ("small", "de", "Ebbe")
+    assert live.asked_options.task == "translate"
+    live.suspended = True  # the commands stay where they are
+    hub.put(live, Configure({"language": None, "prompt": ""}))
+    hub.put(live, Configure({"language": DETECT, "prompt": "Flut"}))
+    assert [dict(command.changes) for command in live.inbox if isinstance(command, Configure)] == [
+        {"language": "de", "prompt": "Ebbe"},
+        {"language": None, "prompt": "Flut"},
+    ]
+    for text in (DecodeOptions(language="fr"), DecodeOptions(prompt="x" * 10_001)):
+        with pytest.raises(OptionError, match=r"fr|10001"):
+            two_models(text)
+
+
+def test_the_journal_keeps_what_was_usual_then() -> None:
+    """After a restart with other settings the session goes on as it was."""
+    told: list[Settings] = []
+
+    def record(live: LiveSession, settings: Settings) -> Any:
+        told.append(settings)
+
+    hub = two_models(DecodeOptions(language="de"))
+    hub.record = record
+    hub.open(Settings(), "", "native")
+    assert (told[0].language, told[0].task) == ("de", "transcribe")

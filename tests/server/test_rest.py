@@ -16,11 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
-from served import OfflineModel, keyed, limited, logged_errors, served, wav
+from served import OfflineModel, keyed, limited, logged_errors, multilingual, served, wav
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError
+from whispertide.options import DecodeOptions
 from whispertide.server import rest as rest_module
 from whispertide.server.options import Access, ServerOptions
+from whispertide.server.rest import Wanted
 from whispertide.server.serving import assemble
 from whispertide.streaming.recipes import get_recipe
 
@@ -38,7 +40,7 @@ FIELDS = (
 
 @asynccontextmanager
 async def rest(
-    options: ServerOptions | None = None, model: OfflineModel | None = None
+    options: ServerOptions | None = None, model: OfflineModel | dict[str, Any] | None = None
 ) -> AsyncIterator[httpx.AsyncClient]:
     async with served(options, model or OfflineModel()) as (server, _):
         address = f"http://127.0.0.1:{server.port}"
@@ -182,6 +184,57 @@ def test_a_file_that_is_cut_off_is_transcribed_with_a_warning() -> None:
             assert "cut off" in answer.headers["x-whispertide-warning"]
 
     run(body)
+
+
+def test_the_model_that_can_write_it_and_what_is_usual() -> None:
+    """Clients name a model of OpenAI's: the first one that is served may know English only."""
+
+    async def body() -> None:
+        small = OfflineModel(name="small")
+        models = {"base.en": OfflineModel(), "small": multilingual(small, "en", "de")}
+        options = replace(limited(), text=DecodeOptions(prompt="Ebbe"))
+        async with rest(options, models) as client:
+            plain = await post(client, wav(1), model="whisper-1")
+            german = await post(client, wav(1), model="whisper-1", language="de")
+            translated = await client.post("/v1/audio/translations", files={"file": wav(1)}, data={"prompt": "Flut"})
+            named = await post(client, wav(1), model="base.en", language="de")
+        assert [answer.status_code for answer in (plain, german, translated, named)] == [200, 200, 200, 400]
+        answered = [answer.headers["x-whispertide-model"] for answer in (plain, german, translated)]
+        assert answered == ["base.en", "small", "small"]
+        seen = [(one.language, one.task, one.prompt) for one in small.offline.offline_options]
+        assert seen == [("de", "transcribe", "Ebbe"), (None, "translate", "Flut")]
+
+    run(body)
+
+
+def test_fields_without_effect_are_named() -> None:
+    async def body() -> None:
+        async with rest() as client:
+            answer = await post(client, wav(1), **{"beam_size": "5", "include[]": "logprobs", "prompt": "Ebbe"})
+            assert json.loads(answer.headers["x-whispertide-warning"]) == "fields without effect: beam_size, include[]"
+            both = await post(client, wav(2, promised=10**6), hotwords="Ebbe")
+            told = json.loads(both.headers["x-whispertide-warning"])
+            assert told.startswith("fields without effect: hotwords; ")
+            assert "cut off" in told
+            streamed = await post(client, wav(1), hotwords="Ebbe", stream="true")
+            assert streamed.headers["x-whispertide-model"] == "nano.en"
+            assert "hotwords" in streamed.headers["x-whispertide-warning"]
+            assert "hotwords" in streamed.text.splitlines()[-2]
+            known: dict[str, Any] = {"timestamp_granularities[]": "word", "temperature": "0", "language": "en"}
+            answer = await post(client, wav(1), model="x", response_format="json", **known)
+            assert "x-whispertide-warning" not in answer.headers
+
+    run(body)
+
+
+def test_headers_hold_whatever_names_there_are() -> None:
+    """A model may be a folder of any name, a field anything: both are shortened and in ASCII."""
+    wanted = Wanted(io.BytesIO(), "Modelle/größe\r\n", "json", frozenset(), False, DecodeOptions(), ("é" * 99,) * 32)
+    headers = wanted.headers("cut off")
+    assert headers["x-whispertide-model"] == "Modelle/gr%C3%B6%C3%9Fe%0D%0A"
+    assert headers["x-whispertide-warning"].isascii()
+    assert len(headers["x-whispertide-warning"]) < 2_500
+    assert json.loads(headers["x-whispertide-warning"]).endswith("27 more; cut off")
 
 
 def test_a_file_that_is_too_large() -> None:
@@ -375,7 +428,7 @@ def test_a_page_of_an_allowed_origin_may_send_files() -> None:
                 answer = await post(client, wav(1))
                 assert answer.status_code == status
                 assert answer.headers["access-control-allow-origin"] == page
-                assert answer.headers["access-control-expose-headers"] == "x-whispertide-warning"
+                assert answer.headers["access-control-expose-headers"] == "x-whispertide-model, x-whispertide-warning"
             other = await client.options(path, headers={"origin": "https://evil.example", **asked})
             assert other.status_code == 400
             assert "access-control-allow-origin" not in other.headers

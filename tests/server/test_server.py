@@ -1,6 +1,7 @@
 """The whole server on loopback: sessions from the first word to the last, and everything that can go wrong."""
 
 import asyncio
+import signal
 from contextlib import suppress
 
 import pytest
@@ -9,14 +10,17 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from served import SECONDS, SILENCE, TEXT, KnowingModel, client, complete, keyed, limited, say_everything, served
 from whispertide.events import Confirmed, Error
 from whispertide.server.hub import Hub
-from whispertide.streaming.recipes import ABOUT
+from whispertide.server.options import Address
+from whispertide.server.serving import Server
+from whispertide.streaming.recipes import ABOUT, get_recipe
 
 
 def test_a_session_says_every_word_once() -> None:
     async def run() -> None:
         async with served() as (server, _), client(server) as one:
             hello = await one.until("hello")
-            assert hello["models"] == [{"name": "nano.en", "languages": ["en"], "caution": ""}]
+            assert hello["models"] == [{"name": "nano.en", "languages": ["en"], "caution": "", "translates": False}]
+            assert (hello["language"], hello["task"]) == (None, "transcribe")
             assert {"name": "tide", "about": ABOUT["tide"]} in hello["recipes"]
             await say_everything(one)
             assert await one.rest() == 1000
@@ -293,6 +297,39 @@ def test_the_first_word_of_the_confirmed_text_comes_before_the_end() -> None:
             assert [event for event in one.events if isinstance(event, Confirmed)]
 
     asyncio.run(run())
+
+
+# --- signals ---------------------------------------------------------------------------------------------------------
+
+
+def make_server() -> Server:
+    hub = Hub({"nano.en": KnowingModel()}, get_recipe("whisper-streaming"), limited())  # type: ignore[dict-item]
+    return Server(hub, Address(port=0))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signal on this system")
+def test_a_terminal_that_closes_ends_the_server_in_good_order() -> None:
+    """It may say so twice, which is no reason to leave out the last words."""
+    server, before = make_server(), signal.getsignal(signal.SIGHUP)
+    with server.capture_signals():
+        for _ in range(2):
+            signal.raise_signal(signal.SIGHUP)
+            assert server.should_exit
+            assert not server.force_exit
+        signal.raise_signal(signal.SIGTERM)
+        assert server.force_exit
+    assert signal.getsignal(signal.SIGHUP) == before
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signal on this system")
+def test_a_server_that_is_to_outlive_its_terminal_does() -> None:
+    server, before = make_server(), signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with server.capture_signals():
+            signal.raise_signal(signal.SIGHUP)
+            assert not server.should_exit
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------

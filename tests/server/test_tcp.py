@@ -4,7 +4,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -53,11 +53,15 @@ class KnowingModel:
 
 @asynccontextmanager
 async def serving(
-    kind: type[WireProtocol], options: ServerOptions | None = None, model: KnowingModel | None = None
+    kind: type[WireProtocol],
+    options: ServerOptions | None = None,
+    model: KnowingModel | None = None,
+    *,
+    trusted: bool = False,
 ) -> AsyncIterator[TcpListener]:
     hub = Hub({"nano.en": model or KnowingModel()}, get_recipe("whisper-streaming"), options or ServerOptions())  # type: ignore[dict-item]
     await hub.start()
-    listener = TcpListener(hub, kind)
+    listener = TcpListener(hub, kind, trusted=trusted)
     await listener.start()
     try:
         yield listener
@@ -259,6 +263,29 @@ def test_where_keys_are_asked_for_only_this_machine_is_served(monkeypatch: pytes
     assert "pong" in asyncio.run(answer(trusted=False, local=True))
     assert "pong" in asyncio.run(answer(trusted=True, local=False))
     assert asyncio.run(answer(trusted=False, local=False)) == ""
+
+
+def test_who_is_kept_out_is_in_the_log(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Seen through a container's network everybody is another machine: somebody has to say why nothing works."""
+    monkeypatch.setattr("whispertide.server.tcp.is_loopback", lambda address: False)
+
+    async def knock(options: ServerOptions, trusted: bool) -> list[str]:
+        caplog.clear()
+        async with serving(WyomingProtocol, options, trusted=trusted) as listener:
+            for _ in range(3):
+                reader, writer = await asyncio.open_connection(listener.host, listener.port)
+                with suppress(ConnectionError):  # nobody reads what a stranger sends
+                    writer.write_eof()
+                    assert await read_all(reader) == ""
+                writer.close()
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    keyed = ServerOptions(access=Access(keys=("a-long-key",)))
+    assert asyncio.run(knock(keyed, trusted=False)) == ["only this machine is served", "refused"]
+    assert "--trust-network" in caplog.records[-1].problem  # type: ignore[attr-defined]
+    assert caplog.records[-1].address == "127.0.0.1"  # type: ignore[attr-defined]
+    assert asyncio.run(knock(keyed, trusted=True)) == []
+    assert asyncio.run(knock(ServerOptions(), trusted=False)) == []
 
 
 def test_the_ports_that_were_asked_for() -> None:

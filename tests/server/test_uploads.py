@@ -58,6 +58,44 @@ def test_clients_take_turns() -> None:
     assert asyncio.run(run()) == ["a1", "b1", "a2", "b2", "a3", "a4"]
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_so_many_are_transcribed_at_once(at_once: int) -> None:
+    """Also those of one client. Each has a thread of its own, which it gives back."""
+
+    async def run() -> tuple[int, int]:
+        uploads, running, threads, most = Uploads(8, at_once), 0, set[object](), 0
+
+        class Counted:
+            async def segments(self, thread: object) -> AsyncGenerator[Any, None]:
+                nonlocal running, most
+                running += 1
+                most = max(most, running)
+                threads.add(thread)
+                await asyncio.sleep(0)
+                running -= 1
+                yield None
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(6):
+                tasks.create_task(worked(uploads, cast(Any, Counted()), "a"))
+        return most, len(threads)
+
+    assert asyncio.run(run()) == (at_once, at_once)
+
+
+def test_with_several_at_once_clients_still_take_turns() -> None:
+    async def run() -> list[str]:
+        uploads, done, may = Uploads(8, 2), list[str](), asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            for name in ("a1", "a2", "a3", "a4", "b1"):
+                tasks.create_task(worked(uploads, SlowJob(name, done, may), name[0]))
+                await asyncio.sleep(0)
+            may.set()
+        return done
+
+    assert asyncio.run(run()) == ["a1", "a2", "b1", "a3", "a4"]
+
+
 def test_files_that_dribble_in_leave_places_for_others() -> None:
     uploads = Uploads(1)
     with uploads.receiving("a"), uploads.receiving("a"), uploads.receiving("a"):

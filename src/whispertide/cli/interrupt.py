@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
+_HANGUP = getattr(signal, "SIGHUP", None)
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -20,7 +21,8 @@ def end_as_after_ctrl_c() -> None:
 
 
 class Interrupts:
-    """While entered, the first Ctrl-C (or SIGTERM, SIGHUP) sets `pressed`; a second one raises `KeyboardInterrupt`.
+    """While entered, the first Ctrl-C (or SIGTERM, SIGHUP) sets `pressed`; a second one raises `KeyboardInterrupt`,
+    unless it is SIGHUP, which may come twice when a terminal is closed.
 
     Inside `waiting()` even the first raises, because nothing else would end a wait for input. Signals reach the main
     thread alone; in any other this does nothing.
@@ -48,7 +50,7 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         again, self.pressed = self.pressed, True
-        if again or self._waiting:
+        if self._waiting or (again and number != _HANGUP):
             raise KeyboardInterrupt
 
     @contextmanager

@@ -12,7 +12,7 @@ from whispertide.cli import arguments, completion
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import AddressError, OptionError
 from whispertide.extras import require
-from whispertide.options import EngineOptions
+from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.server.options import Access, Address, Limits, ServerOptions, Work
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ KEYS_VARIABLE = "WHISPERTIDE_API_KEYS"
 _where = partial(typer.Option, rich_help_panel="Where")
 _who = partial(typer.Option, rich_help_panel="Who may connect")
 _limit = partial(typer.Option, rich_help_panel="Limits")
+_usual = partial(typer.Option, rich_help_panel="Where a client does not say")
 _keep = partial(typer.Option, rich_help_panel="Keeping sessions")
 
 _EXPOSED = (
@@ -47,6 +48,11 @@ _LIMITS: arguments.Fields = {
     "requests": _limit("--max-requests", min=0, help="Most requests per minute and address. 0 = any number."),
     "idle_s": _limit("--idle-s", min=0.1, help="Disconnect a client that is silent for longer."),
     "resume_s": _keep("--resume-s", min=0, help="How long a session waits for its client."),
+}
+_TEXT: arguments.Fields = {
+    "language": _usual("--language", "-l", help="By code or name. Default: detect it."),
+    "task": _usual("--task", metavar="NAME", help="transcribe, or translate into English."),
+    "prompt": _usual("--prompt", help="Text that sets spelling and style, for example names."),
 }
 _OPTIONS: arguments.Fields = {
     "journal": _keep("--journal", metavar="DIR|nats://…", help="Sessions survive a crash."),
@@ -86,16 +92,18 @@ def serve(
         list[str] | None,
         _who("--origin", metavar="URL", help="Pages from this address may connect and send files. * = any."),
     ] = None,
+    text: Annotated[DecodeOptions, _TEXT],
     limits: Annotated[Limits, _LIMITS],
     workers: Annotated[int, _limit("--workers", min=0, help="Rounds computed at once. 0 = one per core.")] = 0,
     batch: Annotated[int, _limit("--batch", min=1, help="Sessions that may share a graph run.")] = 1,
+    uploads: Annotated[int, _limit("--upload-workers", min=1, help="Files transcribed at once, a thread each.")] = 1,
     degrade: Annotated[bool, _limit("--degrade/--no-degrade", help="Lower quality under load.")] = True,
     options: Annotated[ServerOptions, _OPTIONS],
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
     stream: Annotated[arguments.StreamChoice, {**arguments.RECIPE, **arguments.GATE}],
     engine: arguments.Engine,
 ) -> ExitCode:
-    """Serve live sessions. Ctrl-C or SIGTERM ends it. Every client gets its last words first."""
+    """Serve live sessions. Ctrl-C, SIGTERM or SIGHUP ends it. Every client gets its last words first."""
     require("server", "the server")
     from whispertide.model.providers import physical_cores
     from whispertide.server import access, logs, serving
@@ -106,9 +114,10 @@ def serve(
         raise OptionError(_EXPOSED.format(address.host))
     if log_level not in ("debug", "info", "warning", "error"):
         raise OptionError(f"expected --log-level debug, info, warning or error; got {log_level!r}")
+    text = arguments.checked(text)
     recipe, ports = stream.resolve(), {"wyoming": wyoming, "lines": lines, "json-lines": json_lines}
-    work = Work(workers or physical_cores(), batch, degrade)
-    options = replace(options, limits=limits, work=work, access=Access(keys, tuple(origins or ())))
+    work = Work(workers or physical_cores(), batch, degrade, uploads)
+    options = replace(options, limits=limits, work=work, access=Access(keys, tuple(origins or ())), text=text)
     logs.set_up(log_level)
     named = {"--port": address.port, **{f"--{name}-port": port for name, port in ports.items()}}
     serving.check_ports(address.host, named)  # before a model is loaded, or even downloaded

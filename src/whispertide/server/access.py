@@ -178,15 +178,13 @@ class Authenticator:
         """Whether a page from `origin` may connect: pages of this server itself, those allowed, and no page at all.
 
         A browser sends the origin and cannot lie about it; other programs send none. Where no key is asked for, the
-        server must also have been called by address or as localhost, or any page could point its own name at it (DNS
-        rebinding).
+        server must also have been called as `allows_host` says, or any page could point its own name at it.
         """
         if origin is None or "*" in self._origins or origin.rstrip("/").lower() in self._origins:
             return True
         try:
-            page = urlsplit(origin)
-            same = host is not None and page.netloc.lower() == host.lower()
-            return same and (not self.is_open or _is_own_name(page.hostname or ""))
+            same = host is not None and urlsplit(origin).netloc.lower() == host.lower() != ""
+            return same and self.allows_host(host)
         except ValueError:
             return False
 

@@ -92,7 +92,7 @@ def _pages(origins: Sequence[str]) -> Middleware:
         allow_origins=[origin.rstrip("/").lower() for origin in origins],
         allow_methods=["GET", "POST"],
         allow_headers=["*"],  # OpenAI's client in a browser sends many of its own
-        expose_headers=["x-whispertide-warning"],
+        expose_headers=["x-whispertide-model", "x-whispertide-warning"],
     )
 
 

@@ -16,6 +16,7 @@ from whispertide.model.latecontext import LateModel
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
 from whispertide.server.client import Client, RefusedError
+from whispertide.server.defaults import can_write, choose, configured
 from whispertide.server.intents import Intents, intents_of
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
@@ -75,14 +76,18 @@ class Hub:
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
         self.info = base.ServerInfo(
             models=tuple(
-                base.ModelInfo(name, model.tokenizer.languages, model.caution) for name, model in self.models.items()
+                base.ModelInfo(name, model.tokenizer.languages, model.caution, model.dims.is_multilingual)
+                for name, model in self.models.items()
             ),
             recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(recipe, self.models)),
             recipe=recipe.name,
             version=version,
             limit_s=options.limits.session_s,
             intents=intents_of(understands),
+            language=options.text.language,
+            task=options.text.task,
         )
+        self._check_text()
         self.look_up: Callable[[str], Awaitable[None]] | None = None  # of a session, where servers share a journal
         self.at_start: Callable[[], object] = lambda: None  # once sessions can run
         self._sweeper: asyncio.Task[None] | None = None
@@ -115,12 +120,15 @@ class Hub:
         self._admit(owner)
         if self.load.overloaded:
             raise self._refused("overloaded", "the open sessions use all computing time; try later")
-        name = self._model(settings)
+        if settings.strict_model and settings.model is not None and settings.model not in self.models:
+            known = ", ".join(self.models)
+            raise self._refused("bad_setting", f"expected a model among {known}; got {settings.model!r}")
         if settings.intents and self.understands is None:
             raise self._refused("bad_setting", "expected a server with a network for intents; this one has none")
         identity = secrets.token_urlsafe(16)
         try:
-            live = self.build(identity, owner, name, settings, protocol)
+            model, settings = choose(self.info.models, settings, self.options.text)
+            live = self.build(identity, owner, model.name, settings, protocol)
         except (WhispertideError, TypeError) as error:
             raise self._refused("bad_setting", str(error)) from error
         live.limit_s = min(live.limit_s, limit_s)
@@ -129,7 +137,7 @@ class Hub:
         self.sessions[identity] = live
         self.metrics.opened.labels(protocol).inc()
         self._count()
-        log.info("session opened", extra={"session": identity, "model": name, "recipe": live.asked_recipe.name})
+        log.info("session opened", extra={"session": identity, "model": live.model, "recipe": live.asked_recipe.name})
         return live, self._started(live, resumed=False)
 
     def build(
@@ -186,12 +194,15 @@ class Hub:
     def put(self, live: LiveSession, command: Command) -> base.Problem | None:
         """A client's command; returns what there is to say against it.
 
-        Audio beyond the session's longest length is cut off, and the session finished.
+        A language or a prompt that it leaves open is the usual one. Audio beyond the session's longest length is cut
+        off, and the session finished.
         """
         if live.finishing or live.ended:
             if isinstance(command, base.Finish) or self.draining:
                 return None
             return base.Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
+        if isinstance(command, base.Configure):
+            command = base.Configure(configured(command.changes, self.options.text, live.languages))
         if isinstance(command, base.Audio):
             # A session of an earlier life of the server may have more than is allowed now.
             room = max(0, to_samples(live.limit_s) - live.accepted)
@@ -329,14 +340,16 @@ class Hub:
         self.metrics.refused.labels(kind).inc()
         return RefusedError(kind, message)
 
-    def _model(self, settings: base.Settings) -> str:
-        name = settings.model
-        if name in self.models:
-            return name
-        if name is not None and settings.strict_model:
-            raise self._refused("bad_setting", f"expected a model among {', '.join(self.models)}; got {name!r}")
-        # Clients of other services name models of those, so any other name means the usual one.
-        return next(iter(self.models))
+    def _check_text(self) -> None:
+        """Raises `OptionError` where nobody could be given what is to be usual."""
+        text = self.options.text
+        check_prompt(text.prompt)
+        if not any(can_write(model, text.language, text.task) for model in self.info.models):
+            wanted = "translations into English" if text.task == "translate" else f"the language {text.language!r}"
+            raise OptionError(
+                f"expected a model that writes {wanted}; none of {', '.join(self.models)} does. Serve a multilingual "
+                "one, such as 'base'"
+            )
 
     def _choices(self, settings: base.Settings) -> tuple[Recipe, DecodeOptions]:
         name = settings.recipe
@@ -345,7 +358,7 @@ class Hub:
         check_changes(settings.changes, recipe)
         recipe = recipe.replace(**{key: value for key, value in settings.changes.items() if key != "name"})
         check_executor(recipe)
-        return recipe, DecodeOptions(language=settings.language, task=settings.task, prompt=settings.prompt)
+        return recipe, settings.options
 
     def _started(self, live: LiveSession, *, resumed: bool) -> base.Started:
         return base.Started(

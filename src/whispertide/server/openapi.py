@@ -40,8 +40,8 @@ def page(description: dict[str, Any]) -> str:
             )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        "<title>whispertide: HTTP interface</title><link rel=stylesheet href=/docs.css>"
-        "<h1>whispertide: HTTP interface</h1><p>For programs: <a href=/openapi.json>/openapi.json</a>. "
+        "<title>whispertide: HTTP interface</title><link rel=stylesheet href=docs.css>"
+        "<h1>whispertide: HTTP interface</h1><p>For programs: <a href=openapi.json>/openapi.json</a>. "
         "Live sessions use WebSockets at <code>/ws</code>.</p>" + "".join(parts)
     )
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from whispertide.errors import OptionError
+from whispertide.options import DecodeOptions
 
 
 def _at_least(least: float, **values: float) -> None:
@@ -76,6 +77,7 @@ class Work:
     """How the work is done.
 
     workers   rounds that are computed at once
+    uploads   files that are transcribed at once
     batch     sessions whose decoder steps may share one graph run; 1 = none
     degrade   whether quality is lowered in steps when rounds start late (`load`)
     """
@@ -83,9 +85,10 @@ class Work:
     workers: int = 2
     batch: int = 1
     degrade: bool = True
+    uploads: int = 1
 
     def __post_init__(self) -> None:
-        _at_least(1, workers=self.workers, batch=self.batch)
+        _at_least(1, workers=self.workers, batch=self.batch, uploads=self.uploads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +101,14 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """All of it. `transcripts_in_log` puts confirmed text into the log, for debugging one's own server."""
+    """All of it. `text` has the language, the task and the prompt where a client does not say (`defaults`);
+    `transcripts_in_log` puts confirmed text into the log, for debugging one's own server.
+    """
 
     limits: Limits = field(default_factory=Limits)
     work: Work = field(default_factory=Work)
     access: Access = field(default_factory=Access)
+    text: DecodeOptions = field(default_factory=DecodeOptions)
     journal: str | None = None  # a folder, or the address of NATS (nats://host:port)
     record: Path | None = None
     understands: Path | None = None  # the folder of a network that tells intents

@@ -28,7 +28,6 @@ from whispertide.audio.pcm import to_int16
 from whispertide.audio.vad import Gate
 from whispertide.errors import AudioError, OptionError, TranscriptError, WhispertideError
 from whispertide.events import Confirmed, Event, from_dict, to_dict
-from whispertide.options import DecodeOptions
 from whispertide.server.live import Command, LiveSession, is_last, reconfigured
 from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry
@@ -242,7 +241,7 @@ class _Replay:
         self.faithful = faithful
         self.level = 0
         self.recipe = session.recipe
-        self.options = _options(recording.settings)
+        self.options = recording.settings.options
         self.events: list[Event] = []
 
     def run(self) -> Said:
@@ -294,16 +293,12 @@ class _Replay:
 
 def _session(recording: Recording, transcriber: Transcriber, recipe: Recipe | None, gate: Gate | None) -> Session:
     settings = recording.settings
-    like = transcriber.session(recipe or recording.recipe, options=_options(settings), vad=settings.vad)
+    like = transcriber.session(recipe or recording.recipe, options=settings.options, vad=settings.vad)
     schedule = Recorded(recording.boundaries, recording.loads) if recipe is None else None
-    options = _options(settings)
+    options = settings.options
     if options.language is not None:
         options = replace(options, language=like.options.language)  # as a code
     return Session(like.recipe, like.executor, gate or make_gate(like.recipe), options=options, schedule=schedule)
-
-
-def _options(settings: Settings) -> DecodeOptions:
-    return DecodeOptions(language=settings.language, task=settings.task, prompt=settings.prompt)
 
 
 def _lines(path: Path) -> Sequence[str]:

@@ -12,8 +12,9 @@ import logging
 import math
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeVar
+from urllib.parse import quote
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -30,6 +31,7 @@ from whispertide.formats.files import get_format
 from whispertide.options import DecodeOptions, Task
 from whispertide.server.bodies import limited, pieces
 from whispertide.server.bounds import check_prompt
+from whispertide.server.defaults import choose
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols import base, messages
@@ -42,6 +44,9 @@ T = TypeVar("T")
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("word", "segment")
+_LISTED = ("timestamp_granularities[]", "timestamp_granularities")
+_KNOWN = {"file", "model", "language", "prompt", "response_format", "temperature", "stream", *_LISTED}
+_NAMED = 5  # fields without effect that an answer names: headers have little room
 _FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
 _OVERHEAD = 2**16  # of a multipart body next to the file
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
@@ -49,7 +54,7 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A request, checked."""
+    """A request, checked. `ignored` are fields that it has and that nobody here knows."""
 
     file: BinaryIO
     model: str
@@ -57,6 +62,19 @@ class Wanted:
     granularities: frozenset[str]
     stream: bool
     options: DecodeOptions
+    ignored: tuple[str, ...] = ()
+
+    def headers(self, warning: str = "") -> dict[str, str]:
+        """Of the answer: which model it is of, and what the client should know; only ASCII gets into headers."""
+        told = {"x-whispertide-warning": json.dumps(said)} if (said := self.warning(warning)) else {}
+        return {"x-whispertide-model": quote(self.model, safe="/@:+, "), **told}
+
+    def warning(self, warning: str = "") -> str:
+        """What the client should know: fields without effect, and a `warning` of the audio."""
+        names = [messages.shown(name) for name in self.ignored[:_NAMED]]
+        names += [f"{len(self.ignored) - _NAMED} more"] if len(self.ignored) > _NAMED else []
+        unknown = f"fields without effect: {', '.join(names)}" if names else ""
+        return "; ".join(filter(None, (unknown, warning)))
 
 
 class Rest:
@@ -64,7 +82,7 @@ class Rest:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
-        self.uploads = Uploads(hub.options.limits.offline)
+        self.uploads = Uploads(hub.options.limits.offline, hub.options.work.uploads)
 
     async def models(self, request: Request) -> Response:
         """`GET /v1/models` and `GET /v1/models/{model}`."""
@@ -102,13 +120,12 @@ class Rest:
             if wanted.stream:
                 # Before the answer begins, so that its status can still say what is wrong with the file.
                 first = await self._transcribed(_next(running), request)
-                streamed = self._streamed(job, first, running)
-                return _Held(streamed, stack.pop_all())  # the file is read while the answer is sent
+                streamed = self._streamed(wanted, job, first, running)
+                return _Held(streamed, wanted.headers(), stack.pop_all())  # the file is read while the answer is sent
             segments = await self._transcribed(_all(running), request)
             self.hub.metrics.uploads.labels("done").inc()
-            headers = {"x-whispertide-warning": json.dumps(job.warning)} if job.warning else {}
             # In a thread: where lines of subtitles break is weighed over all words, which takes seconds for hours.
-            return await asyncio.to_thread(_rendered, wanted, job, segments, task, headers)
+            return await asyncio.to_thread(_rendered, wanted, job, segments, task)
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
@@ -171,7 +188,11 @@ class Rest:
             await asyncio.gather(task, over, *left, return_exceptions=True)
 
     async def _streamed(
-        self, job: Job, segment: OfflineSegment | None, running: AsyncGenerator[OfflineSegment, None]
+        self,
+        wanted: Wanted,
+        job: Job,
+        segment: OfflineSegment | None,
+        running: AsyncGenerator[OfflineSegment, None],
     ) -> AsyncIterator[str]:
         """The answer in pieces, from the first segment on; None: there is none."""
         segments: list[OfflineSegment] = []
@@ -187,7 +208,7 @@ class Rest:
             yield _sse({"type": "error", **error.body})
             return
         self.hub.metrics.uploads.labels("done").inc()
-        warning = {"warning": job.warning} if job.warning else {}
+        warning = {"warning": said} if (said := wanted.warning(job.warning)) else {}
         yield _sse({"type": "transcript.text.done", "text": joined(segments), "usage": _usage(job), **warning})
 
     def _failed(self, error: BaseException, outcome: str = "failed") -> HttpError:
@@ -211,31 +232,30 @@ class Rest:
         if not isinstance(file, UploadFile):
             raise OptionError("expected the field `file` to be a file; got none")
         texts = {key: value for key, value in form.items() if isinstance(value, str)}
-        name = texts.get("model", "")
-        # Clients name OpenAI's models, so any other name means the usual one.
-        model = name if name in self.hub.models else next(iter(self.hub.models))
         format_ = texts.get("response_format", "json") or "json"
         if format_ not in FORMATS:
             raise OptionError(f"expected response_format among {', '.join(FORMATS)}; got {format_!r}")
-        lists = [
-            value for key in ("timestamp_granularities[]", "timestamp_granularities") for value in form.getlist(key)
-        ]
+        lists = [value for key in _LISTED for value in form.getlist(key)]
         granularities = frozenset(value for value in lists if isinstance(value, str)) or frozenset({"segment"})
         if not granularities <= set(GRANULARITIES):
             raise OptionError(f"expected timestamp_granularities among {', '.join(GRANULARITIES)}; got others")
-        transcriber = self.hub.models[model]
-        check_prompt(prompt := texts.get("prompt", ""))
-        language = texts.get("language") or None
-        options = DecodeOptions(
-            language=transcriber.tokenizer.language(language) if language else None,
-            task=task,
-            prompt=prompt,
+        # Clients name OpenAI's models, so any other name means none.
+        asked = base.Settings(
+            model=texts.get("model"), language=texts.get("language") or None, task=task, prompt=texts.get("prompt", "")
+        )
+        model, settings = choose(self.hub.info.models, asked, self.hub.options.text)
+        check_prompt(settings.prompt)
+        options = replace(
+            settings.options,
             temperatures=_temperatures(texts),
             word_timestamps="word" in granularities or format_ in ("srt", "vtt"),
         )
-        if task == "translate" and not transcriber.dims.is_multilingual:
+        if task == "translate" and not model.translates:
             raise OptionError("an English-only model cannot translate; serve a multilingual model such as 'base'")
-        return Wanted(file.file, model, format_, granularities, messages.switch(texts, "stream"), options)
+        if options.language is not None:  # for its error
+            self.hub.models[model.name].tokenizer.language(options.language)
+        stream, ignored = messages.switch(texts, "stream"), tuple(sorted(form.keys() - _KNOWN))
+        return Wanted(file.file, model.name, format_, granularities, stream, options, ignored)
 
 
 def _stopping() -> HttpError:
@@ -272,20 +292,18 @@ def _temperatures(texts: Mapping[str, str]) -> tuple[float, ...]:
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def _rendered(
-    wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task: Task, headers: Mapping[str, str]
-) -> Response:
-    text = joined(segments)
+def _rendered(wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task: Task) -> Response:
+    text, headers = joined(segments), wanted.headers(job.warning)
     match wanted.format:
         case "json":
-            return JSONResponse({"text": text, "usage": _usage(job)}, headers=dict(headers))
+            return JSONResponse({"text": text, "usage": _usage(job)}, headers=headers)
         case "verbose_json":
-            return JSONResponse(_verbose(wanted, job, segments, task), headers=dict(headers))
+            return JSONResponse(_verbose(wanted, job, segments, task), headers=headers)
         case "text":
-            return PlainTextResponse(text + "\n", headers=dict(headers))
+            return PlainTextResponse(text + "\n", headers=headers)
     document = Document(tuple(map(text_segment, segments)), duration=job.samples)
     kind = "text/vtt" if wanted.format == "vtt" else "application/x-subrip"
-    return Response(get_format(wanted.format)(document), media_type=kind, headers=dict(headers))
+    return Response(get_format(wanted.format)(document), media_type=kind, headers=headers)
 
 
 def _verbose(wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task: Task) -> dict[str, Any]:
@@ -347,8 +365,10 @@ def _sse(data: Mapping[str, Any]) -> str:
 class _Held(StreamingResponse):
     """An answer that holds the file until it is sent, or cannot be."""
 
-    def __init__(self, content: AsyncIterator[str], held: contextlib.AsyncExitStack) -> None:
-        super().__init__(content, media_type="text/event-stream", headers={"cache-control": "no-store"})
+    def __init__(
+        self, content: AsyncIterator[str], headers: Mapping[str, str], held: contextlib.AsyncExitStack
+    ) -> None:
+        super().__init__(content, media_type="text/event-stream", headers={"cache-control": "no-store", **headers})
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

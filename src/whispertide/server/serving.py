@@ -1,7 +1,7 @@
 """Running the application: sockets, TLS, signals, and the end without losing a word.
 
-On SIGTERM or Ctrl-C new sessions and files are refused, everything said so far is confirmed and sent to every client,
-files that are here are transcribed, then the sockets close. A second signal ends at once.
+On SIGTERM, SIGHUP or Ctrl-C new sessions and files are refused, everything said so far is confirmed and sent to every
+client, files that are here are transcribed, then the sockets close. A second signal ends at once.
 """
 
 import asyncio
@@ -9,8 +9,10 @@ import contextlib
 import errno
 import logging
 import os
+import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import FrameType, MappingProxyType
@@ -50,6 +52,7 @@ _NATS = ("nats://", "tls://")  # what addresses of a shared journal begin with
 _POLL_S = 0.02
 _PING_S = 20.0
 _GRACE_S = 5
+_HANGUP = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows has none
 _PLAIN = 256  # connections by HTTP, next to those of live sessions
 
 
@@ -141,9 +144,25 @@ class Server(uvicorn.Server):
             await listener.stop()
         await super().shutdown(sockets)
 
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """What uvicorn takes for the end (SIGINT, SIGTERM), and SIGHUP, unless it is ignored (nohup)."""
+        with super().capture_signals():
+            in_main = threading.current_thread() is threading.main_thread()  # signals reach no other
+            if _HANGUP is None or not in_main or signal.getsignal(_HANGUP) is signal.SIG_IGN:
+                yield
+                return
+            before = signal.signal(_HANGUP, self.handle_exit)
+            try:
+                yield
+            finally:
+                signal.signal(_HANGUP, before)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal came; with the second there is no waiting."""
-        if self.should_exit:
+        """A signal came; with the second there is no waiting. SIGHUP comes from the shell and from the system, when a
+        terminal is closed, and hurries nobody.
+        """
+        if self.should_exit and sig != _HANGUP:
             self.force_exit = True
         self.should_exit = True
 

@@ -26,7 +26,9 @@ from whispertide.server.protocols.base import Opening, ProtocolError, WireProtoc
 log = logging.getLogger("whispertide.server")
 
 
+_KEYLESS = "this port has no place for a key, and the server has keys: --trust-network opens it to other machines"
 _PIECE = 64 * 1024
+_TOLD = 1_000  # addresses that the log names as refused
 _CLOSE_S = 1.0  # for the other side to read our last words and to close as well
 
 
@@ -94,6 +96,7 @@ class TcpListener:
     trusted: bool = False
     _servers: list[asyncio.Server] = field(default_factory=list)
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
+    _told: set[str] = field(default_factory=set)
 
     async def start(self) -> int:
         """Listen. Returns the port. Raises `OSError` if it is taken or may not be used."""
@@ -104,6 +107,8 @@ class TcpListener:
         for one in sockets:
             self._servers.append(await asyncio.start_server(self._serve, sock=one, limit=_PIECE, backlog=BACKLOG))
         log.info("listening", extra={"protocol": self.protocol.name, "host": self.host, "port": self.port})
+        if self._keeps_out and not is_loopback(self.host):
+            log.warning("only this machine is served", extra={"protocol": self.protocol.name, "problem": _KEYLESS})
         return self.port
 
     async def stop(self) -> None:
@@ -147,10 +152,21 @@ class TcpListener:
             return
         await Connection(self.hub, conversation, transport, owner="").run()
 
+    @property
+    def _keeps_out(self) -> bool:
+        return bool(self.hub.options.access.keys) and not self.trusted
+
+    def _tell(self, address: str) -> None:
+        """Name a machine that is kept out, once."""
+        if address not in self._told and len(self._told) < _TOLD:
+            self._told.add(address)
+            log.warning("refused", extra={"protocol": self.protocol.name, "address": address, "problem": _KEYLESS})
+
     def _refusal(self, address: str) -> str:
         """Why this peer is not served, or nothing."""
         options = self.hub.options
-        if options.access.keys and not self.trusted and not is_loopback(address):
+        if self._keeps_out and not is_loopback(address):
+            self._tell(address)
             return "key"
         if len(self.hub.connections) >= options.limits.connections:
             return "overloaded"

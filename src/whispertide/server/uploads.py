@@ -1,4 +1,4 @@
-"""Whole files: transcribed in a thread of lower priority, one at a time, next to the live sessions.
+"""Whole files: transcribed in threads of lower priority, one at a time or a few, next to the live sessions.
 
 A file's audio is decoded here and never trusted: it may be short and hold days, or be no audio at all.
 """
@@ -8,7 +8,7 @@ import contextlib
 import os
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import BinaryIO
@@ -45,7 +45,9 @@ class Job:
         self._stop = threading.Event()
 
     async def segments(self, thread: Executor) -> AsyncGenerator[OfflineSegment, None]:
-        """The segments as they are done. Raises what `Transcriber.transcribe_segments` does, and `TooLongError`."""
+        """The segments as they are done, in a thread that is this job's alone. Raises what
+        `Transcriber.transcribe_segments` does, and `TooLongError`.
+        """
         found = self.transcriber.transcribe_segments(self._blocks(), options=self._options)
         step = partial(asyncio.get_running_loop().run_in_executor, thread)
         try:
@@ -79,19 +81,22 @@ class Job:
 
 
 class Uploads:
-    """The queue of files: one is transcribed, others wait or are still on their way, more are refused.
+    """The queue of files: one is transcribed, or `at_once`; others wait or are still on their way, more are refused.
 
-    Whose file it is counts: nobody can hold all places, and of many files of one party only the first stands in line
-    with those of the others. A party is who has an API key, or an address where there are no keys.
+    Whose file it is counts: nobody can hold all places, and of many files of one party only the first (`at_once`)
+    stand in line with those of the others. A party is who has an API key, or an address where there are no keys.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, at_once: int = 1) -> None:
         self.waiting: Counter[str] = Counter()
         self._arriving: Counter[str] = Counter()
         self._most = most
-        self._turn = asyncio.Lock()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="upload", initializer=_lower_priority)
-        self._lines: dict[str, asyncio.Lock] = {}
+        self._at_once = at_once
+        self._turn = asyncio.Semaphore(at_once)
+        self._free: list[Executor] = [
+            ThreadPoolExecutor(1, thread_name_prefix="upload", initializer=_lower_priority) for _ in range(at_once)
+        ]
+        self._lines: dict[str, asyncio.Semaphore] = {}
 
     @contextlib.contextmanager
     def receiving(self, party: str = "") -> Iterator[None]:
@@ -103,15 +108,25 @@ class Uploads:
     async def run(self, job: Job, party: str = "") -> AsyncGenerator[OfflineSegment, None]:
         """The job's segments, once it is its turn. Raises `BusyError` at once if there is no room to wait."""
         with self._counted(self.waiting, party, self._most):
-            line = self._lines.setdefault(party, asyncio.Lock())
+            line = self._lines.setdefault(party, asyncio.Semaphore(self._at_once))
             try:
-                async with line, self._turn, contextlib.aclosing(job.segments(self._thread)) as segments:
+                async with line, self._thread() as thread, contextlib.aclosing(job.segments(thread)) as segments:
                     async for segment in segments:
                         yield segment
             finally:
                 # The last of its party; else others of it stand in this line.
                 if self.waiting[party] == 1:
                     del self._lines[party]
+
+    @contextlib.asynccontextmanager
+    async def _thread(self) -> AsyncIterator[Executor]:
+        """One that no other job has: whoever waits for it waits for the job alone."""
+        async with self._turn:
+            thread = self._free.pop()
+            try:
+                yield thread
+            finally:
+                self._free.append(thread)
 
     @contextlib.contextmanager
     def _counted(self, places: Counter[str], party: str, most: int) -> Iterator[None]:

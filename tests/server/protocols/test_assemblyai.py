@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from whispertide.events import Confirmed, Error, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
-from whispertide.server.protocols.base import Close, Configure, Finish, Flush, Problem, ProtocolError
+from whispertide.server.protocols.base import DETECT, Close, Configure, Finish, Flush, Problem, ProtocolError
 from whispertide.types import SAMPLE_RATE, Word
 from wire_conversation import Conversation, opening, quick, said, silence
 
@@ -81,7 +81,7 @@ def test_configuration_can_change_prompt_and_language() -> None:
     talk.send({"type": "UpdateConfiguration", "keyterms_prompt": ["tide"], "language_codes": ["fr"]})
     assert talk.performed[-1] == Configure({"prompt": "tide", "language": "fr"})
     talk.send({"type": "UpdateConfiguration", "language_codes": ["fr", "de"]})
-    assert talk.performed[-1] == Configure({"language": None})
+    assert talk.performed[-1] == Configure({"language": DETECT})
     before = len(talk.performed)
     talk.send({"type": "UpdateConfiguration", "format_turns": True, "max_turn_silence": 900})
     assert len(talk.performed) == before

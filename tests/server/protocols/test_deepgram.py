@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.events import Confirmed, Error, Hypothesis, SpeechStart, TurnEnd
-from whispertide.server.protocols.base import Audio, Close, Configure, Finish, Flush, Problem, ProtocolError
+from whispertide.server.protocols.base import DETECT, Audio, Close, Configure, Finish, Flush, Problem, ProtocolError
 from whispertide.server.protocols.deepgram import DeepgramProtocol
 from whispertide.types import SAMPLE_RATE, Word, join_words
 from wire_conversation import Conversation, opening, quick, said, silence
@@ -253,7 +253,8 @@ def test_settings_come_from_the_address() -> None:
     chosen = wanted.asked()
     assert (chosen.model, chosen.language, chosen.strict_model) == ("nova-3", "en", False)
     assert chosen.prompt == "Whispertide, tide, nano, base"
-    assert listen(language="multi").asked().language is None
+    assert listen(language="multi").asked().language == DETECT
+    assert listen().asked().language is None
 
 
 @pytest.mark.parametrize(

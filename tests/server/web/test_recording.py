@@ -6,10 +6,14 @@ import struct
 from collections.abc import Iterator
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from headless_chromium import Page, find_chromium
 from served import OfflineModel, limited, wav
-from served_page import STATE, drop, serving
+from served_page import STATE, drop, drop_all, serving
+from whispertide.server.app import make_app
+from whispertide.server.hub import Hub
 
 pytestmark = [
     pytest.mark.slow,
@@ -190,6 +194,56 @@ def test_of_a_file_screen_readers_hear_little(tab: Page) -> None:
     drop(tab, sun(12))
     tab.wait(f"document.querySelectorAll('.word').length > 12 && {IDLE}")
     assert tab.evaluate("document.getElementById('log').lastChild.textContent") == "The recording was read"
+
+
+def test_several_files_are_read_one_after_another(tab: Page) -> None:
+    """One by the browser, one by the server, and one that is none, which is named."""
+    drop_all(tab, {"first.wav": wav(12), "second.au": sun(12), "list.txt": b"no sound", "last.wav": wav(12)})
+    tab.wait(f"document.querySelectorAll('.word').length === 12 + 24 + 12 && {IDLE}")
+    assert tab.text("#problem-title") == "Not read: list.txt"
+    assert "no sound" in tab.text("#problem-text")
+    assert tab.evaluate("document.getElementById('chooser').multiple")
+
+
+def test_whoever_stops_reading_stops_it_for_all_files(tab: Page) -> None:
+    tab.evaluate("window.fetch = () => new Promise(() => 0)")
+    drop_all(tab, {"first.au": sun(12), "second.wav": wav(12)})
+    tab.wait("document.getElementById('status-text').textContent === 'The server reads the file, then 1 more'")
+    tab.click("#record")
+    tab.wait(IDLE)
+    assert tab.evaluate("document.querySelectorAll('.word').length") == 0
+
+
+def test_after_a_server_that_was_full_all_that_is_left_is_read(tab: Page) -> None:
+    tab.evaluate("""window.asked = fetch, window.fetch = async () => new Response("{}", { status: 503 })""")
+    drop_all(tab, {"first.au": sun(12), "second.wav": wav(12)})
+    tab.wait("document.querySelector('#problem-title').innerText === 'The server is full'")
+    tab.evaluate("window.fetch = asked")
+    tab.click("#problem-action")
+    tab.wait(f"document.querySelectorAll('.word').length === 24 + 12 && {IDLE}")
+
+
+def test_the_page_below_a_path_of_a_proxy(browser: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks for nothing outside of it, live or for files."""
+
+    def below(hub: Hub) -> Starlette:
+        app = make_app(hub)
+        return Starlette(routes=[Mount("/speech", app)], lifespan=app.router.lifespan_context)
+
+    monkeypatch.setattr("whispertide.server.serving.make_app", below)
+    with serving(model=OfflineModel()) as address:
+        browser.requests.clear()
+        browser.go(f"{address}speech/")
+        browser.wait(f"{STATE} === 'ready'")
+        drop_all(browser, {"first.wav": wav(12), "second.au": sun(12)})
+        browser.wait(f"document.querySelectorAll('.word').length === 12 + 24 && {IDLE}")
+        asked = [url.partition("://")[2] for url in browser.requests if not url.startswith(("blob:", "data:"))]
+        browser.go(f"{address}speech/docs")
+        assert browser.evaluate("document.styleSheets[0].cssRules.length")
+        assert browser.evaluate("document.querySelector('a').href") == f"{address}speech/openapi.json"
+    below_it = f"{address.partition('://')[2]}speech/"
+    assert all(url.startswith(below_it) for url in asked)
+    assert {f"{below_it}ws", f"{below_it}v1/audio/transcriptions"} <= set(asked)
 
 
 def test_long_files_are_left_to_the_server(tab: Page) -> None:

@@ -1,10 +1,15 @@
 """What the page says of models and recipes, and how it can be made to look."""
 
+import json
+import struct
+from dataclasses import replace
+
 import pytest
 
 from headless_chromium import Page, find_chromium
-from served import KnowingModel, keyed
-from served_page import STATE, reload, serving
+from served import KnowingModel, OfflineModel, keyed, limited, multilingual
+from served_page import STATE, drop, reload, serving, start_anew
+from whispertide.options import DecodeOptions
 from whispertide.streaming.recipes import ABOUT
 
 pytestmark = [
@@ -12,6 +17,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
 ]
+
+
+LISTEN = """(() => {
+  const { send } = WebSocket.prototype;
+  window.said = [];
+  WebSocket.prototype.send = function (data) { said.push(data); send.call(this, data); };
+})()"""
 
 
 def test_a_model_that_does_not_understand_people_says_so(browser: Page) -> None:
@@ -41,13 +53,54 @@ def test_every_recipe_is_explained_by_the_server(tab: Page) -> None:
     assert all(any(text.split("\n")[0] == name and about in text for name, about in ABOUT.items()) for text in shown)
     tab.click("[name=recipe][value=simulstreaming]")
     reload(tab)
-    tab.evaluate("""(() => {
-      const { send } = WebSocket.prototype;
-      window.said = [];
-      WebSocket.prototype.send = function (data) { said.push(data); send.call(this, data); };
-    })()""")
+    tab.evaluate(LISTEN)
     tab.click("#record")
     tab.wait('said.some((data) => String(data).includes(\'"recipe":"simulstreaming"\'))')
+
+
+def choose(tab: Page, name: str, value: str) -> None:
+    tab.evaluate(f"""(() => {{
+      const field = document.querySelector("[name={name}]");
+      field.value = {value!r};
+      field.dispatchEvent(new Event("change", {{ bubbles: true }}));
+    }})()""")
+
+
+def offered(tab: Page, name: str) -> list[str]:
+    return list(tab.evaluate(f"[...document.querySelector('[name={name}]').options].map((one) => one.value)"))
+
+
+def test_language_task_and_prompt(browser: Page) -> None:
+    """What is usual on the server is chosen first, and a choice is kept."""
+    small = multilingual(OfflineModel(name="small"), "en", "de")
+    text = DecodeOptions(language="de")
+    with serving(replace(limited(), text=text), {"small": small, "base.en": OfflineModel()}) as address:
+        browser.go(address)
+        browser.wait(f"{STATE} === 'ready'")
+        assert offered(browser, "language") == ["auto", "en", "de"]
+        assert offered(browser, "task") == ["transcribe", "translate"]
+        assert browser.evaluate("document.querySelector('[name=language]').value") == "de"
+        choose(browser, "model", "base.en")
+        assert offered(browser, "task") == ["transcribe"]
+        choose(browser, "model", "small")
+        choose(browser, "language", "auto")
+        choose(browser, "task", "translate")
+        choose(browser, "prompt", " Ebbe, Flut ")
+        reload(browser)
+        browser.evaluate(LISTEN)
+        browser.click("#record")
+        browser.wait("said.length > 0")
+        start = json.loads(browser.evaluate("said[0]"))
+        assert (start["language"], start["task"], start["prompt"]) == ("auto", "translate", "Ebbe, Flut")
+        browser.wait(f"{STATE} === 'live'")
+        browser.click("#record")
+        browser.wait(f"{STATE} === 'ready'")
+        drop(browser, b".snd" + struct.pack(">5I", 24, 32_000, 3, 16_000, 1) + bytes(32_000))  # for the server
+        browser.wait("document.querySelectorAll('.word').length >= 2 && !document.querySelector('#record.running')")
+        assert browser.evaluate("document.getElementById('transcript').lang") == "en"
+        start_anew(browser)
+    heard = small.offline.offline_options[-1]
+    assert (heard.language, heard.task, heard.prompt) == (None, "translate", "Ebbe, Flut")
 
 
 def test_the_size_of_the_text(tab: Page) -> None:

@@ -174,7 +174,7 @@ class AssemblyAIProtocol(base.WireProtocol):
         codes = messages.texts(values.get("language_codes"), "language_codes")
         tag = codes[0] if len(codes) == 1 else messages.text(values, "language_code")
         if tag is not None or len(codes) > 1:
-            changes["language"] = messages.language(tag, self.opening.server)
+            changes["language"] = messages.language(tag, self.opening.server) if tag else base.DETECT
         return changes
 
 

@@ -26,10 +26,12 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from whispertide.events import Event
-from whispertide.options import Task
+from whispertide.options import DecodeOptions, Task
 from whispertide.types import FloatArray
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+DETECT = "auto"  # the language of a client that wants it detected, whatever is usual on the server
 
 # --- what a protocol is told -----------------------------------------------------------------------------------------
 
@@ -37,12 +39,13 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """One model that is served. `languages` are ISO codes; an English model has only "en". `caution` is what its maker
-    warns of, or "".
+    warns of, or "". `translates` tells whether it can write English for what is said in other languages.
     """
 
     name: str
     languages: tuple[str, ...] = ("en",)
     caution: str = ""
+    translates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,8 @@ class RecipeInfo:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What is served: the first model and `recipe` are the defaults. `limit_s` is how long a session may be, `intents`
-    what speakers can want; empty where nobody tells.
+    """What is served: `recipe`, `language` (None = detect it), `task` and the first model that can do both are the
+    defaults. `limit_s` is how long a session may be, `intents` what speakers can want; empty where nobody tells.
     """
 
     models: tuple[ModelInfo, ...]
@@ -65,6 +68,8 @@ class ServerInfo:
     version: str = ""
     limit_s: float = 0.0
     intents: tuple[str, ...] = ()
+    language: str | None = None
+    task: Task = "transcribe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,22 +149,26 @@ class ProtocolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a session is to be. None means the server's default; `changes` are fields of the recipe by name; with
-    `intents` it is told what speakers want, too.
+    """What a session is to be. None, or no prompt, means the server's default (`defaults`); `DETECT` as the language
+    means none. `changes` are fields of the recipe by name; with `intents` it is told what speakers want, too.
 
-    An unknown `model` is the default model unless `strict_model`: clients of other services name models that only
-    exist there.
+    An unknown `model` is as none, unless `strict_model`: clients of other services name models that only exist there.
     """
 
     model: str | None = None
     strict_model: bool = False
     recipe: str | None = None
     language: str | None = None
-    task: Task = "transcribe"
+    task: Task | None = None
     prompt: str = ""
     vad: bool | None = None
     intents: bool = False
     changes: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+    @property
+    def options(self) -> DecodeOptions:
+        """What is to be written down, of settings that leave nothing open."""
+        return DecodeOptions(language=self.language, task=self.task or "transcribe", prompt=self.prompt)
 
 
 def as_plain(settings: Settings) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class TextLinesProtocol(base.WireProtocol):
         self._head = b""
 
     def opened(self) -> base.Actions:
-        """The session begins with the connection."""
+        """The session begins with the connection, with what is usual on the server."""
         return (base.Start(),)
 
     def receive(self, message: str | bytes) -> base.Actions:

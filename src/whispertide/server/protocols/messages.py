@@ -11,12 +11,12 @@ from typing import Any
 
 from whispertide.errors import AudioError, OptionError
 from whispertide.server.bounds import check_prompt
-from whispertide.server.protocols.base import Actions, Audio, ProtocolError, Reply, ServerInfo
+from whispertide.server.protocols.base import DETECT, Actions, Audio, ProtocolError, Reply, ServerInfo
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import FloatArray, seconds
 
 # How the services' clients say "find out yourself"
-_ANY_LANGUAGE = frozenset({"", "auto", "multi", "multilingual", "detect"})
+_ANY_LANGUAGE = frozenset({DETECT, "multi", "multilingual", "detect"})
 
 
 def json_object(message: str | bytes) -> dict[str, Any]:
@@ -167,9 +167,13 @@ def texts(value: object, name: str) -> list[str]:
 
 
 def language(tag: str | None, server: ServerInfo) -> str | None:
-    """A language tag such as "en-US" -> the code that a served model knows ("en"); None = to be detected."""
-    if tag is None or tag.lower() in _ANY_LANGUAGE:
+    """A language tag such as "en-US" -> the code that a served model knows ("en"), or `DETECT`; None: the client says
+    nothing.
+    """
+    if not tag:
         return None
+    if tag.lower() in _ANY_LANGUAGE:
+        return DETECT
     code = tag.lower().replace("_", "-").partition("-")[0]
     known = sorted({code for model in server.models for code in model.languages})
     if code not in known:

@@ -59,6 +59,8 @@ class NativeProtocol(base.WireProtocol):
             "recipe": server.recipe,
             "limit_s": server.limit_s,
             "intents": list(server.intents),
+            "language": server.language,
+            "task": server.task,
         }
         if self._resume is None:
             return (_reply(hello),)

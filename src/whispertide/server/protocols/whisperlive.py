@@ -7,10 +7,10 @@ that are only guessed are shown in the last one until then.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
-from whispertide.options import TASKS
+from whispertide.options import TASKS, Task
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import SAMPLE_RATE, Word, seconds, to_samples
@@ -90,14 +90,14 @@ class WhisperLiveProtocol(base.WireProtocol):
 
     def _settings(self, options: Mapping[str, Any]) -> base.Settings:
         pause = messages.number(messages.mapping(options, "vad_parameters"), "min_silence_duration_ms")
-        task = messages.text(options, "task") or "transcribe"
-        if task not in TASKS:
+        task = messages.text(options, "task")
+        if task is not None and task not in TASKS:
             raise base.ProtocolError(f"expected task to be one of {', '.join(TASKS)}; got {messages.shown(task)}")
         terms = (messages.text(options, "hotwords") or "").split(",")
         return base.Settings(
             model=messages.text(options, "model"),
             language=messages.language(messages.text(options, "language"), self.opening.server),
-            task="translate" if task == "translate" else "transcribe",
+            task=cast("Task | None", task),
             prompt=messages.prompt(terms, messages.text(options, "initial_prompt")),
             vad=messages.switch(options, "use_vad", default=True),
             changes=messages.pause(pause),

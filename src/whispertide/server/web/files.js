@@ -21,7 +21,7 @@ export async function decode(file, seconds) {
   }
 }
 
-/** Files that are dropped anywhere go to `take`; `veil` shows that they may be, while `free` says so. */
+/** Files that are dropped anywhere go to `take`, all at once; `veil` shows that they may be, while `free` says so. */
 export function acceptDrops(veil, free, take) {
   const hasFile = (event) => event.dataTransfer?.types.includes("Files");
   addEventListener("dragover", (event) => {
@@ -34,21 +34,22 @@ export function acceptDrops(veil, free, take) {
     if (!hasFile(event)) return;
     event.preventDefault();
     veil.hidden = true;
-    if (event.dataTransfer.files.length) take(event.dataTransfer.files[0]);
+    if (event.dataTransfer.files.length) take([...event.dataTransfer.files]);
   });
 }
 
 /** Let the server transcribe a file; gives events like those of a session. Throws `Problem`. */
-export async function upload(file, server, { model, language, signal }) {
+export async function upload(file, server, { model, language, task, prompt, signal }) {
   const form = new FormData();
   form.set("file", file);
   form.set("response_format", "verbose_json");
   form.append("timestamp_granularities[]", "word");
   if (model) form.set("model", model);
   if (language) form.set("language", language);
+  if (prompt) form.set("prompt", prompt);
   let answer;
   try {
-    answer = await server.fetch("/v1/audio/transcriptions", { method: "POST", body: form, signal });
+    answer = await server.fetch(`v1/audio/${task === "translate" ? "translations" : "transcriptions"}`, { method: "POST", body: form, signal });
   } catch (error) {
     throw error.name === "AbortError" ? error : new Problem("unreachable");
   }

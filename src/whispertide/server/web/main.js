@@ -39,6 +39,7 @@ const gauges = new Gauges({ canvas: $("level"), time: $("time"), delay: $("delay
 let transcript = new Transcript();
 let about = {}; // model, recipe, language and source of the transcript, for downloads
 let running = null; // the recording that goes on: { session, capture, source, total, offset }
+const OF_FILE = new Set(["file", "file-large"]); // problems of one file, and of none other
 let again = null; // what "Try again" does
 let shown = []; // state and text, whatever flashes over them
 let flashing = null;
@@ -104,12 +105,19 @@ function gone(recording) {
   if (recording.source === "microphone") showProblem(new Problem("unplugged"), () => record("microphone"));
 }
 
-async function readFile(file) {
+/** One after another. */
+async function readFiles(files) {
   if (running || (!settings.hello && !(await greet()))) return;
   showProblem(null);
+  readNext({ files, count: files.length, unread: [] });
+}
+
+/** The first of the files that are left. `unread` are the names of those before it that could not be read. */
+async function readNext(batch) {
+  const [file, ...files] = batch.files;
   const recording = (running = prepare(file.name));
-  recording.isFile = true;
-  showState("live", "Reading the file");
+  Object.assign(recording, { isFile: true, batch: { ...batch, files }, retry: () => readFiles(batch.files) });
+  showReading(recording);
   const seconds = await lengthOf(file);
   if (seconds !== null) recording.file = file;
   const samples = await decode(file, seconds);
@@ -124,7 +132,7 @@ async function readFile(file) {
 async function letServerRead(recording, file) {
   const aborting = new AbortController();
   recording.abort = () => aborting.abort();
-  showState("live", "The server reads the file");
+  showReading(recording, "The server reads");
   try {
     const events = await upload(file, server, { ...settings.start, signal: aborting.signal });
     begin(recording, settings.start);
@@ -133,7 +141,7 @@ async function letServerRead(recording, file) {
     transcript.finish(transcript.duration);
     await end(recording);
   } catch (problem) {
-    await end(recording, problem.name === "AbortError" ? null : problem, () => readFile(file));
+    await end(recording, problem.name === "AbortError" ? null : problem, recording.retry);
   }
 }
 
@@ -143,16 +151,17 @@ function prepare(source) {
   gauges.reset();
   showRunning(true);
   showState("connecting", "Starting");
-  return { source, total: 0, offset: transcript.duration, begun: false };
+  return { source, task: settings.start.task, total: 0, offset: transcript.duration, begun: false };
 }
 
 function begin(recording, { model, recipe, language }) {
+  language = language === "auto" ? null : language;
   about = { model, recipe, language, source: recording.source };
   if (recording.begun) return;
   recording.begun = true;
   transcript.begin();
   captions.begin(Boolean(recording.file));
-  captions.setLanguage(language);
+  captions.setLanguage(recording.task === "translate" ? "en" : language);
   if (recording.file) player.add(recording.file, recording.offset);
 }
 
@@ -202,9 +211,19 @@ async function end(recording, problem = null, retry = null) {
   showTools();
   if (problem?.kind === "unreachable" || problem?.kind === "key") showState("off", "Not connected");
   else showReady();
-  if (problem) showProblem(problem, retry);
+  if (problem) showProblem(problem, retry, unreadBy(recording, problem));
   if (problem && recording.session && !recording.session.isOver) recording.session.abandon();
   await recording.capture?.stop();
+  // What is wrong with one file stays to be seen, and is nothing against the next.
+  const goesOn = !recording.left && (!problem || OF_FILE.has(problem.kind));
+  if (goesOn && recording.batch?.files.length) readNext(recording.batch);
+}
+
+/** The names of the files that could not be read, where there were several. */
+function unreadBy({ source, batch }, { kind }) {
+  if (!batch || batch.count < 2 || !OF_FILE.has(kind)) return [];
+  batch.unread.push(source);
+  return batch.unread;
 }
 
 // --- what the session says -------------------------------------------------------------------------------------------
@@ -212,16 +231,22 @@ async function end(recording, problem = null, retry = null) {
 function changed(recording, { state, problem }) {
   if (state === "live" || state === "finishing") {
     begin(recording, recording.session.details);
-    if (recording.isFile) showState("live", "Reading the file");
+    if (recording.isFile) showReading(recording);
     else showState(state === "live" ? "live" : "connecting", state === "live" ? "Listening" : "Last words");
   } else if (state === "away") showAway(recording);
   else if (state === "ended") {
     if (!recording.left) transcript.finish(recording.offset + recording.total);
     end(recording);
   } else if (state === "failed") {
-    const file = recording.isFile;
-    end(recording, problem, file ? null : () => record(recording.source));
+    end(recording, problem, retryOf(recording));
   }
+}
+
+/** What "Try again" does when a session has failed. A file that is in the transcript in part is not read again. */
+function retryOf({ source, begun, batch, retry }) {
+  if (!batch) return () => record(source);
+  if (!begun) return retry;
+  return batch.files.length ? () => readFiles(batch.files) : null;
 }
 
 /** Without a recording: of a file that the server has read. All of its words at once are not said to screen readers. */
@@ -237,7 +262,7 @@ function take(event, recording = null) {
   }
   if (event.type === "hypothesis") captions.showGuess(transcript.guess);
   if (event.type === "turn_end") captions.endTurn();
-  if (event.type === "language") captions.setLanguage(event.language);
+  if (event.type === "language" && recording?.task !== "translate") captions.setLanguage(event.language);
   if (event.type === "lag" && live && !recording.stopping) {
     showState("live", event.behind > 2 ? `Listening, ${Math.round(event.behind)} s behind` : "Listening");
   }
@@ -249,7 +274,7 @@ function take(event, recording = null) {
 /** In few steps: each is said to screen readers. The clock shows more. */
 function showProgress(recording, event) {
   const share = Math.min(1, (event.at * RATE) / recording.total);
-  showState("live", `Reading the file, ${25 * Math.floor(4 * share)} %`);
+  showReading(recording, "Reading", `, ${25 * Math.floor(4 * share)} %`);
   showClock(recording.offset + Math.round(event.at * RATE));
 }
 
@@ -259,6 +284,10 @@ function showState(state, text) {
   shown = [state, text];
   if ($("status").dataset.state !== state) $("status").dataset.state = state;
   if ($("status-text").textContent !== text) $("status-text").textContent = text;
+}
+
+function showReading({ batch: { files } }, who = "Reading", share = "") {
+  showState("live", `${who} the file${share}${files.length ? `, then ${files.length} more` : ""}`);
 }
 
 function showReady() {
@@ -293,13 +322,13 @@ function showCaution() {
   document.querySelector("#caution code").hidden = Boolean(other);
 }
 
-function showProblem(problem, retry = null) {
+function showProblem(problem, retry = null, unread = []) {
   $("problem").hidden = !problem;
   if (!problem) return;
   if (!(problem instanceof Problem)) console.error(problem);
   const { title, text, action } = describe(problem);
-  $("problem-title").textContent = title;
-  $("problem-text").textContent = text;
+  $("problem-title").textContent = unread.length ? `Not read: ${unread.join(", ")}` : title;
+  $("problem-text").textContent = unread.length ? `${title}. ${text}` : text;
   $("problem-action").textContent = action === "key" ? "Enter the key" : "Try again";
   $("problem-action").hidden = !action || (action === "retry" && !retry);
   again = action === "key" ? () => $("key").showModal() : retry;
@@ -399,12 +428,12 @@ $("key-form").addEventListener("submit", () => {
   greet();
 });
 $("chooser").addEventListener("change", () => {
-  const [file] = $("chooser").files;
+  const files = [...$("chooser").files];
   $("chooser").value = "";
-  if (file) readFile(file);
+  if (files.length) readFiles(files);
 });
 
-acceptDrops($("drop"), () => !running, readFile);
+acceptDrops($("drop"), () => !running, readFiles);
 addEventListener("beforeunload", (event) => running && event.preventDefault());
 settings.form.elements.model.addEventListener("change", showCaution);
 settings.form.addEventListener("change", () => running || !settings.hello || showReady());

@@ -1,5 +1,6 @@
 // The server that this page came from, and how the page shows it the key: in a header, or for WebSockets, on which
-// browsers set none, as a subprotocol. Never in an address: those are kept in logs.
+// browsers set none, as a subprotocol. Never in an address: those are kept in logs. All addresses are relative to the
+// page's own: a proxy may have put the server below a path.
 
 import { Problem } from "./problems.js";
 
@@ -17,7 +18,7 @@ export class Server {
 
   /** A WebSocket of the native protocol. */
   connect(query = {}) {
-    const url = new URL("/ws", location.href);
+    const url = new URL("ws", document.baseURI);
     url.protocol = url.protocol.replace("http", "ws");
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
     const key = this.#key();
@@ -49,11 +50,11 @@ export class Server {
   async whyRefused() {
     const signal = AbortSignal.timeout(ANSWER_MS);
     try {
-      const answer = await this.fetch("/v1/models", { signal });
+      const answer = await this.fetch("v1/models", { signal });
       if (answer.status === 401) return new Problem("key", this.#key() ? "The key was not accepted." : "");
       if (answer.status === 403) return new Problem("origin");
       if (answer.status === 429) return new Problem("too_fast");
-      const ready = await fetch("/readyz", { signal });
+      const ready = await fetch("readyz", { signal });
       if (ready.status === 503) return new Problem("overloaded");
       return new Problem(isOwnName(location.hostname) ? "overloaded" : "origin");
     } catch {
@@ -62,7 +63,7 @@ export class Server {
   }
 }
 
-const isOwnName = (host) => /^(localhost|.*\.localhost|[\d.]+|\[.*\])$/.test(host);
+const isOwnName = (host) => /^([^.]+|.*\.localhost|[\d.]+|\[.*\])$/.test(host);
 
 /** Not every key is a subprotocol as it is. */
 function base64url(text) {

@@ -5,7 +5,8 @@ import { listMicrophones } from "./microphone.js";
 
 const STORE = "whispertide";
 const KEY = "whispertide.key";
-const CHOICES = ["model", "language", "recipe", "microphone"];
+const CHOICES = ["model", "language", "task", "prompt", "recipe", "microphone"];
+const DETECT = "auto"; // the server takes it for the wish to have the language detected
 const THEMES = ["auto", "light", "dark"];
 
 export class Settings {
@@ -50,8 +51,14 @@ export class Settings {
 
   /** The fields of the start message. */
   get start() {
-    const { model, recipe, language } = this.form.elements;
-    return { model: model.value || null, recipe: recipe.value || null, language: language.value || null };
+    const { model, recipe, language, task, prompt } = this.form.elements;
+    return {
+      model: model.value || null,
+      recipe: recipe.value || null,
+      language: language.value || null,
+      task: task.value || "transcribe",
+      prompt: prompt.value.trim(),
+    };
   }
 
   set(name, value) {
@@ -85,7 +92,8 @@ export class Settings {
     const names = hello.recipes.map(({ name }) => name);
     const chosen = names.includes(this.#values.recipe) ? this.#values.recipe : hello.recipe;
     this.form.querySelector("#recipes").replaceChildren(...hello.recipes.map((recipe) => choice(recipe, chosen)));
-    this.#offerLanguages();
+    this.form.elements.prompt.value = this.#values.prompt ?? "";
+    this.#offerText();
   }
 
   async offerMicrophones() {
@@ -95,12 +103,16 @@ export class Settings {
     fill(this.#select("microphone"), items, this.#values.microphone);
   }
 
-  #offerLanguages() {
+  #offerText() {
     const names = new Intl.DisplayNames(["en"], { type: "language" });
     const named = this.model.languages.map((code) => [code, nameOf(names, code)]).sort((a, b) => a[1].localeCompare(b[1]));
     const select = this.#select("language");
-    fill(select, named.length > 1 ? [["", "Detect"], ...named] : named, this.#values.language);
+    const chosen = this.#values.language ?? this.hello.language ?? DETECT;
+    fill(select, named.length > 1 ? [[DETECT, "Detect"], ...named] : named, chosen);
     select.disabled = named.length < 2;
+    const tasks = [["transcribe", "As spoken"], ...(this.model.translates ? [["translate", "In English"]] : [])];
+    fill(this.#select("task"), tasks, this.#values.task ?? this.hello.task);
+    this.#select("task").disabled = tasks.length < 2;
   }
 
   #setSize(size) {
@@ -110,7 +122,7 @@ export class Settings {
 
   #chosen(name) {
     this.set(name, this.#select(name).value);
-    if (name === "model") this.#offerLanguages();
+    if (name === "model") this.#offerText();
   }
 
   #select(name) {

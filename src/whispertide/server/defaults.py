@@ -1,0 +1,54 @@
+"""What a session gets where its client leaves something open: the model, the language, the task, the prompt.
+
+Whoever starts the server may say what is usual there. That is no demand: a model that cannot write it does without.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from whispertide.checkpoint.languages import language_choice
+from whispertide.options import DecodeOptions, Task
+from whispertide.server.protocols.base import DETECT, ModelInfo, Settings
+
+
+def choose(models: Sequence[ModelInfo], settings: Settings, usual: DecodeOptions) -> tuple[ModelInfo, Settings]:
+    """The model for a client, and its settings with nothing left open: the language is a code, or None = detect it.
+
+    The model that it names, else the first that can write what is asked for (the first of all if none can). Raises
+    `UnknownLanguageError` for a language that Whisper does not know.
+    """
+    found = [model for model in models if model.name == settings.model] or models
+    asked = replace(
+        settings,
+        language=language_choice(settings.language),
+        task=settings.task or "transcribe",
+        prompt=settings.prompt or usual.prompt,
+    )
+    wanted = replace(
+        asked,
+        language=usual.language if settings.language is None else asked.language,
+        task=settings.task or usual.task,
+    )
+    for filled in (wanted, asked):
+        for model in found:
+            if can_write(model, filled.language, filled.task):
+                return model, filled
+    return found[0], asked
+
+
+def can_write(model: ModelInfo, language: str | None, task: Task | None) -> bool:
+    """Whether the model knows the language (None = any) and the task."""
+    return (language is None or language in model.languages) and (task != "translate" or model.translates)
+
+
+def configured(changes: Mapping[str, Any], usual: DecodeOptions, languages: Sequence[str]) -> dict[str, Any]:
+    """Changes of a running session, in the same way; `languages` are those that its model writes."""
+    filled = dict(changes)
+    if "language" in filled and filled["language"] is None and usual.language in languages:
+        filled["language"] = usual.language
+    elif filled.get("language") == DETECT:
+        filled["language"] = None
+    if filled.get("prompt") == "":
+        filled["prompt"] = usual.prompt
+    return filled
