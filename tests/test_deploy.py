@@ -1,15 +1,23 @@
 """The files of deploy/: what they promise is in docs/server.md, "Running it for others"."""
 
+import json
 import os
 import re
+import ssl
 import subprocess
+import sys
+import threading
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tls_certificate import make_certificate
 from whispertide.server.options import Limits
 
 ROOT = Path(__file__).parent.parent
@@ -47,6 +55,32 @@ def unit() -> dict[str, list[str]]:
             name, value = line.split("=", 1)
             settings[name].append(value)
     return settings
+
+
+class _Healthy(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/healthz" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def answering(certificate: tuple[Path, Path] | None) -> Iterator[str]:
+    """A server that is healthy, with or without TLS; gives its address."""
+    with HTTPServer(("127.0.0.1", 0), _Healthy) as server:
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def check_temporary_folder(size: str, memory: str) -> None:
@@ -115,6 +149,24 @@ class TestDockerfile:
         assert instructions[0][0] == "ARG"
         assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+-slim@sha256:[0-9a-f]{64}", instructions[0][1])
         assert {rest.split()[0] for name, rest in instructions if name == "FROM"} == {"${PYTHON_IMAGE}"}
+
+    @pytest.mark.parametrize("with_tls", [False, True])
+    def test_its_health_is_asked_where_the_server_is(self, with_tls: bool, tmp_path: Path) -> None:
+        """By default at port 8000 without TLS; the environment of the container may name another address."""
+        stage = final_stage()
+        (usual,) = (rest for name, rest in stage if name == "ENV" and rest.startswith("HEALTH_URL="))
+        assert usual == "HEALTH_URL=http://127.0.0.1:8000/healthz"
+        (check,) = (rest for name, rest in stage if name == "HEALTHCHECK")
+        _, *command = json.loads(check.partition("CMD ")[2])
+        with answering(make_certificate(tmp_path) if with_tls else None) as address:
+            asked = [self.exit_code(command, f"{address}/{path}") for path in ("healthz", "nothing")]
+        assert asked[0] == 0
+        assert asked[1] != 0
+        assert self.exit_code(command, f"{address}/healthz") != 0, "nobody is there any more"
+
+    def exit_code(self, command: list[str], url: str) -> int:
+        environment = {**os.environ, "HEALTH_URL": url, "no_proxy": "*"}
+        return subprocess.run([sys.executable, *command], env=environment, capture_output=True, check=False).returncode
 
 
 class TestUnit:
