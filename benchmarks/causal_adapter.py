@@ -109,11 +109,12 @@ def again(network: Whisper, tokenizer: Tokenizer, asked: Asked) -> Result:
 
 def masked(network: Whisper, tokenizer: Tokenizer, asked: Asked) -> Result:
     """Block by block."""
-    ends = block_ends(asked.limits[-1], asked.block, first_block(asked.block))
+    first = first_block(asked.block)
+    ends = block_ends(asked.limits[-1], asked.block, first)
     mel = causal_log_mel(raw_log_mel(asked.samples, network.dims.n_mels, padding=HOP_LENGTH), ends)
     targets, none = asked.targets(tokenizer.eot), torch.zeros(len(asked.limits), dtype=torch.int64)
     tokens, limits = torch.from_numpy(asked.spoken.tokens)[None], torch.tensor(asked.limits)
-    batch = CausalBatch(asked.block, torch.from_numpy(mel)[None], tokens, none, limits, targets, none)
+    batch = CausalBatch(asked.block, first, torch.from_numpy(mel)[None], tokens, none, limits, targets, none)
     with torch.no_grad():
         loss = float(causal_loss(network, batch))
     return Result(shown_at_ends(network, tokenizer, asked.said, asked.block), loss, batch.count)

@@ -118,8 +118,11 @@ def rewritten(checkpoint: Checkpoint, path: Path, **changes: Any) -> None:
     ("changes", "message"),
     [
         ({"encoder_self_A": np.zeros((1, 4, 3, 8), np.float16)}, "matrices of one rank, .*got 2, 3: make it again"),
-        ({"block": np.int64(-1)}, "blocks of 0 frames .any. or more"),
+        ({"block": np.int64(-1)}, "blocks of 2 to 50 frames in .*, or of 0 .any., .* got -1 and 30: make it again"),
+        ({"block": np.int64(1)}, "got 1 and 30"),
+        ({"block": np.int64(51), "first": np.int64(60)}, "got 51 and 60"),
         ({"block": np.int64(40)}, "got 40 and 30: make it again with `whispertide train causal"),
+        ({"first": np.int64(101)}, "100 at most; got 5 and 101"),
         ({"first": np.int64(0), "block": np.int64(0)}, "got 0 and 0"),
         ({"decoder_self_B": np.full((2, 4, 8, 2), np.inf, np.float16)}, "finite numbers"),
     ],
@@ -153,8 +156,11 @@ def test_the_bundled_model_has_one() -> None:
 # --- as the authors publish them --------------------------------------------------------------------------------------
 
 
-def published(path: Path, dims: ModelDims, *, outer: str = "", **config: Any) -> dict[str, Any]:
-    """A file with random weights in the layout of the published checkpoints; returns its state."""
+def published(path: Path, dims: ModelDims, *, outer: str = "", **changes: Any) -> dict[str, Any]:
+    """A file with random weights in the layout of the published checkpoints; returns its state.
+
+    `changes` are other tensors and settings.
+    """
     torch = pytest.importorskip("torch")
     whisper = pytest.importorskip("whisper.model")
     torch.manual_seed(0)
@@ -169,7 +175,8 @@ def published(path: Path, dims: ModelDims, *, outer: str = "", **config: Any) ->
         if kind == "weight":
             state[f"{outer}{stem}.lora_layer.lora_A"] = torch.nn.Parameter(torch.randn(tensor.shape[1], RANK))
             state[f"{outer}{stem}.lora_layer.lora_B"] = torch.randn(RANK, tensor.shape[0])
-    settings = {"gran": 15, "extra_gran_blocks": 1, "rank": RANK, "learning_rate": 1e-5, "name": "x"} | config
+    state |= {name: changes.pop(name) for name in [*changes] if name in state}
+    settings = {"gran": 15, "extra_gran_blocks": 1, "rank": RANK, "learning_rate": 1e-5, "name": "x"} | changes
     torch.save({"epoch": 3, "dims": asdict(dims), "cfg": settings, "state_dict": state}, path)
     return state
 
@@ -205,7 +212,14 @@ def test_a_published_checkpoint_is_a_whisper_and_an_adapter(outer: str, dims: Mo
 
 @pytest.mark.parametrize(
     ("config", "message"),
-    [({"rank": 3}, "adapters of rank 3"), ({"gran": 0}, "blocks of 0"), ({"gran": "x"}, "lacks a part")],
+    [
+        ({"rank": 3}, "adapters of rank 3"),
+        ({"gran": 0}, "blocks of 0"),
+        ({"gran": "x"}, "lacks a part"),
+        ({"gran": 1, "extra_gran_blocks": 29}, "got 1 and 30: choose another checkpoint"),
+        ({"gran": 51}, "got 51 and 102: choose another checkpoint"),
+        ({"extra_gran_blocks": 6}, "got 15 and 105: choose another checkpoint"),
+    ],
 )
 def test_published_settings_that_make_no_sense(config: Any, message: str, dims: ModelDims, tmp_path: Path) -> None:
     published(tmp_path / "base.pt", dims, **config)
@@ -213,13 +227,40 @@ def test_published_settings_that_make_no_sense(config: Any, message: str, dims: 
         CausalAdapter.of_checkpoint(load_checkpoint(tmp_path / "base.pt"))
 
 
-def test_a_published_one_that_lacks_an_adapter_s_half(dims: ModelDims, tmp_path: Path) -> None:
+QUERY = "encoder.blocks.0.attn.query.lora_layer.lora_"
+
+
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [
+        ("B", r"lacks a part .*query.*: download it again"),
+        ("AB", r"1 are missing or others .*layers\.0\.self_attn\.q_pr"),
+    ],
+)
+def test_a_published_one_that_lacks_an_adapter(lost: str, message: str, dims: ModelDims, tmp_path: Path) -> None:
+    """Half of it, or all; merged without it the checkpoint would be another."""
     torch = pytest.importorskip("torch")
     published(tmp_path / "base.pt", dims)
     content = torch.load(tmp_path / "base.pt", weights_only=True)
-    del content["state_dict"]["encoder.blocks.0.attn.query.lora_layer.lora_B"]
+    for half in lost:
+        del content["state_dict"][QUERY + half]
     torch.save(content, tmp_path / "base.pt")
-    with pytest.raises(CheckpointError, match=r"lacks a part .*query.*: download it again"):
+    with pytest.raises(CheckpointError, match=message):
+        CausalAdapter.of_checkpoint(load_checkpoint(tmp_path / "base.pt"))
+
+
+@pytest.mark.parametrize("shape", [(7, RANK), (8, RANK + 1), (8,), ()])
+def test_a_published_adapter_of_another_shape(shape: tuple[int, ...], dims: ModelDims, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    published(tmp_path / "base.pt", dims, **{QUERY + "A": torch.zeros(shape)})
+    with pytest.raises(CheckpointError, match=r"1 are missing or others .*self_attn\.q_proj.*: download it again"):
+        CausalAdapter.of_checkpoint(load_checkpoint(tmp_path / "base.pt"))
+
+
+def test_a_published_adapter_that_is_no_number(dims: ModelDims, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    published(tmp_path / "base.pt", dims, **{QUERY + "B": torch.full((RANK, 8), torch.nan)})
+    with pytest.raises(CheckpointError, match=r"finite numbers for 20 weights.*1 are missing or others"):
         CausalAdapter.of_checkpoint(load_checkpoint(tmp_path / "base.pt"))
 
 

@@ -1,7 +1,7 @@
 """The recipe `whisperrt` with the bundled model and its causal adapter, on the first seconds of the bundled audio."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -11,19 +11,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from reference import NANO, nano
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
+from whispertide.checkpoint.layout import to_openai_name
 from whispertide.checkpoint.low_rank import merged
+from whispertide.cli.exit import ExitCode
+from whispertide.cli.main import app
 from whispertide.decoding.stable import Scored
 from whispertide.errors import CheckpointNotFoundError, OptionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats, SpeechStart
 from whispertide.lab.speech.noise import KINDS
 from whispertide.model.engine import Encoded, EncoderState
-from whispertide.model.whisper import WhisperModel
-from whispertide.options import DecodeOptions
+from whispertide.model.whisper import WhisperModel, open_engine
+from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.session import Session
 from whispertide.streaming.attended_decode import MARGIN_TOKENS
 from whispertide.streaming.executor import make_executor
@@ -235,6 +239,50 @@ def test_the_published_variants_work(changes: dict[str, Any]) -> None:
     assert len(set(straight_words) & set(words)) >= 4
     again = session(recipe, stream.boundaries)
     assert play(again, audio, [7_777, 31_000]) == events
+
+
+# --- a checkpoint as the authors publish it ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> WhisperModel:
+    """nano.en and its adapter in a file of the authors' layout, for blocks of 100 ms after a first one of 600 ms."""
+    torch, checkpoint = pytest.importorskip("torch"), nano().checkpoint
+    adapter = CausalAdapter.of_checkpoint(checkpoint)
+    state = {}
+    for name in checkpoint.tensors.names():
+        stem, _, kind = to_openai_name(name).rpartition(".")
+        tensor = torch.from_numpy(checkpoint.tensors.get(name).astype(np.float32))
+        state[f"{stem}.base_layer.{kind}" if "attn." in stem else f"{stem}.{kind}"] = tensor
+        if name in adapter.matrices:
+            for letter, matrix in zip("AB", adapter.matrices[name], strict=True):
+                state[f"{stem}.lora_layer.lora_{letter}"] = torch.from_numpy(matrix.T.copy())
+    path = tmp_path_factory.mktemp("published") / "nano_100.pt"
+    settings = {"gran": 5, "extra_gran_blocks": 5, "rank": adapter.rank}
+    torch.save({"dims": asdict(checkpoint.dims), "cfg": settings, "state_dict": state}, path)
+    # A file of this layout names no heads that tell where words are.
+    with_heads = replace(load_checkpoint(str(path)), generation=checkpoint.generation)
+    return WhisperModel(with_heads, open_engine(with_heads, EngineOptions(precision="fp32", provider="cpu", threads=1)))
+
+
+@pytest.mark.slow
+def test_a_published_checkpoint_says_what_its_adapter_says_elsewhere(published: WhisperModel) -> None:
+    stream = Session(RECIPE, make_executor(published, RECIPE))
+    play(stream, speech())
+    assert said(stream) == straight()[2]
+
+
+def test_a_published_checkpoint_has_one_length_and_no_other(published: WhisperModel, tmp_path: Path) -> None:
+    """What training would write next to it is not used, so no message says to train one."""
+    with pytest.raises(
+        OptionError, match=r"expected block_s=0\.1, .* got 0\.3: choose that, or take another checkp"
+    ) as no:
+        make_executor(published, RECIPE.replace(block_s=0.3))
+    assert "train causal" not in str(no.value)
+    path = published.checkpoint.argument
+    asked = CliRunner().invoke(app, ["train", "causal", path, "--run", str(tmp_path / "run"), "--chunk", "0.3"])
+    assert asked.exit_code == ExitCode.USAGE
+    assert "has one inside, which would be used whatever is trained" in " ".join(asked.stderr.split())
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

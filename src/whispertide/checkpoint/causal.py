@@ -16,11 +16,14 @@ import numpy as np
 from whispertide.checkpoint import attachments
 from whispertide.checkpoint.attachments import Attachment, Kind, Shapes
 from whispertide.checkpoint.loader import Checkpoint
-from whispertide.checkpoint.low_rank import GROUPS, Matrices, arrays_of, matrices_of, shapes_of
+from whispertide.checkpoint.low_rank import GROUPS, Matrices, adapted_names, arrays_of, matrices_of, shapes_of
 from whispertide.checkpoint.published_causal import is_published, published_adapter
 from whispertide.errors import CheckpointError
 
 KIND = Kind("a causal adapter", "causal.npz", "whispertide train causal {model}")
+
+# Frames of 20 ms that a block may have, and the first one of a stream.
+SHORTEST_BLOCK, LONGEST_BLOCK, LONGEST_FIRST = 2, 50, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,8 @@ class CausalAdapter:
     """The changes of one checkpoint: to each weight W that is named, [out, in], B @ A is added.
 
     rank          A is [rank, in], B [out, rank]
-    block         encoder frames of 20 ms in a block that it was trained for; 0: any from 100 ms to 1 s
-    first         encoder frames of the first block
+    block         encoder frames of 20 ms in a block that it was trained for, 2 to 50; 0: any from 100 ms to 1 s
+    first         encoder frames of the first block, which is as long at least, and 100 at most
     matrices      (A, B) by the name of the weight: every projection of every attention
     content_hash  of the checkpoint
     report        what it was trained on and what training measured
@@ -52,17 +55,13 @@ class CausalAdapter:
         """Read an adapter and check that it is one of this checkpoint.
 
         Raises `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged, has matrices of
-        several ranks, or belongs to another checkpoint.
+        several ranks or blocks of impossible lengths, or belongs to another checkpoint.
         """
         kind = replace(KIND, command=KIND.command.format(model=checkpoint.argument))
         shapes: Shapes = {"block": (), "first": (), **shapes_of(checkpoint.dims)}
         found = attachments.load(kind, path, shapes, checkpoint.content_hash)
         block, first = int(found.arrays["block"]), int(found.arrays["first"])
-        if block < 0 or first < max(1, block):
-            raise CheckpointError(
-                f"expected blocks of 0 frames (any) or more in {path}, and a first one that is as long at least; got "
-                f"{block} and {first}: make it again with {kind.making()}"
-            )
+        _check_blocks(block, first, path, f"make it again with {kind.making()}")
         rank, matrices = matrices_of(found.arrays, tuple(GROUPS), kind, path)
         return cls(rank, block, first, matrices, found.content_hash, found.report)
 
@@ -72,15 +71,31 @@ class CausalAdapter:
 
         Raises as `load` does.
         """
-        weights = checkpoint.tensors.files[0]
-        if weights.suffix == ".pt" and is_published(weights):
-            found = published_adapter(weights)
+        if is_inside(checkpoint):
+            path = checkpoint.tensors.files[0]
+            shapes = {name: checkpoint.tensors.shape(name) for name in adapted_names(checkpoint.dims)}
+            found = published_adapter(path, shapes)
+            _check_blocks(found.block, found.first, path, "choose another checkpoint")
             return cls(found.rank, found.block, found.first, found.matrices, checkpoint.content_hash)
         path = attachments.find(checkpoint, KIND, instead="a recipe that needs none")
         return cls.load(path, checkpoint)
 
 
+def is_inside(checkpoint: Checkpoint) -> bool:
+    """Whether the checkpoint's own file has an adapter, which is used whatever lies next to it."""
+    weights = checkpoint.tensors.files[0]
+    return weights.suffix == ".pt" and is_published(weights)
+
+
 def has_adapter(checkpoint: Checkpoint) -> bool:
     """Whether there is one, inside the checkpoint's file or next to it."""
-    weights = checkpoint.tensors.files[0]
-    return (weights.suffix == ".pt" and is_published(weights)) or attachments.place(checkpoint, KIND).is_file()
+    return is_inside(checkpoint) or attachments.place(checkpoint, KIND).is_file()
+
+
+def _check_blocks(block: int, first: int, path: Path, advice: str) -> None:
+    is_one = SHORTEST_BLOCK <= block <= LONGEST_BLOCK
+    if not (is_one or block == 0) or not max(SHORTEST_BLOCK, block) <= first <= LONGEST_FIRST:
+        raise CheckpointError(
+            f"expected blocks of {SHORTEST_BLOCK} to {LONGEST_BLOCK} frames in {path}, or of 0 (any), and a first one "
+            f"that is as long at least and has {LONGEST_FIRST} at most; got {block} and {first}: {advice}"
+        )

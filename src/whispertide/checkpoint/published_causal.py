@@ -58,8 +58,11 @@ def base_state(state: Mapping[Any, Any]) -> dict[str, Any]:
     }
 
 
-def published_adapter(path: Path) -> Published:
-    """The adapter in such a file. Raises `CheckpointError` where it is damaged or incomplete."""
+def published_adapter(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Published:
+    """The adapter in such a file, of weights with these names and `shapes` [out, in].
+
+    Raises `CheckpointError` where it is damaged, incomplete or of other weights.
+    """
     file = TorchZip(path)
     try:
         config, state = file.root["cfg"], file.root["state_dict"]
@@ -72,14 +75,25 @@ def published_adapter(path: Path) -> Published:
         raise CheckpointError(
             f"expected a causal checkpoint as its authors publish it, {path} lacks a part ({error}): download it again"
         ) from error
-    wrong = [name for name, (a, b) in matrices.items() if a.shape[0] != rank or b.shape[1] != rank]
-    if wrong or not matrices or block < 1 or extra < 0:
+    wrong = [name for name in sorted({*shapes, *matrices}) if not _fits(matrices.get(name), shapes.get(name), rank)]
+    if wrong or rank < 1 or block < 1 or extra < 0:
         raise CheckpointError(
-            f"expected adapters of rank {rank} and blocks of 1 frame or more in {path}; got {len(matrices)} adapters, "
-            f"{len(wrong)} of another rank, and blocks of {block}, {extra} more at first: download it again"
+            f"expected adapters of rank {rank} with finite numbers for {len(shapes)} weights, and blocks of 1 frame or "
+            f"more in {path}; {len(wrong)} are missing or others ({', '.join(wrong[:3])}), and there are blocks of "
+            f"{block}, {extra} more at first: download it again"
         )
     as_float = {name: (np.asarray(a, np.float32), np.asarray(b, np.float32)) for name, (a, b) in matrices.items()}
     return Published(rank, block, block * (extra + 1), as_float)
+
+
+def _fits(pair: tuple[FloatArray, FloatArray] | None, shape: tuple[int, ...] | None, rank: int) -> bool:
+    """Whether B @ A can be added to a weight of this shape."""
+    if pair is None or shape is None:
+        return False
+    a, b = pair
+    return (a.shape, b.shape) == ((rank, shape[1]), (shape[0], rank)) and bool(
+        np.isfinite(a).all() & np.isfinite(b).all()
+    )
 
 
 def _pairs(state: Mapping[Any, Any]) -> Iterator[tuple[str, tuple[TorchTensor, TorchTensor]]]:

@@ -11,7 +11,7 @@ from whispertide.cli.train_epochs import RUN, SPEECH, Training, file_for, length
 from whispertide.cli.train_fit import train_device
 from whispertide.errors import OptionError
 
-_FRAME_S = 0.02
+_FRAME_S = 0.02  # of the encoder
 
 
 @guarded
@@ -47,11 +47,16 @@ def causal(
     where = train_device(training.device)
     block = _block(chunk)
     from whispertide.checkpoint import load_checkpoint
-    from whispertide.checkpoint.causal import KIND
+    from whispertide.checkpoint.causal import KIND, is_inside
     from whispertide.lab.training.causal import CausalOptions, open_trainer
     from whispertide.lab.training.causal_batches import CausalBatchOptions, stream_windows
 
     checkpoint = load_checkpoint(model, announce=say)
+    if is_inside(checkpoint):
+        raise OptionError(
+            f"expected a model without a causal adapter; {checkpoint.name} has one inside, which would be used "
+            "whatever is trained: use it as it is, or train one for another model"
+        )
     path = file_for(checkpoint, KIND, asked=output)
     options = CausalOptions(
         rank=rank,
@@ -78,10 +83,12 @@ def _block(chunk: str) -> int:
     """Encoder frames in a chunk; 0 for any. Raises `OptionError`."""
     if chunk == "any":
         return 0
+    from whispertide.checkpoint.causal import LONGEST_BLOCK, SHORTEST_BLOCK
+
     try:
         frames = float(chunk) / _FRAME_S
     except ValueError:
         frames = 0.0
-    if not 1 <= round(frames) <= 50 or abs(frames - round(frames)) > 1e-6:
-        raise OptionError(f"expected --chunk any, or a multiple of {_FRAME_S} s up to 1 s; got {chunk!r}")
+    if not SHORTEST_BLOCK <= frames < LONGEST_BLOCK + 0.5 or abs(frames - round(frames)) > 1e-6:
+        raise OptionError(f"expected --chunk any, or a multiple of {_FRAME_S} s from 0.04 to 1 s; got {chunk!r}")
     return round(frames)

@@ -4,7 +4,8 @@ First the newest tokens of every earlier hypothesis are scored again, with the a
 where it is still among the best of its place, or no less likely than before. All hypotheses are cut where the first
 unstable token of the best stands, and from there it is an ordinary search: greedy with one row, else a beam. So what is
 new is as good as that search can make it with the audio so far, given the tokens in front of the newest ones. A beam
-ends when a hypothesis has ended that is likelier than all that go on: the first that ends is often a bad one.
+ends when a hypothesis has ended that is likelier than all that go on: the first that ends is often a bad one. Then the
+best is the one with the highest mean log-probability, as in the paper: by the sum early ends would win.
 
 The whole text is fed anew, because what a cache would hold was computed with less audio. That is one run, and exact.
 Source: WhisperRT (arXiv 2508.12301). Its code compares raw logits, which mean nothing from one run to the next, and
@@ -67,7 +68,7 @@ class StableSearch:
         rule: Rule = "either",
         guards: Sequence[Guard] = (),
     ) -> None:
-        self._search = TokenSearch(prompt, rules, accept, guards=guards, length_penalty=0.0)  # ranked by likelihood
+        self._search = TokenSearch(prompt, rules, accept, guards=guards)
         self._prompt = prompt
         self._rules = rules
         self._beam = accept.rows
@@ -100,7 +101,7 @@ class StableSearch:
         return replace(verdict, stop=verdict.stop or self._search.is_settled)
 
     def result(self) -> SearchResult:
-        """The likeliest hypothesis first, whether it has ended or not."""
+        """The hypothesis with the highest mean log-probability first, whether it has ended or not."""
         return self._search.result()
 
     def _rescored(self, output: DecodeOutput) -> Verdict:

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.checkpoint.causal import KIND, CausalAdapter, has_adapter
+from whispertide.checkpoint.causal import (
+    KIND,
+    LONGEST_BLOCK,
+    LONGEST_FIRST,
+    SHORTEST_BLOCK,
+    CausalAdapter,
+    has_adapter,
+    is_inside,
+)
 from whispertide.checkpoint.low_rank import AdaptedCheckpoint
 from whispertide.errors import OptionError
 from whispertide.features import RAW_SILENCE, block_ends, causal_block, raw_columns
@@ -41,9 +49,17 @@ class Blocks(Framing):
 
     kind: ClassVar[str] = "blocks"
     streams: ClassVar[bool] = True
-    block_s: float = setting(0.1, "seconds of audio that are encoded at once, a multiple of 0.02", least=0.04, most=1.0)
+    block_s: float = setting(
+        0.1,
+        "seconds of audio that are encoded at once, a multiple of 0.02",
+        least=SHORTEST_BLOCK * FRAME_S,
+        most=LONGEST_BLOCK * FRAME_S,
+    )
     first_s: float = setting(
-        0.6, "the least seconds of the first block of a stream, a multiple of 0.02", least=0.04, most=2.0
+        0.6,
+        "the least seconds of the first block of a stream, a multiple of 0.02",
+        least=SHORTEST_BLOCK * FRAME_S,
+        most=LONGEST_FIRST * FRAME_S,
     )
 
     def check(self) -> None:
@@ -71,17 +87,22 @@ class Blocks(Framing):
         if not isinstance(adapter, CausalAdapter):
             return
         if adapter.block not in (0, self.block):
-            trained = adapter.block * FRAME_S
             raise OptionError(
-                f"expected block_s={trained:g}, for which the causal adapter of {checkpoint.name} was trained; got "
-                f"{self.block_s:g}: choose that, or train one with `{KIND.command.format(model=checkpoint.argument)} "
-                f"--chunk {self.block_s:g}`"
+                f"expected block_s={adapter.block * FRAME_S:g}, for which the causal adapter of {checkpoint.name} was "
+                f"trained; got {self.block_s:g}: choose that, or {self._other_way(checkpoint)}"
             )
         if self.first != max(adapter.first, self.block):
             raise OptionError(
                 f"expected first_s={adapter.first * FRAME_S:g}, the first block that the causal adapter of "
                 f"{checkpoint.name} was trained with; got {self.first_s:g}: choose that"
             )
+
+    def _other_way(self, checkpoint: Checkpoint) -> str:
+        """To have these blocks with an adapter for others."""
+        # One that is trained for a file with an adapter inside would never be used.
+        if is_inside(checkpoint):
+            return "take another checkpoint"
+        return f"train one with `{KIND.command.format(model=checkpoint.argument)} --chunk {self.block_s:g}`"
 
     @property
     def block(self) -> int:

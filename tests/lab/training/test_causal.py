@@ -19,6 +19,7 @@ from whispertide.checkpoint.weights import TensorStore
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import block_ends, causal_log_mel
+from whispertide.streaming.blocks import Blocks
 
 torch = pytest.importorskip("torch")
 if find_spec("peft") is None:  # to import it takes seconds, and most workers need none of it
@@ -90,11 +91,11 @@ def test_later_sound_changes_no_earlier_frame(block: int) -> None:
     first = max(30, block)
     ends = block_ends(frames, block, first)
     with torch.no_grad():
-        whole = encode(network, torch.from_numpy(causal_log_mel(raw, ends))[None], block)
+        whole = encode(network, torch.from_numpy(causal_log_mel(raw, ends))[None], block, first)
         for end in [end for end in ends if end < frames][::3]:
             later = raw.copy()
             later[:, 2 * end + 1 :] = 3.0
-            changed = encode(network, torch.from_numpy(causal_log_mel(later, ends))[None], block)
+            changed = encode(network, torch.from_numpy(causal_log_mel(later, ends))[None], block, first)
             assert torch.equal(changed[:, :end], whole[:, :end])
             assert not torch.allclose(changed[:, end:], whole[:, end:])
 
@@ -160,9 +161,20 @@ def test_moments_one_after_the_other(shards: Shards) -> None:
         assert mine == (sorted(drawn) if order == "ordered" else drawn)
 
 
-@pytest.mark.parametrize("block", [-1, 51])
-def test_blocks_that_are_too_long(block: int) -> None:
-    with pytest.raises(OptionError, match="blocks of 1 to 50 frames"):
+def test_the_first_block_is_as_long_as_a_stream_makes_it(shards: Shards) -> None:
+    """600 ms, and less than a block more; sample points are the ends of such blocks."""
+    drawn = [batch(shards, number, block=10) for number in range(40)]
+    assert {each.first for each in drawn} == {*range(30, 40)}
+    assert {each.first for each in drawn} == {Blocks(block_s=0.2).ends(40_000, 10_000 + 320 * n)[0] for n in range(10)}
+    for each in drawn:
+        assert {*each.limits.tolist()} <= {*block_ends(100, 10, each.first), 100}
+    long = [batch(shards, number, block=50).first for number in range(40)]
+    assert 50 == min(long) < max(long) < 100
+
+
+@pytest.mark.parametrize("block", [-1, 1, 51])
+def test_blocks_that_no_stream_has(block: int) -> None:
+    with pytest.raises(OptionError, match="blocks of 2 to 50 frames"):
         CausalBatchOptions(block=block)
 
 
@@ -224,6 +236,20 @@ def test_what_was_trained_can_be_merged(tmp_path: Path, shards: Shards, checkpoi
     assert {"arwer", "arwer_without", "held_out", "held_out_without", "hours_heard"} <= adapter.report.keys()
     assert adapter.report["kept"] == 2
     assert adapter.report["data"]["utterances"] == len(shards) - -(-len(shards) // 20)
+
+
+def test_of_the_best_by_loss_the_lowest_arwer_is_kept(
+    tmp_path: Path, shards: Shards, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than the last few: here it is the one with the highest loss of them."""
+    run = trainer(checkpoint, shards, tmp_path / "run", steps=9, epoch=1, best=CausalOptions().best)
+    run.run(ignored)
+    rates = iter([0.9, 0.8, 0.7, 0.8, 0.7, 0.9, 0.8, 0.6, 1.0])  # the last is that of the checkpoint itself
+    monkeypatch.setattr(CausalTrainer, "arwer", lambda _: next(rates))
+    expected = run.best[-1].step
+    report = run.result().report
+    assert (report["kept"], report["arwer"], report["arwer_without"]) == (expected, 0.6, 1.0)
+    assert [report["tried"][str(epoch.step)] for epoch in run.best] == [0.9, 0.8, 0.7, 0.8, 0.7, 0.9, 0.8, 0.6]
 
 
 def test_bad_runs_are_refused(tmp_path: Path, shards: Shards, checkpoint: Checkpoint) -> None:
@@ -300,8 +326,8 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, folder: Path, speech: Pa
     assert (other.exit_code, "got others for steps" in other.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("chunk", ["0.05", "2", "0", "some"])
+@pytest.mark.parametrize("chunk", ["0.05", "2", "0", "some", "0.02", "inf", "nan"])
 def test_chunks_are_multiples_of_a_frame(chunk: str, tmp_path: Path) -> None:
     result = command("nano.en", "--chunk", chunk, "--run", tmp_path / "run")
     assert result.exit_code == 2
-    assert "expected --chunk any, or a multiple of 0.02 s up to 1 s" in result.stderr
+    assert "expected --chunk any, or a multiple of 0.02 s from 0.04 to 1 s" in result.stderr

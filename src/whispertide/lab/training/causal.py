@@ -46,6 +46,8 @@ class CausalOptions(AdapterOptions):
     sentences  that ARWER is measured on
     """
 
+    # The last three differ in nothing that ARWER could tell. Each one more takes as long as a few updates.
+    best: int = 8
     order: Order = "together"
     sentences: int = 12
     batch: CausalBatchOptions = field(default_factory=CausalBatchOptions)
@@ -107,6 +109,7 @@ class CausalTrainer(AdapterTrainer[CausalBatch]):
                 "held_out": round(loss, 4),
                 "held_out_without": round(base[1], 4),
                 "kept": step,
+                "tried": {str(at): round(rate, 4) for rate, _, at in tried},
             }
         )
         options, block = self.options, self.options.batch.block

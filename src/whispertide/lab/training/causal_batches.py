@@ -1,8 +1,8 @@
 """Batches to train a causal Whisper on: windows with the features that a stream has, and the moments they are asked at.
 
 All windows of a batch have one length and blocks of one length, drawn by the dice, so that one checkpoint serves all
-chunks from 100 ms to 1 s; or always the same. A batch is a function of the seed and its number. Needs torch. Knows
-nothing of networks.
+chunks from 100 ms to 1 s; or always the same. So is the length of the first block, which a stream makes longer. A batch
+is a function of the seed and its number. Needs torch. Knows nothing of networks.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whispertide.checkpoint.causal import LONGEST_BLOCK, SHORTEST_BLOCK
 from whispertide.errors import OptionError
 from whispertide.features import block_ends, causal_log_mel, raw_log_mel
 from whispertide.lab.speech.noise import Dice
@@ -21,8 +22,7 @@ from whispertide.lab.training.windows import WindowOptions, compose
 from whispertide.types import HOP_LENGTH, FloatArray
 
 ANY = 0  # block: a length by the dice
-FIRST = 30  # frames in the first block, 600 ms, or one block where that is longer
-LONGEST_BLOCK = 50
+FIRST = 30  # frames in the first block, 600 ms, or one block where that is longer; at least
 
 # How often blocks of so many frames are drawn (ALGORITHMS E, "RCS").
 _BLOCKS = tuple(range(5, 55, 5))
@@ -30,7 +30,7 @@ _WEIGHTS = (15, 20, 25, 20, 15, 1, 1, 1, 1, 1)
 
 
 def first_block(block: int) -> int:
-    """Frames in the first block."""
+    """Frames in the first block, at least: a stream makes it longer by less than a block (`streaming.blocks`)."""
     return max(FIRST, block)
 
 
@@ -61,15 +61,18 @@ class CausalBatchOptions:
     windows: WindowOptions = field(default_factory=stream_windows)
 
     def __post_init__(self) -> None:
-        if self.block != ANY and not 1 <= self.block <= LONGEST_BLOCK:
-            raise OptionError(f"expected blocks of 1 to {LONGEST_BLOCK} frames of 20 ms, or any; got {self.block}")
+        if self.block != ANY and not SHORTEST_BLOCK <= self.block <= LONGEST_BLOCK:
+            raise OptionError(
+                f"expected blocks of {SHORTEST_BLOCK} to {LONGEST_BLOCK} frames of 20 ms, or any; got {self.block}"
+            )
 
 
 @dataclass(slots=True)
 class CausalBatch(Tensors):
     """Some windows and p sample points of them.
 
-    block    frames in a block; the first has `first_block(block)`
+    block    frames in a block
+    first    frames in the first block
     mel      [b, mels, 2 n + 1]: the encoder's last frame, n, is there for the convolutions alone
     tokens   int64 [b, length]
     rows     int64 [p], the window of each point
@@ -79,6 +82,7 @@ class CausalBatch(Tensors):
     """
 
     block: int
+    first: int
     mel: Tensor
     tokens: Tensor
     rows: Tensor
@@ -99,7 +103,7 @@ class CausalBatch(Tensors):
     def points(self, chosen: Tensor) -> "CausalBatch":
         """The same windows with some of the points: a mask [p], or places."""
         rows, limits, targets = self.rows[chosen], self.limits[chosen], self.targets[chosen]
-        return CausalBatch(self.block, self.mel, self.tokens, rows, limits, targets, self.turns[chosen])
+        return CausalBatch(self.block, self.first, self.mel, self.tokens, rows, limits, targets, self.turns[chosen])
 
 
 class CausalBatches(SpeechBatches[CausalBatch, CausalBatchOptions]):
@@ -110,14 +114,17 @@ class CausalBatches(SpeechBatches[CausalBatch, CausalBatchOptions]):
         options = self._options
         seconds = float(dice.choice(options.lengths_s, p=np.array(options.shares) / np.sum(options.shares)))
         block = options.block or int(dice.choice(_BLOCKS, p=np.array(_WEIGHTS) / np.sum(_WEIGHTS)))
-        windows = [self._window(seconds, block, dice) for _ in range(max(1, round(options.seconds / seconds)))]
-        return collate(windows, block, self._tokenizer.eot)
+        # A stream's first block is so much longer that a block ends where its first round does: anywhere.
+        first = first_block(block) + int(dice.randint(block))
+        count = max(1, round(options.seconds / seconds))
+        windows = [self._window(seconds, block, first, dice) for _ in range(count)]
+        return collate(windows, block, first, self._tokenizer.eot)
 
-    def _window(self, seconds: float, block: int, dice: Dice) -> "_Asked":
+    def _window(self, seconds: float, block: int, first: int, dice: Dice) -> "_Asked":
         window = compose(self._draw, self._tokenizer, seconds, dice, self._options.windows)
         spoken = Spoken.of(window, self._tokenizer, seconds)
         frames = round(seconds * FRAMES_PER_SECOND)
-        blocks = block_ends(frames, block, first_block(block))
+        blocks = block_ends(frames, block, first)
         points = sample_points(spoken, (*(end for end in blocks if end < frames), frames), block, dice)
         raw = raw_log_mel(window.samples, self._n_mels, padding=HOP_LENGTH)
         targets = [spoken.by(point / FRAMES_PER_SECOND, self._tokenizer.eot) for point in points]
@@ -134,10 +141,11 @@ class _Asked:
     targets: Sequence[Ids]
 
 
-def collate(windows: Sequence[_Asked], block: int, filler: int) -> CausalBatch:
+def collate(windows: Sequence[_Asked], block: int, first: int, filler: int) -> CausalBatch:
     """Windows of one length as tensors; `filler` is the token after the shorter rows, which does not count."""
     return CausalBatch(
         block,
+        first,
         torch.from_numpy(np.stack([window.mel for window in windows])),
         in_rows([window.tokens for window in windows], filler),
         torch.tensor([row for row, window in enumerate(windows) for _ in window.points]),

@@ -45,13 +45,14 @@ def shown_at_ends(
     frames = until // FRAME_SAMPLES
     samples = np.zeros(frames * FRAME_SAMPLES, np.float32)
     samples[: len(said.samples)] = to_float(said.samples)
-    blocks = block_ends(frames, block, first_block(block))
+    first = first_block(block)
+    blocks = block_ends(frames, block, first)
     mel = causal_log_mel(raw_log_mel(samples, network.dims.n_mels, padding=HOP_LENGTH), blocks)
     place = network.encoder.conv1.weight.device
     limits = torch.tensor([min(end, frames) for end in blocks], device=place)
     prefix = tokenizer.sot_sequence(language, timestamps=False)
     with torch.no_grad():
-        encoded = encode(network, torch.from_numpy(mel)[None].to(place), block)
+        encoded = encode(network, torch.from_numpy(mel)[None].to(place), block, first)
         rows = greedy(network, encoded, limits, prefix, tokenizer.eot)
     words = said.text.split()
     shown = []

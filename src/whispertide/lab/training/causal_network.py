@@ -9,19 +9,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whispertide.lab.training.causal_batches import CausalBatch, first_block
+from whispertide.lab.training.causal_batches import CausalBatch
 from whispertide.lab.training.masks import block_causal
 from whispertide.lab.training.network import Whisper
 
 
-def encode(network: Whisper, mel: Tensor, block: int) -> Tensor:
-    """Features [b, mels, 2 n + 1] to hidden states [b, n, width], where frames see no later block (`masks`).
+def encode(network: Whisper, mel: Tensor, block: int, first: int) -> Tensor:
+    """Features [b, mels, 2 n + 1] to hidden states [b, n, width], where frames see no later block (`masks`): the first
+    has `first` frames, the others `block`.
 
     The last mel frame is there for the convolutions alone: they look two ahead.
     """
     frames = mel.shape[2] // 2
     bias = torch.zeros(frames + 1, frames + 1)
-    bias[:frames, :frames] = block_causal(frames, block, first_block(block))
+    bias[:frames, :frames] = block_causal(frames, block, first)
     bias[:frames, frames] = float("-inf")
     encoded: Tensor = network.encoder(mel, bias.to(mel.device))
     return encoded[:, :frames]
@@ -36,7 +37,7 @@ def heard_until(limits: Tensor, frames: int) -> Tensor:
 def causal_loss(network: Whisper, batch: CausalBatch) -> Tensor:
     """Cross-entropy of the next tokens at all sample points, summed over the tokens that count."""
     longest = int(batch.limits.max())
-    encoded = encode(network, batch.mel, batch.block)[:, :longest]
+    encoded = encode(network, batch.mel, batch.block, batch.first)[:, :longest]
     bias = heard_until(batch.limits, longest)
     hidden, _ = network.decoder(batch.tokens[batch.rows], encoded, bias=bias, rows=batch.rows)
     counted = batch.targets >= 0
