@@ -2,13 +2,20 @@
 
 import signal
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from wav_file import save_wav
+from whispertide.audio import mic
 from whispertide.cli import understand as command
+from whispertide.cli.main import app
 from whispertide.errors import TruncatedAudioError
+from whispertide.model.latecontext import LateModel
 from whispertide.streaming import understanding
 from whispertide.streaming.understanding import Understood
 from whispertide.types import SAMPLE_RATE, FloatArray
@@ -23,9 +30,11 @@ class Fake:
     """Somebody presses Ctrl-C while the second numbered `press_at` is being decoded."""
 
     press_at = -1
+    live: ClassVar[list[bool]] = []
 
-    def __init__(self, *_: object, **__: object) -> None:
+    def __init__(self, *_: object, live: bool, **__: object) -> None:
         self.seconds = 0
+        self.live.append(live)
 
     def push(self, samples: FloatArray) -> list[Understood]:
         if self.seconds == self.press_at:
@@ -40,6 +49,7 @@ class Fake:
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(understanding, "Understanding", Fake)
+    monkeypatch.setattr(Fake, "live", [])
     return None
 
 
@@ -82,3 +92,16 @@ def test_audio_that_breaks_off_is_told_after_what_there_was(network: Any, capsys
     with pytest.raises(TruncatedAudioError):
         command._understood(network, network, None, broken(), as_json=False)
     assert intents(capsys) == ["intent0", "intent1"]
+
+
+def test_only_the_microphone_is_live(network: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    @contextmanager
+    def microphone(_: object) -> Iterator[Iterator[FloatArray]]:
+        yield silence(1)
+
+    monkeypatch.setattr(mic, "microphone_blocks", microphone)
+    monkeypatch.setattr(LateModel, "open", lambda *_, **__: None)
+    save_wav(tmp_path / "one.wav", np.zeros(SAMPLE_RATE, np.float32))
+    for source in ("mic", str(tmp_path / "one.wav")):
+        assert CliRunner().invoke(app, ["understand", source]).exit_code == 0
+    assert Fake.live == [True, False]

@@ -1,5 +1,6 @@
 """The search by decoder and CTC against every possible text, and what a pilot may change and what it may not."""
 
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -223,3 +224,16 @@ def test_perplexity_is_that_of_the_decoder() -> None:
 def test_impossible_options_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(OptionError, match="expected"):
         HybridOptions(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_search_can_be_given_up_before_each_token() -> None:
+    ctc, pairs = utterance(3, 6)
+    asked = iter([False, False, True])
+
+    def check() -> None:
+        if next(asked):
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        hybrid_search(ctc, pairs, replace(WIDE, beam=2), check=check)
+    assert pairs.rows == 1 + 2

@@ -1,10 +1,13 @@
 """Commands that are not certain here are heard by a server, and every failure of it leaves what was understood here."""
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +28,7 @@ from whispertide.lab.training.latecontext.intent_words import learn_intents
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming.circuit_breaker import CircuitBreaker
 from whispertide.streaming.remote import Remote, Server
-from whispertide.streaming.sending import Sending
+from whispertide.streaming.sending import Question, Sending
 from whispertide.streaming.understanding import Pilots, Understanding, Understood
 from whispertide.types import Span
 
@@ -118,9 +121,81 @@ def test_a_server_that_failed_again_and_again_is_left_alone(model: LateModel) ->
 
 def test_an_answer_too_long_for_its_audio_is_none() -> None:
     with fake_remote() as server, sending(server.url) as to:
-        assert to.text(np.zeros(160, np.float32), Span(0, 160)) == TEXT
+        assert answered(to) == TEXT
         server.ways = ["a novel"]
-        assert to.text(np.zeros(160, np.float32), Span(0, 160)) is None
+        assert answered(to) is None
+
+
+def answered(to: Sending) -> str | None:
+    question = to.ask(np.zeros(160, np.float32), Span(0, 160), chance=0.0)
+    assert question is not None
+    return to.text(question, time.perf_counter())
+
+
+@pytest.mark.parametrize("here_s", [0.0, 0.5, 3.0])
+def test_the_deadline_counts_from_the_end_of_speech(here_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was computed here since then is part of it."""
+    waits: list[float | None] = []
+
+    class Silent(Future[Any]):
+        def result(self, timeout: float | None = None) -> Any:
+            waits.append(timeout)
+            raise TimeoutError
+
+    monkeypatch.setattr("whispertide.streaming.sending.time.perf_counter", lambda: 100.0 + here_s)
+    with sending(f"http://127.0.0.1:{closed_port()}", within_s=2.0) as to:
+        answer = Silent()
+        assert to.text(Question(Span(0, 160), answer), since=100.0) is None
+    assert waits == [max(2.0 - here_s, 0.0)]
+    assert answer.cancelled()
+
+
+# --- in a pause -------------------------------------------------------------------------------------------------------
+
+AT_PAUSES = Pilots(every_s=9.0, pause_s=0.09)
+
+
+class Rests(Told):
+    """Somebody rests for half a second in the middle, and speaks on."""
+
+    @property
+    def quiet(self) -> int:
+        return self.received - 20_000 if 20_000 < self.received <= 28_000 else super().quiet
+
+
+def stream_to(model: LateModel, gate: Told, to: Sending) -> Understanding:
+    return Understanding(model, gate=gate, pilots=AT_PAUSES, search=HybridOptions(beam=2, longest=6), sending=to)
+
+
+def test_the_server_is_asked_in_the_pause_that_may_be_the_end(model: LateModel) -> None:
+    with fake_remote() as server, sending(server.url) as to:
+        stream = stream_to(model, Told(), to)
+        (guess,) = stream.push(SPOKEN[:53_800])[1:]
+        assert stream._open is not None
+        assert stream._open.question is not None
+        stream._open.question.answer.result()  # it is there before speech has ended
+        (told,) = stream.push(SPOKEN[53_800:])
+    assert (told.intent, told.text, told.sent) == ("alarm_set", TEXT, True)
+    assert (told.start, told.end) == (guess.start, 54_272)
+    assert (to.counts, len(server.bodies)) == ({"sent": 1}, 1)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_question_is_withdrawn_where_somebody_speaks_on_or_all_is_forgotten(model: LateModel, goes_on: bool) -> None:
+    with fake_remote("silent") as server, sending(server.url, within_s=0.3) as to:
+        stream = stream_to(model, Rests(), to)
+        stream.push(SPOKEN[:24_000])
+        assert stream._open is not None
+        assert stream._open.question is not None
+        answer = stream._open.question.answer
+        if not goes_on:
+            stream.clear()
+            assert to.counts == {"withdrawn": 1}
+        else:
+            said = stream.push(SPOKEN[24_000:])
+            assert [each.sent for each in said if each.final] == [False]
+            assert to.counts == {"withdrawn": 1, "sent": 1, "failed": 1}
+        assert answer.cancelled()
 
 
 @pytest.mark.parametrize(("below", "within_s"), [(-0.1, 1.0), (1.1, 1.0), (float("nan"), 1.0), (0.5, 0.0)])

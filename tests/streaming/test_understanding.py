@@ -1,6 +1,8 @@
 """Commands understood as they come: portions change nothing, pilots help, what is final is what there was."""
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +23,7 @@ from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
 from whispertide.cli.source import Source
 from whispertide.decoding.hybrid import Found, HybridOptions, Hypothesis, hybrid_search
-from whispertide.errors import AudioError, OptionError
+from whispertide.errors import AudioError, GraphError, OptionError
 from whispertide.model.latecontext import Contextualised, Ingested, LateModel
 from whispertide.streaming.understanding import Pilots, Understanding, Understood
 from whispertide.types import SAMPLE_RATE, FloatArray
@@ -188,7 +190,7 @@ def test_the_words_decide_the_intent_whatever_a_pilot_named(model: LateModel, mo
     assert alarm is not None
     words = model.checkpoint.vocabulary.encode("set an alarm for seven")
 
-    def found(scores: Any, scorer: Any, options: HybridOptions, pilot: Any) -> Found:
+    def found(scores: Any, scorer: Any, options: HybridOptions, pilot: Any, **more: Any) -> Found:
         best = Hypothesis((music, *words), (-1.0,) * (len(words) + 1), -5.0)
         return replace(hybrid_search(scores, scorer, options), best=best)
 
@@ -198,6 +200,123 @@ def test_the_words_decide_the_intent_whatever_a_pilot_named(model: LateModel, mo
     assert {(each.intent, each.text) for each in heard(by_words, [STREAM[:56_000]])} == {
         ("alarm_set", "set an alarm for seven")
     }
+
+
+# --- live -------------------------------------------------------------------------------------------------------------
+
+
+def live(model: LateModel, pilots: Pilots | None = None) -> Understanding:
+    return Understanding(model, gate=Told(), pilots=pilots or Pilots(pause_s=0), search=SEARCH, live=True)
+
+
+def landed(stream: Understanding) -> None:
+    """Wait for the pilot that is under way."""
+    if stream._open is not None and stream._open.flying is not None:
+        stream._open.flying.result()
+
+
+def test_live_pilots_that_are_done_say_and_help_as_others_do(model: LateModel) -> None:
+    stream, said = live(model), list[Understood]()
+    for portion in np.split(STREAM, range(1_600, len(STREAM), 1_600)):
+        said += stream.push(portion)
+        landed(stream)
+    said += stream.finish()
+    whole = heard(model, [STREAM], Pilots(pause_s=0))
+    assert [(each.start, each.final) for each in said] == [(each.start, each.final) for each in whole]
+    assert [(each.end, each.text, each.intent) for each in said if each.final] == [
+        (each.end, each.text, each.intent) for each in whole if each.final
+    ]
+    assert [each.end for each in said if not each.final] == [33_280, 49_152]  # whole blocks of the portions
+
+
+class Held:
+    """Searches, of which pilots go on until they are given up; noted are what each was to go by and how it ended."""
+
+    def __init__(self) -> None:
+        self.began, self.gone = threading.Event(), threading.Event()
+        self.known: list[Found | None] = []
+
+    def __call__(
+        self, scores: Any, scorer: Any, options: HybridOptions, pilot: Found | None, check: Callable[[], None]
+    ) -> Found:
+        self.known.append(pilot)
+        while options.beam != SEARCH.beam:
+            self.began.set()
+            try:
+                check()
+            except CancelledError:
+                self.gone.set()
+                raise
+        return hybrid_search(scores, scorer, options, pilot, check=check)
+
+
+def test_a_live_pilot_is_given_up_at_the_end_of_speech(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The push with the end waits for nothing, and goes by the last pilot that was done: there is none."""
+    held = Held()
+    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", held)
+    stream = live(model, Pilots(pause_s=0, beam=2))
+    assert stream.push(STREAM[:33_000]) == []
+    assert held.began.wait(60)
+    assert stream.push(STREAM[33_000:50_000]) == []  # another is due, and left out
+    assert [each.final for each in stream.push(STREAM[50_000:56_000])] == [True]
+    assert held.gone.wait(60)
+    assert held.known == [None, None]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_live_pilot_is_given_up_when_all_is_over(
+    model: LateModel, ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held()
+    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", held)
+    stream = live(model, Pilots(pause_s=0, beam=2))
+    stream.push(STREAM[:33_000])
+    assert held.began.wait(60)
+    if ended:
+        assert [each.final for each in stream.finish()] == [True]
+    else:
+        stream.clear()
+    assert held.gone.wait(60)
+
+
+def test_a_live_pause_needs_no_pilot_that_is_under_way(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held()
+    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", held)
+    stream = live(model, Pilots(pause_s=0.09, beam=2))
+    stream.push(STREAM[:33_000])
+    assert held.began.wait(60)
+    assert [(each.end, each.final) for each in stream.push(STREAM[33_000:53_800])] == [(53_760, False)]
+    assert held.gone.wait(60)
+
+
+def test_of_live_pilots_in_one_portion_the_newest_runs_and_none_with_the_end(model: LateModel) -> None:
+    stream = live(model)
+    assert stream.push(STREAM[:50_000]) == []
+    landed(stream)
+    assert [(each.end, each.final) for each in stream.push(STREAM[50_000:50_100])] == [(49_664, False)]
+    assert [each.final for each in live(model).push(STREAM[:56_000])] == [True]
+
+
+def test_what_goes_wrong_in_a_live_pilot_is_told_at_the_next_push(
+    model: LateModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> Found:
+        raise GraphError("no graph")
+
+    stream = live(model)
+    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", fails)
+    stream.push(STREAM[:33_000])
+    assert stream._open is not None
+    assert stream._open.flying is not None
+    with pytest.raises(GraphError, match="no graph"):
+        stream._open.flying.result()
+    with pytest.raises(GraphError, match="no graph"):
+        stream.push(STREAM[33_000:34_000])
+    monkeypatch.undo()
+    assert [each.final for each in stream.push(STREAM[33_000:56_000])] == [True]
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
 
 
 def test_an_utterance_that_is_cut_off_is_understood_as_far_as_it_went(model: LateModel) -> None:

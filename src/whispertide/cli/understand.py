@@ -61,7 +61,7 @@ def understand(
 
         with mic.microphone_blocks(device) as blocks:
             say("listening; press Ctrl-C to end")
-            _understood(network, pilots, sending, blocks, as_json=as_json)
+            _understood(network, pilots, sending, blocks, as_json=as_json, live=True)
         return ExitCode.OK
     codes = []
     for name in files:
@@ -95,6 +95,7 @@ def _understood(
     blocks: Iterable["FloatArray"],
     *,
     as_json: bool,
+    live: bool = False,
 ) -> bool:
     """Whether the blocks came to their end; after Ctrl-C what was heard is still told.
 
@@ -103,7 +104,8 @@ def _understood(
     from whispertide.audio.whole import Recording
     from whispertide.streaming.understanding import Understanding
 
-    stream, ended, audio = Understanding(network, pilots=pilots, sending=sending), True, Recording(blocks)
+    stream = Understanding(network, pilots=pilots, sending=sending, live=live)
+    ended, audio = True, Recording(blocks)
     with Interrupts() as interrupts:
         try:
             for block in _until_pressed(iter(audio), interrupts):

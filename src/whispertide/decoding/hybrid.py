@@ -11,7 +11,7 @@ audio, and of networks only that they score rows of tokens.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
@@ -150,10 +150,13 @@ def hybrid_search(
     scorer: Scorer[S],
     options: HybridOptions,
     pilot: Found | None = None,
+    *,
+    check: Callable[[], None] = lambda: None,
 ) -> Found:
     """The best text over CTC's log probabilities `scores` [frames, tokens + 1] and the decoder.
 
-    A search that is cut off by `longest` gives the best of what has ended and what has not.
+    A search that is cut off by `longest` gives the best of what has ended and what has not. Before each token `check`
+    is called; what it raises ends the search.
     """
     follows = pilot is not None and options.collapse
     beam = _Beam([Hypothesis((), (), 0.0)], empty(scores), follows)
@@ -164,6 +167,7 @@ def hybrid_search(
         runs, rows = 1, ahead.shape[1]
     first, over = np.zeros(0, np.float32), False
     for length in range(1, options.longest + 1):
+        check()
         if beam.follows:
             decoded, state = ahead[:, length - 1], whole.cut(length)
         else:

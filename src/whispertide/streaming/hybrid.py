@@ -3,7 +3,8 @@
 A pilot is computed on a thread while audio comes in, so it can be given up when speech ends; one round at a time. The
 last round is this machine's, or a server's where an offramp says that this one's model is not sure enough. Then the
 server is asked while the encoder works here: if no usable answer is there in time, what is left to do is the search,
-and nothing is lost. What is heard of pilots is always heard here.
+and nothing is lost. Time for that search is kept free, as much as searches took before. What is heard of pilots is
+always heard here.
 
 An early upload begins when a pilot is so unlikely that the server is going to be asked anyway; it goes on with the
 audio of each later round, and is found again by that: whoever's audio begins with it goes on with it.
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("whispertide.hybrid")
 
+REMEMBERED = 8  # searches here: the longest of so many says how long the next one may take
 MOST_UPLOADS = 32  # early ones under way; of more the oldest is abandoned, as its session may be gone
 
 
@@ -49,6 +51,14 @@ class OneAtATime(PipelinedRound):
     """A round that keeps both workers until it is done, because they are one."""
 
     alone: ClassVar[bool] = True
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._begun = time.perf_counter()  # of a last round: when speech ended, though others may come before it
+
+    def run(self, stages: Staged, exchange: "Exchange | None") -> None:
+        """Both stages."""
+        super().run(_Since(stages, self._begun) if isinstance(stages, HybridStages) else stages, exchange)
 
     def _decoding(self, stages: Staged, exchange: "Exchange | None") -> Staged:
         """What decodes it, without leaving the first worker to the next round."""
@@ -67,7 +77,7 @@ class Asked:
 
     here: Opened
     answer: "Future[Mapping[str, Any]]"
-    since: float
+    since: float  # the end of speech
 
     @property
     def encoded(self) -> Encoded:
@@ -79,7 +89,7 @@ class Asked:
 class HybridStages:
     """The stages of `local`, but of the last round of an utterance a server may do the second. Satisfies `Staged`.
 
-    within_s  so long after the end of speech an answer counts
+    within_s  so long after the end of speech the text is there, a server's or ours
     early     whether uploads begin while somebody speaks
     counts    how many last rounds were heard "here" and "there", and how many "failed" there and were heard here
     breaker   leaves a server that fails again and again alone
@@ -93,23 +103,29 @@ class HybridStages:
     counts: Counter[str] = field(default_factory=Counter)
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     _uploads: list[Upload] = field(default_factory=list)
+    _took: tuple[float, ...] = ()  # seconds, the newest searches here
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def encode(self, plan: RoundPlan, audio: FloatArray, state: EncoderState | None) -> Opened | None:
-        """The first stage here; meanwhile the audio goes to the server, if that is going to hear it."""
+    def encode(
+        self, plan: RoundPlan, audio: FloatArray, state: EncoderState | None, since: float | None = None
+    ) -> Opened | None:
+        """The first stage here; meanwhile the audio goes to the server, if that is going to hear it.
+
+        `since` is when the round began to wait for its turn (`time.perf_counter`), or None where it did not.
+        """
         hearing = plan.hearing.asked if isinstance(plan.hearing, HeardAhead) else plan.hearing
         # A server knows nothing of a prefix: it would write the confirmed words that begin the window once more.
         sends = isinstance(hearing, Pilot) and not plan.prefix and self.offramp.sends(hearing.before, plan.window)
-        began = time.perf_counter()
+        began = time.perf_counter() if since is None else since
         upload = self._upload(audio)
         if not plan.ends_turn:
             self._go_on(upload, audio, sends and self.early and not self.breaker.is_open)
             return self.local.encode(plan, audio, state)
-        answer = None
-        if sends and self.breaker.asks():
+        answer, left_s = None, self._left_s(began)
+        if sends and left_s > 0 and self.breaker.asks():
             if upload is not None:
                 upload.add(audio)
-            answer = self.remote.send(audio, self.within_s) if upload is None else upload.finish(self.within_s)
+            answer = self.remote.send(audio, left_s) if upload is None else upload.finish(left_s)
         elif upload is not None:
             upload.abandon()
         opened = None
@@ -129,17 +145,16 @@ class HybridStages:
     ) -> RoundResult[Any]:
         """The server's answer, if there is a usable one in time; else the second stage here."""
         if not isinstance(opened, Asked):
-            return self.local.decode(plan, opened, options, guards)
+            return self._here(plan, opened, options, guards)
         if options.task == "translate":  # it was asked to transcribe
             opened.answer.cancel()
             self._count("here")
             self.breaker.withdrawn()
-            return self.local.decode(plan, opened.here, options, guards)
+            return self._here(plan, opened.here, options, guards)
         try:
-            # The deadline counts from the end of speech, and encoding here has used some of the time.
+            # Waiting for a turn and encoding here have used some of the time.
             # With nothing left an answer that is there already is still taken.
-            left_s = opened.since + self.within_s - time.perf_counter()
-            words = words_of(opened.answer.result(max(left_s, 0.0)), plan.window)
+            words = words_of(opened.answer.result(max(self._left_s(opened.since), 0.0)), plan.window)
             # A pilot has heard words here, so an answer without any is a failure.
             if not words and plan.reference is not None:
                 raise RemoteError("the server heard nothing where there were words")
@@ -148,13 +163,27 @@ class HybridStages:
             opened.answer.cancel()
             self._count("failed")
             self.breaker.failed()
-            return self.local.decode(plan, opened.here, options, guards)
+            return self._here(plan, opened.here, options, guards)
         self._count("there")
         self.breaker.answered()
         # A server's words have no tokens of this model.
         heard = HeardUtterance(tuple(TokenWord(word, ()) for word in words))
         costs = (Cost("decode", time.perf_counter() - opened.since),)
         return RoundResult(plan, heard, costs=costs, stats=stats_of(costs, 0), state=opened.encoded.state)
+
+    def _here(
+        self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard]
+    ) -> RoundResult[Any]:
+        """The second stage here, and how long it took."""
+        began = time.perf_counter()
+        found = self.local.decode(plan, opened, options, guards)
+        with self._lock:
+            self._took = (*self._took, time.perf_counter() - began)[-REMEMBERED:]
+        return found
+
+    def _left_s(self, since: float) -> float:
+        """How long an answer can be waited for, if what was heard here is to be found in time after that."""
+        return since + self.within_s - max(self._took, default=0.0) - time.perf_counter()
 
     def _count(self, where: str) -> None:
         with self._lock:  # rounds of several sessions
@@ -186,6 +215,22 @@ class HybridStages:
                 if len(upload.sent) <= len(audio) and np.array_equal(upload.sent, audio[: len(upload.sent)]):
                     return self._uploads.pop(place)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Since:
+    """The stages for a round that waits for its turn since that moment. Satisfies `Staged`."""
+
+    stages: HybridStages
+    since: float
+
+    def encode(self, plan: RoundPlan, audio: FloatArray, state: EncoderState | None) -> Opened | None:
+        return self.stages.encode(plan, audio, state, self.since)
+
+    def decode(
+        self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult[Any]:
+        return self.stages.decode(plan, opened, options, guards)
 
 
 def hybrid_executor(local: Staged, where: Hybrid) -> HybridExecutor:

@@ -2,13 +2,17 @@
 section 5).
 
 Whether one is sent goes by how likely the intent is that was understood here. If no usable answer comes in time, what
-was understood here stands, so nothing is lost. Any server that transcribes will do, since it need not know intents.
+was understood here stands, so nothing is lost. Any server that transcribes will do, since it need not know intents. A
+question may be asked in a pause that is perhaps the end, and is withdrawn if somebody speaks on.
 """
 
 import logging
+import time
 from collections import Counter
-from concurrent.futures import CancelledError
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
+from typing import Any
 
 from whispertide.errors import OptionError
 from whispertide.streaming.circuit_breaker import CircuitBreaker
@@ -17,14 +21,25 @@ from whispertide.types import FloatArray, Span
 
 log = logging.getLogger("whispertide.sending")
 
+GATE_S = 1.0  # from a pause to the end of speech that it may be, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An answer that may come, about the audio of `window`."""
+
+    window: Span
+    answer: "Future[Mapping[str, Any]]"
+
 
 @dataclass(slots=True)
 class Sending:
     """When a server is asked, and which.
 
     below     where the intent is less likely than that, 0 to 1. 0: never
-    within_s  so long an answer is waited for
-    counts    how many utterances were "sent", and for how many of them there was no usable answer ("failed")
+    within_s  so long after the end of speech an answer is waited for
+    counts    how many utterances were "sent", and for how many of them there was no usable answer ("failed"); how many
+              questions were "withdrawn"
     breaker   leaves a server that fails again and again alone
     """
 
@@ -40,24 +55,34 @@ class Sending:
                 f"expected a chance from 0 to 1 and seconds above 0 for sending; got {self.below} and {self.within_s}"
             )
 
-    def wants(self, chance: float | None) -> bool:
-        """Whether an utterance is to be sent whose intent is so likely; where nobody knows, it stays here."""
-        return chance is not None and chance < self.below and self.breaker.asks()
+    def ask(self, audio: FloatArray, window: Span, chance: float | None) -> Question | None:
+        """Send the audio of `window`, 16 kHz [n], if its intent is unlikely enough. Returns at once.
 
-    def text(self, audio: FloatArray, window: Span) -> str | None:
-        """What the server hears in the audio of `window`, 16 kHz [n]; None where it has no usable answer in time."""
+        None: it stays here, as where nobody knows how likely it is.
+        """
+        if chance is None or chance >= self.below or not self.breaker.asks():
+            return None
+        return Question(window, self.remote.send(audio, self.within_s + GATE_S))
+
+    def text(self, question: Question, since: float) -> str | None:
+        """What the server heard; None where it has no usable answer `within_s` after `since` (`time.perf_counter`)."""
         self.counts["sent"] += 1
-        answer = self.remote.send(audio, self.within_s)
         try:
-            # The deadline is the remote's; a second more, in case its thread is late.
-            words = words_of(answer.result(self.within_s + 1), window)
+            left_s = since + self.within_s - time.perf_counter()
+            words = words_of(question.answer.result(max(left_s, 0.0)), question.window)
             if not words:
                 raise RemoteError("the server heard nothing where there were words")
         except (RemoteError, TimeoutError, CancelledError) as error:
             log.warning("a command is understood here: %s", str(error) or type(error).__name__)
-            answer.cancel()
+            question.answer.cancel()
             self.counts["failed"] += 1
             self.breaker.failed()
             return None
         self.breaker.answered()
         return " ".join(word.text.strip() for word in words)
+
+    def withdraw(self, question: Question) -> None:
+        """Nobody wants the answer any more."""
+        question.answer.cancel()
+        self.counts["withdrawn"] += 1
+        self.breaker.withdrawn()

@@ -4,7 +4,12 @@ The layers that stream run as audio arrives. From 1.5 s on a pilot decodes what 
 before, and says what it thinks. At the end of speech the whole is decoded, going by the last pilot. (Pilot inference,
 sections 4 and 5; ALGORITHMS G.) A pause may be that end: so a pilot searches as at the end (ours), while the voice gate
 waits for somebody to go on, and if nobody does, that is what was said. All of it is counted in samples, so the portions
-in which audio comes change nothing but when it is said. What it is not sure of a server can hear (`sending`).
+in which audio comes change nothing but when it is said. What it is not sure of a server can hear (`sending`), which is
+asked in the pause already.
+
+A `live` stream is pushed as it is spoken, so nothing may hold it up. There pilots run on a thread of their own. One
+that is under way when speech ends is given up, and the last search goes by the last that was done. One that is due
+before the one before it is done, or in a portion that holds the end, is left out. So guesses depend on the machine.
 """
 
 import math
@@ -22,7 +27,8 @@ from whispertide.decoding.ctc_prefix import Sums
 from whispertide.decoding.hybrid import Found, HybridOptions, hybrid_search
 from whispertide.errors import OptionError
 from whispertide.model.latecontext import Contextualised, Ingested, LateModel, TextState
-from whispertide.streaming.sending import Sending
+from whispertide.streaming.flying import Check, Flying
+from whispertide.streaming.sending import Question, Sending
 from whispertide.types import FloatArray, IntArray, Span, to_samples
 
 _SHORTEST_S = 0.04  # between two pilots: one frame of the network
@@ -97,10 +103,34 @@ class _Scorer:
         return self.model.read(self.context, tokens)
 
 
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A search over what was `heard` of an utterance, the samples of `span`; an earlier one found what is `known`."""
+
+    model: LateModel
+    heard: Ingested
+    span: Span
+    options: HybridOptions
+    known: Found | None
+    final: bool
+    began: float
+
+    def run(self, check: Check = lambda: None) -> tuple[Understood, Found]:
+        context = self.model.contextualise(self.heard)
+        # The sums of the search add up many small probabilities, in double precision.
+        scores: Sums = context.ctc.astype("float64")
+        found = hybrid_search(scores, _Scorer(self.model, context), self.options, self.known, check=check)
+        meant = self.model.checkpoint.understood(found.best.tokens, found.first)
+        span, waited = (self.span.start, self.span.end), time.perf_counter() - self.began
+        perplexity = found.best.perplexity
+        return Understood(meant.intent, meant.text, *span, perplexity, self.final, meant.chance, wait_s=waited), found
+
+
 @dataclass(slots=True)
 class _Utterance:
-    """One that goes on. `rests` in a pause, whose pilot found the `answer`; `spoken` where somebody spoke in it, which
-    is not certain of what a cut leaves.
+    """One that goes on. `rests` in a pause, whose pilot found the `answer`, and a server may be asked the `question`;
+    `spoken` where somebody spoke in it, which is not certain of what a cut leaves. Of a live one a pilot may be `due`
+    or under way (`flying`).
     """
 
     start: int
@@ -109,7 +139,16 @@ class _Utterance:
     found: Found | None = None
     rests: bool = False
     answer: Understood | None = None
+    question: Question | None = None
     spoken: bool = True
+    due: bool = False
+    flying: Flying[tuple[Understood, Found]] | None = None
+
+    def give_up(self) -> None:
+        """The pilot that is due or under way."""
+        if self.flying is not None:
+            self.flying.give_up()
+        self.due, self.flying = False, None
 
 
 class Understanding:
@@ -126,8 +165,9 @@ class Understanding:
         pilots: Pilots | None = None,
         search: HybridOptions | None = None,
         sending: Sending | None = None,
+        live: bool = False,
     ) -> None:
-        self.model, self.gate, self.sending = model, gate or SpeechGate(), sending
+        self.model, self.gate, self.sending, self.live = model, gate or SpeechGate(), sending, live
         self.pilots, self.search = pilots or Pilots(), search or HybridOptions()
         self._buffer = AudioBuffer()
         self._open: _Utterance | None = None
@@ -136,19 +176,21 @@ class Understanding:
         """16 kHz mono [n]. Raises `AudioError` for what is no audio."""
         began = time.perf_counter()
         audio, _ = checked(samples)
+        said = self._landed()
         at = self._buffer.end
         self._buffer.append(audio)
-        said: list[Understood] = []
         for block in np.split(audio, range(BLOCK - at % BLOCK, len(audio), BLOCK)):  # as the gate judges them
             at += len(block)
             # Only up to the last whole block: the gate has not judged the rest yet.
             said += self._after(self.gate.feed(block), at - at % BLOCK, began)
         self._let_go()
+        self._take_off()
         return said
 
     def finish(self) -> list[Understood]:
         """An utterance that goes on ends here. More audio may follow."""
-        said = self._after(self.gate.finish(), self._buffer.end, time.perf_counter())
+        said = self._landed()
+        said += self._after(self.gate.finish(), self._buffer.end, time.perf_counter())
         self._let_go()
         return said
 
@@ -156,6 +198,9 @@ class Understanding:
         """Forget an utterance that goes on. More audio may follow."""
         # For its effect alone: the gate must not go on with the utterance.
         self.gate.finish()
+        if self._open is not None:
+            self._open.give_up()
+            self._take_back(self._open)
         self._open = None
         self._buffer.drop_before(self._buffer.end)
 
@@ -170,6 +215,7 @@ class Understanding:
                 said += self._cut(event.decided_at, began)
                 if self._open.spoken:
                     said.append(self._final(self._open, event.decided_at, began))  # no pilot is worth a wait now
+                self._open.give_up()
                 self._open = None
         if self._open is not None:
             said += self._cut(until, began)
@@ -195,6 +241,24 @@ class Understanding:
             self._open = _Utterance(end, self.model.nothing(), self._first(end), spoken=False)
         return said
 
+    def _landed(self) -> list[Understood]:
+        """What the pilot on its thread said, if it is done. Raises what it raised."""
+        if self._open is None or self._open.flying is None or not self._open.flying.done:
+            return []
+        flying, self._open.flying = self._open.flying, None
+        guess, self._open.found = flying.result()
+        return [guess]
+
+    def _take_off(self) -> None:
+        """Begin the pilot that is due, if none is under way. It hears all there is."""
+        one = self._open
+        if one is None or not one.due:
+            return
+        one.due = False
+        if one.flying is None and not one.rests and len(one.heard.frames):
+            until = self._buffer.end - self._buffer.end % BLOCK
+            one.flying = Flying(self._search_of(one, until, self._shorter(one), time.perf_counter()).run)
+
     def _first(self, start: int) -> int:
         return start + to_samples(self.pilots.first_s)
 
@@ -203,12 +267,16 @@ class Understanding:
         utterance.heard = self.model.ingest(utterance.heard, audio, ended=ended)
 
     def _guesses(self, utterance: _Utterance, until: int) -> list[Understood]:
-        """The pilots that are due in audio before the sample `until`. One that would hear silence alone is left out."""
+        """The pilots that are due in audio before the sample `until`; live they only become so. One that would hear
+        silence alone is left out.
+        """
         said: list[Understood] = []
         while self.pilots.every_s and utterance.next_pilot < until:
             at = utterance.next_pilot
             utterance.next_pilot += to_samples(self.pilots.every_s)
-            if not utterance.rests:
+            if self.live:
+                utterance.due = True
+            elif not utterance.rests:
                 said += self._pilot(utterance, at, self._shorter(utterance))
         return said
 
@@ -219,13 +287,22 @@ class Understanding:
         rests = 0 < to_samples(self.pilots.pause_s) <= self.gate.quiet
         begins, utterance.rests = rests and not utterance.rests, rests
         if not rests:
-            utterance.answer = None
+            self._take_back(utterance)
         if not begins or not utterance.spoken or not self.pilots.every_s:
             return []
+        utterance.give_up()
         utterance.found = None
         guesses = self._pilot(utterance, until, self.search)
         utterance.answer = guesses[0] if guesses else None
+        if utterance.answer is not None:
+            utterance.question = self._asked(utterance.answer)
         return guesses
+
+    def _take_back(self, utterance: _Utterance) -> None:
+        """What a pause found is not the end."""
+        if utterance.question is not None and self.sending is not None:
+            self.sending.withdraw(utterance.question)
+        utterance.answer = utterance.question = None
 
     def _shorter(self, utterance: _Utterance) -> HybridOptions:
         """How a pilot searches that is not at a pause."""
@@ -239,36 +316,37 @@ class Understanding:
         self._ingest(utterance, until)
         if not len(utterance.heard.frames):
             return []
-        return [self._decoded(utterance, until, options, began, final=False)]
+        guess, utterance.found = self._search_of(utterance, until, options, began).run()
+        return [guess]
 
     def _final(self, utterance: _Utterance, until: int, began: float) -> Understood:
+        utterance.give_up()
         if utterance.answer is not None:  # all that came after it is silence
             here = replace(utterance.answer, end=until, final=True)
         else:
             self._ingest(utterance, until, ended=True)
-            here = self._decoded(utterance, until, self.search, began, final=True)
-        told = here if self.sending is None else self._sent(here, self.sending, utterance)
-        return replace(told, wait_s=time.perf_counter() - began)
+            here, utterance.found = self._search_of(utterance, until, self.search, began, final=True).run()
+            utterance.question = self._asked(here)
+        return replace(self._sent(here, utterance, began), wait_s=time.perf_counter() - began)
 
-    def _sent(self, here: Understood, sending: Sending, utterance: _Utterance) -> Understood:
-        """As the server hears it, if it is asked and its answer can be used; else as it was heard here."""
-        if not sending.wants(here.chance):
+    def _asked(self, here: Understood) -> Question | None:
+        """Ask a server, where it is not certain what was wanted."""
+        audio = self._buffer.read(here.start, here.end)
+        return None if self.sending is None else self.sending.ask(audio, Span(here.start, here.end), here.chance)
+
+    def _sent(self, here: Understood, utterance: _Utterance, began: float) -> Understood:
+        """As the server hears it, if it was asked and its answer can be used; else as it was heard here."""
+        if self.sending is None or utterance.question is None:
             return here
-        text = sending.text(self._buffer.read(here.start, here.end), Span(here.start, here.end))
+        text = self.sending.text(utterance.question, began)
         first = None if utterance.found is None else utterance.found.first
         meant = None if text is None else self.model.checkpoint.meaning(plain(text), first)
         if meant is None:
             return here
         return replace(here, intent=meant.intent, text=meant.text, chance=meant.chance, sent=True)
 
-    def _decoded(
-        self, utterance: _Utterance, until: int, options: HybridOptions, began: float, *, final: bool
-    ) -> Understood:
-        context = self.model.contextualise(utterance.heard)
-        # The sums of the search add up many small probabilities, in double precision.
-        scores: Sums = context.ctc.astype("float64")
-        found = hybrid_search(scores, _Scorer(self.model, context), options, utterance.found)
-        utterance.found, best = found, found.best
-        meant = self.model.checkpoint.understood(best.tokens, found.first)
-        span, waited = (utterance.start, until), time.perf_counter() - began
-        return Understood(meant.intent, meant.text, *span, best.perplexity, final, meant.chance, wait_s=waited)
+    def _search_of(
+        self, utterance: _Utterance, until: int, options: HybridOptions, began: float, *, final: bool = False
+    ) -> _Search:
+        span = Span(utterance.start, until)
+        return _Search(self.model, utterance.heard, span, options, utterance.found, final, began)
