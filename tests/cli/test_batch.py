@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from whispertide.batch.archive import Made, opened
 from whispertide.batch.worker import Setup
+from whispertide.checkpoint import load_checkpoint
 from whispertide.cli import batch as command
 from whispertide.cli.main import app
 from whispertide.options import DecodeOptions, EngineOptions
@@ -75,8 +77,11 @@ def test_the_same_command_does_what_is_left_and_no_more(archive: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*.txt")} == before
 
 
-def test_other_options_do_not_mix(archive: Path) -> None:
-    result = run(archive / "talks", "-o", archive / "out", "-f", "srt")
+def test_other_options_do_not_mix(tmp_path: Path) -> None:
+    made = Made("nano.en", load_checkpoint("nano.en").content_hash, "int8", "txt", None, "transcribe", "")
+    with opened(tmp_path / "out", made, ()):
+        pass
+    result = run(QUIET, "-o", tmp_path / "out", "-f", "srt")
     assert result.exit_code == 5
     assert "made with other options (format: 'txt' then, 'srt' now)" in result.stderr
 

@@ -71,10 +71,12 @@ def test_the_readmes_program_transcribes(exported: Path, tmp_path: Path) -> None
     assert len(ended.stdout.split()) >= 3
 
 
-def test_a_folder_that_is_not_empty(exported: Path, run: Run) -> None:
-    result = run("export", "npu", "nano.en", "--output", exported)
+def test_a_folder_that_is_not_empty(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    result = run("export", "npu", "nano.en", "--output", tmp_path)
     assert result.exit_code == 5
     assert "new or empty folder" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 @pytest.mark.parametrize(

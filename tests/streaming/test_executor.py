@@ -38,17 +38,22 @@ def executor(request: pytest.FixtureRequest) -> SerialExecutor:
     return SerialExecutor(Equipment(model, request.param))
 
 
+@pytest.fixture(scope="module")
+def whole(executor: SerialExecutor) -> Any:
+    """The whole clip in this framing."""
+    return hear(executor)
+
+
 def hear(executor: SerialExecutor, count: int | None = None, prompt: str = "") -> Any:
     samples = load_audio(CLIP)[:count]
     plan = RoundPlan(7, Span(START, START + len(samples)), WholeWindow(), prompt)
     return executor.run(plan, samples, GREEDY)
 
 
-def test_words_lie_in_the_window(executor: SerialExecutor) -> None:
-    result = hear(executor)
-    words = result.heard.words
+def test_words_lie_in_the_window(whole: Any) -> None:
+    words = whole.heard.words
     assert len(words) >= 3
-    window = result.plan.window
+    window = whole.plan.window
     assert all(window.start <= word.start <= word.end <= window.end for word in words)
     assert words[-1].start > window.start
 
@@ -59,14 +64,13 @@ def test_the_reference_framing_hears_the_sentence() -> None:
     assert "The best time of" in join_words(words)
 
 
-def test_costs_name_every_stage(executor: SerialExecutor) -> None:
-    result = hear(executor)
-    assert {cost.stage for cost in result.costs} == {"encode", "decode", "align"}
-    assert result.stats.encode_s > 0
-    assert result.stats.decoder_runs >= result.stats.tokens - 5 > 0
+def test_costs_name_every_stage(executor: SerialExecutor, whole: Any) -> None:
+    assert {cost.stage for cost in whole.costs} == {"encode", "decode", "align"}
+    assert whole.stats.encode_s > 0
+    assert whole.stats.decoder_runs >= whole.stats.tokens - 5 > 0
     framing, seconds = executor.equipment.frame, len(load_audio(CLIP)) / SAMPLE_RATE
     expected = 50 * (seconds if isinstance(framing, Hush) else framing.length_s(seconds))  # there is no hush word here
-    assert abs(result.costs[0].frames - expected) <= 1
+    assert abs(whole.costs[0].frames - expected) <= 1
 
 
 @pytest.mark.parametrize("count", [1, 159, 160, 320, 1000, 4801])
@@ -81,9 +85,9 @@ def test_silence_may_be_heard_but_not_crash(executor: SerialExecutor) -> None:
     assert executor.run(plan, np.zeros(16000, np.float32), GREEDY).plan is plan
 
 
-def test_the_prompt_reaches_the_decoder(executor: SerialExecutor) -> None:
-    plain, prompted = hear(executor), hear(executor, prompt="The worst of all the days of the summer is the last.")
-    assert plain.heard.segments[0].avg_logprob != prompted.heard.segments[0].avg_logprob
+def test_the_prompt_reaches_the_decoder(executor: SerialExecutor, whole: Any) -> None:
+    prompted = hear(executor, prompt="The worst of all the days of the summer is the last.")
+    assert whole.heard.segments[0].avg_logprob != prompted.heard.segments[0].avg_logprob
 
 
 def test_executors_are_made_for_the_recipe() -> None:
@@ -172,6 +176,7 @@ def bare() -> SerialExecutor:
     return SerialExecutor(Equipment(nano(), get_framing("bare")))
 
 
+@cache
 def following(words: tuple[Word, ...], beam: int, how: Reference | None, **more: Any) -> Any:
     samples = load_audio(CLIP)
     window = Span(START, START + len(samples))

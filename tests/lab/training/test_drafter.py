@@ -27,7 +27,7 @@ from whispertide.lab.training.drafter import (  # noqa: E402
 )
 from whispertide.lab.training.shards import Shards, Utterance, open_shards, write_shard  # noqa: E402
 
-OPTIONS = DrafterOptions(windows=40, known=24, size=16, steps=120, batch=32, rate=0.03)
+OPTIONS = DrafterOptions(windows=40, known=24, size=16, steps=60, batch=32, rate=0.03)
 WIDTH, VOCABULARY = 12, 40
 EMBEDDING = np.random.default_rng(1).normal(size=(VOCABULARY, WIDTH)).astype(np.float32)
 
@@ -66,7 +66,7 @@ def test_a_language_is_learned(tmp_path: Path) -> None:
     before = learning.measured()["accepted"]
     told: list[int] = []
     assert learning.run(lambda step, _: told.append(step))
-    assert told[-1] == 120
+    assert told[-1] == 60
     weights = learning.result()
     assert weights.report["accepted"] > 3.0 > 2.0 > before
     assert 0 < weights.report["known_share"] <= 1

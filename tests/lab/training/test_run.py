@@ -27,7 +27,7 @@ from whispertide.lab.training import presets, shapes  # noqa: E402
 from whispertide.lab.training.device import choose_device  # noqa: E402
 from whispertide.lab.training.loop import LOG, read_log, read_state  # noqa: E402
 from whispertide.lab.training.lora import add_adapters, merge_adapters  # noqa: E402
-from whispertide.lab.training.network import load_network, new_network  # noqa: E402
+from whispertide.lab.training.network import Whisper, load_network, new_network  # noqa: E402
 from whispertide.lab.training.plot import plot  # noqa: E402
 from whispertide.lab.training.presets import Wish, make_options, make_start  # noqa: E402
 from whispertide.lab.training.run import Run, begin, export, open_run, trained  # noqa: E402
@@ -61,6 +61,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_speech(tmp_path_factory.mktemp("speech") / "shards")
+
+
+@pytest.fixture(scope="module")
+def network() -> Whisper:
+    """The bundled model's, which nothing trains."""
+    return load_network(nano())
 
 
 def silent(message: str) -> None:
@@ -231,7 +237,8 @@ def test_windows_too_short_for_the_speech_are_not_made(tmp_path: Path) -> None:
     assert timed.options.phases[0].options.lengths_s == (0.5, 5.0)
 
 
-def test_what_cannot_begin(speech: Path, tmp_path: Path) -> None:
+def test_what_cannot_begin(speech: Path, network: Whisper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whispertide.lab.training.start.load_network", lambda _: network)
     with pytest.raises(OptionError, match="expected --shape"):
         begun(tmp_path / "a", speech, shape=None)
     with pytest.raises(OptionError, match="nowhere smaller"):
@@ -284,7 +291,7 @@ def test_devices() -> None:
 
 
 def test_options_come_back_as_they_were(tmp_path: Path) -> None:
-    wish = Wish(speech=(Speech("a", 0.5), Speech("b")), shape="nano.en", accumulate=3, held_out=("c",))
+    wish = Wish(speech=(Speech("a", 0.5), Speech("b")), shape="small", accumulate=3, held_out=("c",))
     options = make_options(wish, make_start(wish, silent))
     write_options(tmp_path, options)
     assert read_options(tmp_path) == options
@@ -333,7 +340,9 @@ def test_settings() -> None:
     assert len(with_settings(options, ["batch.lengths_s=[2]", "batch.shares=[1]"]).phases[0].options.shares) == 1
 
 
-def test_kinds_of_training_differ(speech: Path) -> None:
+def test_kinds_of_training_differ(speech: Path, network: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whispertide.lab.training.start.load_network", lambda _: network)
+
     def options(**wish: Any) -> RunOptions:
         wanted = Wish(speech=(Speech(str(speech)),), **wish)
         return make_options(wanted, make_start(wanted, silent))
