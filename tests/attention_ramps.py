@@ -1,5 +1,6 @@
 """Attention that tests write down themselves: each query looks at one frame, sharply."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,13 +47,22 @@ def scene(frames: int, *, opening: int = 2, forced: tuple[int, ...] = (), heads:
     return Scene(kinds, chosen, opening, forced, frames)
 
 
-def asked(guard: Any, tokens: Sequence[int], places: Sequence[int], frames: int, opening: int = 2) -> int | None:
-    """Ask the guard after every token, as a search does; `places` are those of all queries, the prompt's first.
+def asked(
+    guard: Any,
+    tokens: Sequence[int],
+    places: Sequence[int],
+    frames: int,
+    opening: int = 2,
+    unlikely: Sequence[int] = (),
+) -> int | None:
+    """Ask the guard after every token, as a search does; `places` are those of all queries, the prompt's first, and
+    the tokens at `unlikely` have a probability of 0.1, the others of 0.9.
 
     Returns what it wants to keep, None if it never fires.
     """
     for count in range(1, len(tokens) + 1):
-        keep: int | None = guard.check(tokens[:count], looking_at(places[: opening + count - 1], frames))
+        seen = looking_at(places[: opening + count - 1], frames)
+        keep: int | None = guard.check(tokens[:count], seen, math.log(0.1 if count - 1 in unlikely else 0.9))
         if keep is not None:
             return keep
     return None

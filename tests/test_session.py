@@ -143,6 +143,25 @@ def test_a_guess_is_shown_without_loops_whatever_the_policy_and_what_is_confirme
     assert {guess.count("she rich") for guess in guesses if guess} == {1}
 
 
+def test_in_noise_unlikely_words_are_not_written_but_single_ones_are() -> None:
+    class Muttering(LocalAgreement):
+        def apply(self, state: AgreementState, result: RoundResult[Any]) -> Commit:
+            commit = super().apply(state, result)
+            return replace(commit, confirmed=tuple(replace(word, probability=0.2) for word in commit.confirmed))
+
+    def written(until: float, **settings: Any) -> str:
+        session = Session(RECIPE, exact(PAUSED), policy=Muttering(**settings))
+        events = push(session, 4.5) + session.flush()
+        state = session.snapshot()  # what is known of the words before goes with it
+        session = Session(RECIPE, exact(PAUSED), policy=Muttering(**settings))
+        session.restore(state)
+        return confirmed(events + push(session, until) + session.finish())
+
+    assert written(10.5) == "one two three four five six seven eight"
+    assert written(9.4, drop_below=0.5).split()[-1] == "seven"
+    assert "four" not in written(9.4, drop_below=0.5)
+
+
 def test_an_utterance_shorter_than_anything_is_decoded() -> None:
     oracle = exact()
     session = Session(RECIPE, oracle)

@@ -159,7 +159,7 @@ def test_a_guard_on_the_leader_ends_the_search() -> None:
     class Guard:
         seen: list[float]
 
-        def check(self, tokens: Any, attention: FloatArray | None) -> int | None:
+        def check(self, tokens: Any, attention: FloatArray | None, logprob: float) -> int | None:
             assert attention is not None
             self.seen = [*getattr(self, "seen", []), float(attention[0, -1, 0])]
             return 2 if len(tokens) == 3 else None

@@ -66,7 +66,7 @@ class AsFarAs:
         self.far = far
         self.shown: list[tuple[tuple[int, ...], FloatArray]] = []
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+    def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float) -> int | None:
         assert attention is not None
         self.shown.append((tuple(tokens), attention))
         return len(tokens) - 1 if attention[0, -1, 0] >= self.far else None

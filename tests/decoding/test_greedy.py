@@ -39,7 +39,7 @@ class StopAfter:
         self.count, self.keep = count, keep
         self.attention: list[float] = []
 
-    def check(self, tokens: object, attention: FloatArray | None) -> int | None:
+    def check(self, tokens: object, attention: FloatArray | None, logprob: float) -> int | None:
         if attention is not None:
             self.attention.append(float(attention[0, -1, 0]))
         return self.keep if len(tokens) >= self.count else None  # type: ignore[arg-type]

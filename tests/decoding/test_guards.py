@@ -1,5 +1,6 @@
 """Guards: loops end, text that attends to the end of the audio or turns back does not stand."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -177,6 +178,15 @@ def test_a_guess_may_follow_after_the_frontier() -> None:
     watching = guard(margin=25, beyond=2)
     assert asked(watching, list(range(30)), [*ramp(190), 191, 192, 193], FRAMES) == 18
     assert watching.halt == Halt("frontier", 16, 16)  # firm are those before it
+
+
+@pytest.mark.parametrize(("unlikely", "kept"), [((), 25), ((3, 12), 25), ((18,), 19), ((16, 17), 17)])
+def test_a_guess_ends_with_its_first_unlikely_token(unlikely: tuple[int, ...], kept: int) -> None:
+    """What is said before the frontier may be unlikely."""
+    watching = guard(margin=25, beyond=9, doubtful=math.log(0.3))
+    places = [*ramp(190), *[191] * 20]
+    assert asked(watching, list(range(30)), places, FRAMES, unlikely=unlikely) == kept
+    assert watching.halt == Halt("frontier", 16, 16)
 
 
 def test_a_word_that_looks_back_ends_the_decode() -> None:

@@ -222,7 +222,7 @@ def test_a_narrow_search_stops_at_its_limit() -> None:
 
 def test_guards_watch_the_one_row() -> None:
     class KeepTwo:
-        def check(self, tokens: Any, attention: FloatArray | None) -> int | None:
+        def check(self, tokens: Any, attention: FloatArray | None, logprob: float) -> int | None:
             return 2 if len(tokens) == 3 else None
 
     story, was = telling(PROMPT.tokens, [3, 1, 4, 5]), heard([3, 1, 4, 5])

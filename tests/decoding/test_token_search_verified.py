@@ -38,7 +38,7 @@ TIMED = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,), timestamps=True, ma
 class KeepTwo:
     """Ends at four tokens."""
 
-    def check(self, tokens: Any, attention: FloatArray | None) -> int | None:
+    def check(self, tokens: Any, attention: FloatArray | None, logprob: float) -> int | None:
         return 2 if len(tokens) >= 4 else None
 
 
@@ -122,7 +122,7 @@ class SeesAll:
     def __init__(self) -> None:
         self.shown: list[tuple[tuple[int, ...], FloatArray]] = []
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+    def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float) -> int | None:
         assert attention is not None
         self.shown.append((tuple(tokens), attention))
         return None

@@ -46,7 +46,7 @@ class Recorder:
         self.count, self.keep = count, keep
         self.shown: list[tuple[tuple[int, ...], FloatArray | None]] = []
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+    def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float) -> int | None:
         self.shown.append((tuple(tokens), attention))
         return self.keep if len(tokens) >= self.count else None
 

@@ -75,7 +75,7 @@ class TestDecoding:
 
     def test_guards_and_heads(self) -> None:
         class Two:
-            def check(self, tokens: Any, attention: Any) -> int | None:
+            def check(self, tokens: Any, attention: Any, logprob: float) -> int | None:
                 assert attention.shape[0] == 2
                 return 2 if len(tokens) == 3 else None
 
@@ -361,7 +361,7 @@ class TestWindowAfterWindow:
 
     def test_the_guards_of_a_transcription(self) -> None:
         class Two:
-            def check(self, tokens: Any, attention: Any) -> int | None:
+            def check(self, tokens: Any, attention: Any, logprob: float) -> int | None:
                 return 2 if len(tokens) == 3 else None
 
         (segment,) = transcription(telling(WALK), guards=[Two()]).next_window()

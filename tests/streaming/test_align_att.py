@@ -70,9 +70,13 @@ class Play:
         return self.policy.apply(self.state, RoundResult(plan, heard))
 
 
-def watch(plan: RoundPlan) -> Frontier:
+def hearing(plan: RoundPlan) -> SinglePass:
     assert isinstance(plan.hearing, SinglePass)
-    (found,) = plan.hearing.watch
+    return plan.hearing
+
+
+def watch(plan: RoundPlan) -> Frontier:
+    (found,) = hearing(plan).watch
     assert isinstance(found, Frontier)
     return found
 
@@ -348,12 +352,14 @@ def test_a_short_window_leaves_an_eighth_of_the_longest_free_however_short_the_s
 
 
 def test_late_rounds_are_cheaper_in_declared_steps() -> None:
-    play = Play(AlignAtt(truncate="none", memory="words", window_s=6.0, beyond=9, shed_s=1.0))
+    play = Play(AlignAtt(truncate="none", memory="words", window_s=6.0, beyond=9, rescue_logprob=-1.0, shed_s=1.0))
     levels = []
     end = 0.0
     for load in (0.0, 0.3, 0.6, 1.1, 2.1, 0.3):
         end += 3.0
-        assert watch(play.plan(end, load=load)).beyond == (0 if load > 1 else 9)
+        plan = play.plan(end, load=load)
+        assert watch(plan).beyond == (0 if load > 1 else 9)
+        assert hearing(plan).rescue == (None if load > 0.5 else -1.0)
         words = [word("a", end - 0.8, end - 0.5, 1), word("b", end - 0.4, end - 0.1, 2)]
         levels.append(play.round(end, *words, load=load).level)
     assert levels == [0, 0, 1, 2, 3, 0]
@@ -571,21 +577,3 @@ def test_a_calm_guess_changes_what_is_shown_and_not_what_is_confirmed() -> None:
 
 
 # --- unlikely words -------------------------------------------------------------------------------------------------
-
-
-def test_stretches_of_unlikely_words_are_left_out_of_what_is_written() -> None:
-    """But later rounds go on from them, or they would be heard again."""
-    said = [heard_with(text, 0.2 * at, 0.2 * at + 0.1, 0.3) for at, text in enumerate("abcd")]
-    play = Play(AlignAtt(truncate="none", drop_below=0.5))
-    first = play.round(1.5, *said[:2], firm=1)
-    assert (texts(first.confirmed), texts(first.hypothesis)) == (["a"], ["b"])  # two words tell nothing
-    second = play.round(2.0, *said[1:], firm=2)
-    assert (texts(second.confirmed), texts(second.hypothesis)) == ([], [])
-    assert [word.word.text for word in play.state.words] == [" a", " b", " c"]
-    sure = heard_with("sure", 1.0, 1.2, 0.9)
-    assert texts(play.round(2.5, said[3], sure, is_last=True).confirmed) == ["sure"]
-
-
-def test_all_words_are_written_where_nothing_is_to_be_left_out() -> None:
-    said = [heard_with(text, 0.2 * at, 0.2 * at + 0.1, 0.01) for at, text in enumerate("abcd")]
-    assert texts(Play(AlignAtt()).round(2.0, *said, is_last=True).confirmed) == list("abcd")

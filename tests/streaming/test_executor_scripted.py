@@ -183,7 +183,7 @@ class TestTold:
 
     def test_guards_may_end_it(self) -> None:
         class Two:
-            def check(self, tokens: Any, attention: Any) -> int | None:
+            def check(self, tokens: Any, attention: Any, logprob: float) -> int | None:
                 return 2 if len(tokens) == 3 else None
 
         executor = SerialExecutor(Equipment(telling(WALK), BARE))  # type: ignore[arg-type]

@@ -193,7 +193,7 @@ def test_a_cancelled_round_stops_at_its_next_token_and_the_others_do_not_begin()
         deadline = time.monotonic() + LONG
         while time.monotonic() < deadline:
             for guard in guards:
-                guard.check((), None)
+                guard.check((), None, 0.0)
 
     stages = Scripted(Oracle(()), watched=without_end)
     executor = PipelinedExecutor(stages)

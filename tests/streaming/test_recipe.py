@@ -254,7 +254,7 @@ def test_a_choice_that_is_given_as_a_value_is_taken_as_it_is() -> None:
         (
             TIDE.replace(hard_cap_s=10.0, search="greedy"),
             {"policy": "local-agreement", "trim_s": 8.0},
-            LocalAgreement(hard_cap_s=10.0, trim_s=8.0),
+            LocalAgreement(hard_cap_s=10.0, drop_below=0.45, trim_s=8.0),
         ),
     ],
 )
@@ -425,6 +425,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "reopen_s": (0, 30),
     "carry": (1, 20),
     "beyond": (0, 224),
+    "guess_least": (0, 1),
     "rescue_logprob": (-20, 0),
     "rescue_beam": (1, 64),
     "shed_s": (0, 30),

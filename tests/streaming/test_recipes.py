@@ -1,5 +1,6 @@
 """The recipes there are, found by name, with the values that were published, and what is built for one."""
 
+import math
 from typing import Any
 
 import pytest
@@ -69,7 +70,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "search": "verified",
         "beam": 1, "policy": "align-att", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,
         "attention_floor": 0.1, "truncate": "last-word", "settle_s": 1.0,
-        "memory": "words", "window_s": 5.0, "carry": 2, "context_tokens": 60, "beyond": 12, "rescue_logprob": -1.0,
+        "memory": "words", "window_s": 5.0, "carry": 2, "context_tokens": 60, "beyond": 12, "guess_least": 0.3,
+        "rescue_logprob": -1.0,
         "rescue_beam": 5, "silence_s": 1.0, "shed_s": 1.5, "hard_cap_s": 20.0, "shift_guard": False,
         "must_speak": False, "no_speech": 0.9,
     },
@@ -130,7 +132,7 @@ def test_npusper_is_as_published_but_for_the_end_of_text_and_where_windows_begin
 
 
 def test_tide_is_the_same_parts_otherwise() -> None:
-    rule = Frontier(margin=12, rewind=100, last_frame=-100, beyond=12, back=3, floor=0.1)
+    rule = Frontier(margin=12, rewind=100, last_frame=-100, beyond=12, doubtful=math.log(0.3), back=3, floor=0.1)
     assert listening("tide") == SinglePass(
         silence=16_000, no_speech=0.9, context_tokens=60, rescue=-1.0, rescue_beam=5, times="checked", watch=(rule,)
     )

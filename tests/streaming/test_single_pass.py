@@ -197,7 +197,7 @@ class ShiftingGuard:
         self.index = index
         self.halt: Halt | None = None
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+    def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float) -> int | None:
         if len(tokens) <= self.index:
             return None
         self.halt = Halt("backward-shift", self.index, tokens[self.index])
@@ -516,8 +516,9 @@ def test_few_decoder_layers_and_a_language_without_spaces(
 
 
 def test_a_round_after_another_finds_what_it_would_find_alone(
-    executor: SerialExecutor, monkeypatch: pytest.MonkeyPatch
+    model: WhisperModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    executor = SerialExecutor(Equipment(model, BARE))
     samples, listen = load_audio(CLIP), SinglePass(silence=SAMPLE_RATE)
     options, frames = DecodeOptions(), []
 

@@ -83,7 +83,7 @@ class StopGuard:
         self.halt: Halt | None = None
         self.last_frame = rule.last_frame
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+    def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float) -> int | None:
         assert attention is not None
         if len(tokens) < self.rule.at + max(self.rule.keep, 1):
             return None
@@ -301,7 +301,8 @@ class TestTheLastWord:
 
 def by_window(first: Story, second: Story) -> ScriptedModel:
     """Says one thing in the first encoded window, another in the second."""
-    model = ScriptedModel(lambda encoded: first if encoded is model.windows[0] else second)
+    # By what it holds: a round adds to it what is kept for the next one.
+    model = ScriptedModel(lambda encoded: first if encoded.taps is model.windows[0].taps else second)
     return model
 
 

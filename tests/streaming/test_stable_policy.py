@@ -85,15 +85,6 @@ def test_an_improbable_word_waits_with_all_after_it_until_it_lies_before_the_las
     assert play.round(1.8, two, THREE) == (["two", "three"], [])
 
 
-def test_unlikely_words_are_left_out_of_what_is_written_and_stay_in_the_forced_prefix() -> None:
-    play = Play(confirm_s=0.0, drop_below=0.5)
-    unlikely = [replace(each, word=replace(each.word, probability=0.3)) for each in (ONE, TWO, THREE)]
-    assert play.round(2.0, *unlikely) == (["one"], [])  # the first of an utterance always stays
-    assert play.plan(2.1).prefix == (11, 12, 13, 14)
-    four = word("four", 1.9, 2.1, 15)
-    assert play.round(2.2, four, is_last=True) == (["four"], [])
-
-
 def test_without_waiting_all_is_confirmed_at_once() -> None:
     assert Play(confirm_s=0.0).round(1.0, ONE, TWO) == (["one", "two"], [])
 

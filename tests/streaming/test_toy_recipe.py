@@ -87,6 +87,7 @@ class ToyPolicy(Choice):
     searches: ClassVar[tuple[str, ...]] = ("greedy",)
     hard_cap_s: float = setting(20.0, "windows never get longer", least=4, most=30)
     loop_guard: bool = setting(False, "cut down repetition loops")
+    drop_below: float = setting(0.0, "unlikely words are not written", least=0, most=1)
     once: bool = setting(False, "one decode for each window")
 
     @property

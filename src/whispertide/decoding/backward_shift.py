@@ -83,7 +83,7 @@ class BackwardShiftGuard(Guard):
         self.last_frame: int | None = None
         self.shifts: list[tuple[int, int, int]] = []
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+    def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float = 0) -> int | None:
         """How many tokens to keep, or None to go on. Raises `ValueError` without attention."""
         if attention is None:
             raise ValueError("expected the attention of the last layer; the decoder was asked for none")

@@ -47,7 +47,7 @@ class EarlyStopGuard:
     halt: Halt | None = None
     last_frame: int | None = field(default=None, init=False)
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None = None) -> int | None:
+    def check(self, tokens: Sequence[int], attention: FloatArray | None = None, logprob: float = 0) -> int | None:
         """The number of tokens before the repeated ones, else None."""
         if len(tokens) < self.rule.tokens:
             return None

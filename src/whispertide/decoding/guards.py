@@ -15,6 +15,7 @@ so words before a jump stand, however long the jump is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -50,8 +51,8 @@ class RepetitionGuard:
         if self.copies < 2 or not 1 <= self.keep < self.copies:
             raise OptionError(f"expected copies >= 2 and 1 <= keep < copies; got {self.copies} and {self.keep}")
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None = None) -> int | None:
-        """The number of `tokens` to keep if they end in a loop, else None. `attention` is not looked at."""
+    def check(self, tokens: Sequence[int], attention: FloatArray | None = None, logprob: float = 0) -> int | None:
+        """The number of `tokens` to keep if they end in a loop, else None. Nothing else is looked at."""
         if not tokens or tokens[-1] >= self.text_end:
             return None
         places = [place for place, token in enumerate(tokens) if token < self.text_end]
@@ -75,8 +76,8 @@ class SameToken:
         if self.copies < 2:
             raise OptionError(f"expected copies >= 2; got {self.copies}")
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None = None) -> int | None:
-        """The number of `tokens` before the copies, else None. `attention` is not looked at."""
+    def check(self, tokens: Sequence[int], attention: FloatArray | None = None, logprob: float = 0) -> int | None:
+        """The number of `tokens` before the copies, else None. Nothing else is looked at."""
         return len(tokens) - self.copies if _ends_in_copies(list(tokens), 1, self.copies) else None
 
 
@@ -171,6 +172,7 @@ class Frontier:
     rewind      attention may jump back by this much; None: by any amount
     last_frame  what the last token before this decode attended to, in this window's frames (may be negative)
     beyond      tokens that are still decoded after the frontier, as a guess; they are not firm
+    doubtful    a log-probability; a less likely token ends the guess
     back        a word may look so far back from the one before it; one that looks further ends the search
                 (not across decodes, whose windows differ); None: any place is right
     floor       of the spread of attention, see `attended_frame`; 0: as published
@@ -180,6 +182,7 @@ class Frontier:
     rewind: int | None = 200  # 4 s, the same
     last_frame: int = -200
     beyond: int = 0
+    doubtful: float = -math.inf
     back: int | None = None
     floor: float = 0.0
 
@@ -208,7 +211,7 @@ class FrontierGuard(Guard):
         self.halt: Halt | None = None
         self.last_frame: int | None = None
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+    def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float = 0) -> int | None:
         """How many tokens to keep, or None to go on. Raises `ValueError` without attention."""
         if attention is None:
             raise ValueError("expected the attention of the alignment heads; the decoder was asked for none")
@@ -230,7 +233,7 @@ class FrontierGuard(Guard):
             return 0
         if self.halt.reason == "backward-shift" or not self._rule.beyond:
             return self.halt.index
-        return self._enough(tokens)
+        return self._enough(tokens, logprob)
 
     def _turns_back(self, token: int, frame: int) -> bool:
         """Whether this token begins a word, and looks too far back from the word before it."""
@@ -256,7 +259,8 @@ class FrontierGuard(Guard):
         if self._rule.margin is not None and self._scene.frames - frame <= self._rule.margin:
             self.halt = Halt("frontier", newest, tokens[-1])
 
-    def _enough(self, tokens: Sequence[int]) -> int | None:
-        """All tokens, once there are enough after the frontier."""
+    def _enough(self, tokens: Sequence[int], logprob: float) -> int | None:
+        """All tokens, once there are enough after the frontier, or what follows would be guessed after a bad guess."""
         assert self.halt is not None
-        return len(tokens) if len(tokens) - self.halt.index >= self._rule.beyond else None
+        is_enough = len(tokens) - self.halt.index >= self._rule.beyond or logprob < self._rule.doubtful
+        return len(tokens) if is_enough else None

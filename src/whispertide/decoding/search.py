@@ -186,12 +186,12 @@ class Search(Protocol):
 class Guard(Protocol):
     """Watches the tokens of a search; it may only truncate.
 
-    `check` sees the tokens sampled so far and the cross-attention of this hypothesis ([heads, queries, frames] or None
-    where no heads were chosen): all queries so far, the prompt's first; the last one predicted the newest token. It
-    returns how many tokens to keep, which ends the search, or None to go on.
+    `check` sees the tokens sampled so far, the cross-attention of this hypothesis ([heads, queries, frames] or None
+    where no heads were chosen): all queries so far, the prompt's first; the last one predicted the newest token, and
+    that token's log-probability. It returns how many tokens to keep, which ends the search, or None to go on.
     """
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None: ...
+    def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float) -> int | None: ...
 
 
 def run_search(search: Search, decoder: DecoderRun) -> SearchResult:

@@ -56,7 +56,9 @@ class Hypothesis:
         return Hypothesized(self.tokens[:keep], self.logprobs[:keep], total, stop, self.seen)
 
 
-def truncation(guards: Sequence[Guard], tokens: Sequence[int], seen: Sequence[FloatArray]) -> int | None:
+def truncation(
+    guards: Sequence[Guard], tokens: Sequence[int], seen: Sequence[FloatArray], logprobs: Sequence[float]
+) -> int | None:
     """How many tokens the strictest guard lets stand, or None while all are content.
 
     `seen` are pieces [heads, queries, frames] of the hypothesis's attention; the last query predicted the newest token.
@@ -64,7 +66,7 @@ def truncation(guards: Sequence[Guard], tokens: Sequence[int], seen: Sequence[Fl
     if not guards:
         return None
     attention = joined(seen)
-    answers = [guard.check(tokens, attention) for guard in guards]
+    answers = [guard.check(tokens, attention, logprobs[-1]) for guard in guards]
     return min((answer for answer in answers if answer is not None), default=None)
 
 
@@ -282,7 +284,7 @@ class TokenSearch:
         # Of a beam the guards watch the hypothesis that leads; each sample stands for itself.
         watched = self._live if self._accept.independent else self._live[:1]
         for hypothesis in tuple(watched):
-            keep = truncation(self._guards, hypothesis.tokens, hypothesis.seen)
+            keep = truncation(self._guards, hypothesis.tokens, hypothesis.seen, hypothesis.logprobs)
             if keep is None:
                 continue
             self._finished.append(hypothesis.close("guard", keep))

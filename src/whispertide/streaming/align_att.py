@@ -9,6 +9,7 @@ Unlike the original, audio is only let go up to the last confirmed word or in a 
 token is known to belong to it is held back. The policy sees words, tokens and frames, no audio and no model.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple
@@ -20,7 +21,7 @@ from whispertide.options import check_range
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import setting
 from whispertide.streaming.repetition import CONTEXT
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult, drop_below_setting, written
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
 from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, spoken, steady
@@ -46,7 +47,6 @@ class AlignAttState:
     attended  the sample that the newest token attended to; None: not known, any place is right
     guess     the words after the confirmed ones, each of which so many `rounds` in a row heard
     shown     what of the guess is shown, where not all of it is
-    chances   the probabilities of the last confirmed words
     """
 
     start: int
@@ -57,7 +57,6 @@ class AlignAttState:
     guess: tuple[TokenWord, ...] = ()
     rounds: tuple[int, ...] = ()
     shown: tuple[Word, ...] = ()
-    chances: tuple[float, ...] = ()
 
     def copy(self) -> "AlignAttState":
         """An independent copy."""
@@ -115,7 +114,6 @@ class AlignAtt(Attending):
     calm: float = setting(
         0.0, "words of the guess that are less likely to stay are not shown (0 = all are)", least=0, most=0.99
     )
-    drop_below: float = drop_below_setting()
     rule: str = setting("", "the learned rule, as `whispertide train steadiness` prints it; empty: the shipped one")
     memory: Memory = setting(
         "segments",
@@ -133,6 +131,9 @@ class AlignAtt(Attending):
     carry: int = setting(2, "see `memory`", least=1, most=20)
     must_speak: bool = setting(False, "every round says at least one token")
     beyond: int = setting(0, "tokens that are decoded after the frontier, as a guess", least=0, most=224)
+    guess_least: float = setting(
+        0.0, "a guess ends with a token that is less likely (0 = it does not)", least=0, most=1
+    )
     rescue_logprob: float = setting(
         0.0,
         "a decode whose tokens are less likely on average is tried again with `rescue_beam` hypotheses (0 = never)",
@@ -142,8 +143,8 @@ class AlignAtt(Attending):
     rescue_beam: int = setting(5, "see `rescue_logprob`", least=1, most=64)
     shed_s: float = setting(
         0.0,
-        "when computing keeps rounds further apart than this there is no guess, at twice that windows get short "
-        "(0 = never)",
+        "when computing keeps rounds further apart than this there is no guess; at half of it no text is searched "
+        "again, at twice of it windows get short (0 = never)",
         least=0,
         most=CHUNK_SECONDS,
     )
@@ -192,6 +193,7 @@ class AlignAtt(Attending):
             rewind=rewind if guards_last or not is_last else None,
             last_frame=last_frame,
             beyond=self.beyond if guesses else 0,
+            doubtful=math.log(self.guess_least) if self.guess_least else -math.inf,
             back=frames(self.backward_s) or None,
             floor=self.attention_floor,
         )
@@ -202,6 +204,7 @@ class AlignAtt(Attending):
             believes_jumps=guards_last,
             unheard_from=self._heard_to(state) if is_last else None,
             unbounded=(replace(_far(rule), margin=None),) if guards_last else (),
+            rescue=None if level else always.hearing.rescue,
         )
         window = Span(state.start, frontier)
         guess = tokens_of(state.guess)
@@ -219,7 +222,7 @@ class AlignAtt(Attending):
     def level(self, load: int) -> int:
         """Declared steps of lowered quality under that load (`schedule.Schedule.load`).
 
-        1: steps are longer; 2: there is no guess either; 3: the window is cut short, too.
+        1: an unlikely text is not searched again; 2: there is no guess either; 3: the window is cut short, too.
         """
         shed = to_samples(self.shed_s)
         return sum(load > bound for bound in (shed // 2, shed, 2 * shed)) if shed else 0
@@ -243,14 +246,14 @@ class AlignAtt(Attending):
         if not is_last and not reopened:
             confirmed += self._bound(state, end, result.plan.level)
         guess = tuple(word.word for word in state.guess)
-        verdict = Commit(
+        return Commit(
             tuple(word.word for word in confirmed),
             state.shown if self.calm and not is_last else guess,
             min(state.start, align_down(end)),
             result.plan.level,
             goes_on=reopened,
+            guess=guess,
         )
-        return written(verdict, guess, state, self.drop_below)
 
     # --- which words --------------------------------------------------------------------------------------------------
 

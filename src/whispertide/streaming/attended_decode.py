@@ -258,7 +258,7 @@ class AttendedDecode:
         best = self.found.best
         again, _ = self._guards(listen, prompt)
         for count in range(1, len(best.tokens) + 1):
-            keep = truncation(again, best.tokens[:count], best.attention[:count])
+            keep = truncation(again, best.tokens[:count], best.attention[:count], best.logprobs[:count])
             if keep is not None:
                 self.found = replace(self.found, best=best.cut(keep))
                 break

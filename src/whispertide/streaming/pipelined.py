@@ -138,7 +138,7 @@ class _Cancellation:
     def __init__(self, wanted: PipelinedRound) -> None:
         self._wanted = wanted
 
-    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+    def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float) -> int | None:
         """Raises `CancelledError` in a cancelled round."""
         self._wanted.check()
         return None

@@ -38,6 +38,7 @@ class Policy(Protocol[State]):
     usual_s     how long windows usually get at most, without what is new, in seconds
     hard_cap_s  windows never get longer
     loop_guard  whether repetition loops are cut down, also in the guess that is shown
+    drop_below  how unlikely words have to be, with those around them, not to be written (0: all are)
     """
 
     kind: ClassVar[str]
@@ -56,6 +57,10 @@ class Policy(Protocol[State]):
 
     @property
     def loop_guard(self) -> bool:
+        """See above."""
+
+    @property
+    def drop_below(self) -> float:
         """See above."""
 
     def start(self, at: int) -> State:

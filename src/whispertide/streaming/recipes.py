@@ -79,7 +79,7 @@ _WHISPERRT = Recipe(
     schedule=Fixed(step_s=0.1, vad_pause_s=0.2),
     framing=Blocks(block_s=0.1),
     search=Greedy(),
-    policy=Stable(confirm_s=0.1, least_probability=0.7, settle_s=0.8, drop_below=0.5),
+    policy=Stable(confirm_s=0.1, least_probability=0.7, settle_s=0.8, drop_below=0.45),
 )
 # As Argmax's open app has it, without what that loses. The paper's encoder is a framing of its own.
 _WHISPERKIT = Recipe(
@@ -112,10 +112,11 @@ _TIDE = Recipe(
         attention_floor=0.1,
         steadiness=0.03,
         calm=0.7,
-        drop_below=0.5,
+        drop_below=0.45,
         memory="words",
         context_tokens=60,
         beyond=12,
+        guess_least=0.3,
         rescue_logprob=-1.0,
         silence_s=1.0,
         shed_s=1.5,

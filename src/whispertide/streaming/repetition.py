@@ -10,10 +10,13 @@ looks at how often *and* how fast. With a guess, which is there for a moment, it
 With little audio after it the decoder guesses (docs/LOG.md): so an improbable word near the end `waits`.
 
 In noise a model writes sentences that nobody said. A single unlikely word is often right, above all one that is said
-alone; of four in a row that are unlikely on average few are. So the first word of an utterance always stays. Ours; what
-that costs and gains is in docs/LOG.md. All of this sees words and their times, no tokens and no audio.
+alone or begins a sentence; of several in a row that are unlikely on average few are, and the likely ones among them
+("of", "as") are as wrong as the others. What tells noise are the words themselves: where one hears well, a stretch of
+unlikely words is most often a name or a mistake in a word or two, and nothing is left out. Ours; what that costs and
+gains is in docs/LOG.md. All of this sees words and their times, no tokens and no audio.
 """
 
+import math
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,9 +30,11 @@ MAX_RATE = 10.0  # words per second; conversation has 2 to 4, the fastest speake
 MIN_WORD = SAMPLE_RATE // 20  # 50 ms: a copy whose words are shorter than that on average was not spoken
 LOOP_LIKE = 3  # copies in a row that are no prompt, and in a guess are shown once, plausible or not
 CONTEXT = 64  # confirmed words in front of the new ones that a loop may have begun in
-BEFORE = 3  # words before one that say with it whether it is unlikely,
-AFTER = 1  # and after it
+BEFORE = 12  # words before one that tell whether it is noisy: if they and it are less likely than
+NOISY = 0.5  # on average
+NEAR = 2  # words before one and after it that say with it whether it was said
 LEAST = 3  # fewer, with itself, tell nothing
+_IMPOSSIBLE = 1e-3  # one word alone does not decide about its neighbours
 
 
 @lru_cache(maxsize=1024)  # a round compares every word of its window again; a stream has ever new ones
@@ -169,16 +174,25 @@ def waits(probability: float, at: int, end: int, *, below: float, settle: int) -
 
 
 def without_unlikely(
-    words: Sequence[Word], below: float, *, before: Sequence[float] = (), after: Sequence[Word] = ()
+    words: Sequence[Word], below: float, *, before: Sequence[float] = (), said: int = 0, after: Sequence[Word] = ()
 ) -> tuple[Word, ...]:
-    """`words` without those that are less likely than `below` and stand in a stretch whose mean is below it, too.
+    """`words` without those in a stretch that is less likely than `below`, where it is noisy.
 
-    `before` are the probabilities of the words before them, `after` the words that follow.
+    The stretch is a word, which counts twice, the two before it and the two after it. Noisy it is where the last words,
+    this one included, are less likely than `NOISY`. Both are geometric means. `before` are the probabilities of the
+    words before them, the last `said` of which are of the same utterance; `after` are the words that follow.
     """
+    if not below:
+        return tuple(words)
     known = [*before, *(word.probability for word in (*words, *after))]
-    stretches = [known[max(0, at - BEFORE) : at + AFTER + 1] for at in range(len(before), len(before) + len(words))]
-    return tuple(word for word, stretch in zip(words, stretches, strict=True) if not _is_unlikely(word, stretch, below))
+    logs = [math.log(max(probability, _IMPOSSIBLE)) for probability in known]
+    first = max(len(before) - said, 0)
+    return tuple(word for at, word in enumerate(words, start=len(before)) if not _is_unlikely(logs, at, first, below))
 
 
-def _is_unlikely(word: Word, stretch: Sequence[float], below: float) -> bool:
-    return word.probability < below and len(stretch) >= LEAST and sum(stretch) < below * len(stretch)
+def _is_unlikely(logs: Sequence[float], at: int, first: int, below: float) -> bool:
+    recent = logs[max(0, at - BEFORE) : at + 1]
+    stretch = [*logs[max(first, at - NEAR) : at + NEAR + 1], logs[at]]
+    if len(stretch) <= LEAST or math.fsum(recent) >= math.log(NOISY) * len(recent):
+        return False
+    return math.fsum(stretch) < math.log(below) * len(stretch)

@@ -249,6 +249,7 @@ class Commit:
 
     level    counts the declared steps by which quality was lowered in this round, because the machine is late
     goes_on  the window was moved to hear the rest by itself, so that a last round is followed by another
+    guess    all of the guess, where `hypothesis` is what is shown of it; None: that is all
     """
 
     confirmed: tuple[Word, ...]
@@ -256,12 +257,24 @@ class Commit:
     keep_from: int
     level: int = 0
     goes_on: bool = False
+    guess: tuple[Word, ...] | None = None
 
 
 class Begun(Protocol):
     """A state that says where the next window begins, in samples."""
 
     start: int
+
+
+def drop_below_setting() -> float:
+    """The setting of a policy that says which unlikely words are not written."""
+    return setting(
+        0.0,
+        "words are not written where they, the two before and the two after are less likely on average, and the last "
+        "twelve are unlikely: in noise most of these were not said (0 = all are written)",
+        least=0,
+        most=1,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +289,7 @@ class Bounded(Choice):
     )
     no_speech: float = setting(0.9, "what is heard with a higher no-speech probability is dropped", least=0, most=1)
     loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
+    drop_below: float = drop_below_setting()
 
     @property
     def usual_s(self) -> float:
@@ -304,31 +318,16 @@ def commit(
     return Commit(tuple(word.word for word in confirmed), shown, min(state.start, align_down(end)), level)
 
 
-def drop_below_setting() -> float:
-    """The setting of a policy that leaves unlikely words out."""
-    return setting(
-        0.0,
-        "words that are less likely are left out, if they, the three words before and the one after are so on average, "
-        "too: in noise most of these were not said (0 = none are)",
-        least=0,
-        most=1,
-    )
+def written(verdict: Commit, chances: Sequence[float], said: int, below: float) -> tuple[Commit, tuple[float, ...]]:
+    """A policy's verdict without unlikely words, and the probabilities of the last words that it confirmed.
 
-
-class Remembers(Protocol):
-    """A policy's state that keeps the probabilities of the last confirmed words."""
-
-    chances: tuple[float, ...]
-
-
-def written(verdict: Commit, guess: Sequence[Word], state: Remembers, below: float) -> Commit:
-    """A policy's verdict without unlikely words. `guess` is all that follows the confirmed words, shown or not; `state`
-    remembers how likely all confirmed words were.
+    `chances` are those of the words before, the last `said` of which are of the same utterance.
     """
-    said = without_unlikely(verdict.confirmed, below, before=state.chances, after=guess)
-    state.chances = (*state.chances, *(word.probability for word in verdict.confirmed))[-BEFORE:]
-    shown = without_unlikely(verdict.hypothesis, below, before=state.chances)
-    return replace(verdict, confirmed=said, hypothesis=shown)
+    rest = verdict.hypothesis if verdict.guess is None else verdict.guess
+    kept = without_unlikely(verdict.confirmed, below, before=chances, said=said, after=rest)
+    now = (*chances, *(word.probability for word in verdict.confirmed))[-BEFORE:]
+    shown = without_unlikely(verdict.hypothesis, below, before=now, said=said + len(verdict.confirmed))
+    return replace(verdict, confirmed=kept, hypothesis=shown), now
 
 
 def stats_of(costs: Sequence[Cost], tokens: int) -> RoundStats:

@@ -19,7 +19,7 @@ from whispertide.decoding.stable import Rule, Scored
 from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.repetition import CONTEXT, waits, without_loops
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit, drop_below_setting, written
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit, drop_below_setting
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stable_beam import HeardStream, StableBeam
 from whispertide.streaming.trimming import MARGIN, forced_cut
@@ -39,7 +39,6 @@ class StableState:
     guess       the words of the best
     carried     so many of the words were said before the stream began
     tried       where a new stream last began because nothing was said
-    chances     the probabilities of the last confirmed words
     """
 
     start: int
@@ -50,7 +49,6 @@ class StableState:
     guess: tuple[TokenWord, ...] = ()
     carried: int = 0
     tried: int = 0
-    chances: tuple[float, ...] = ()
 
     def copy(self) -> "StableState":
         """An independent copy; all its parts are values."""
@@ -146,8 +144,7 @@ class Stable(Choice):
             confirmed += self._begin_again(state, end)
         elif not is_last and self._is_stuck(state, end):
             self._try_again(state, end)
-        verdict = commit(confirmed, state.guess, state, end)
-        return written(verdict, verdict.hypothesis, state, self.drop_below)
+        return commit(confirmed, state.guess, state, end)
 
     # --- which words --------------------------------------------------------------------------------------------------
 

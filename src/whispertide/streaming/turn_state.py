@@ -21,6 +21,7 @@ class Utterance:
     last_end   where the newest planned round ends; at first, where the utterance begins
     end        its last sample, once that is known; `closed_at` is how much audio it took to know
     spoken     whether any of its words is confirmed
+    words      how many of them the policy has confirmed, written or not
     spent      how long the newest round that came back was computed, in samples; 0 where audio does not come live
     pending    whether that round guessed words that are not confirmed
     due_at     how much audio there was when its next round came due; None: it has not yet
@@ -38,6 +39,7 @@ class Utterance:
     closed_at: int = 0
     last_planned: bool = False
     spoken: bool = False
+    words: int = 0
     spent: int = 0
     pending: bool = False
     due_at: int | None = None
@@ -76,6 +78,7 @@ class TurnState:
     stale       rounds in flight whose results no longer matter
     boundaries  ends of all rounds so far but those that ended an utterance; `loads` are what computing took of the
                 steps to them
+    chances     the probabilities of the last confirmed words
     """
 
     received: int = 0
@@ -88,6 +91,7 @@ class TurnState:
     requests: list[EndRequest] = field(default_factory=list)
     boundaries: list[int] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
+    chances: tuple[float, ...] = ()
     next_round: int = 0
     ended: bool = False
 

@@ -14,7 +14,7 @@ from whispertide.errors import SessionError
 from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unheard
 from whispertide.streaming.ahead import HeardAhead
 from whispertide.streaming.policy import AnyPolicy
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult, written
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.searches import Search
 from whispertide.streaming.turn_state import EndRequest, Flight, TurnState, Utterance
@@ -81,8 +81,8 @@ class Turns:
         return None
 
     def take(self, result: RoundResult[Any]) -> tuple[Flight, Commit] | None:
-        """The policy's verdict on the oldest round in flight; call `land` next. None if the round no longer matters,
-        or if it was computed ahead and nobody knows yet whether it matters.
+        """The policy's verdict on the oldest round in flight, without unlikely words; call `land` next. None if the
+        round no longer matters, or if it was computed ahead and nobody knows yet whether it matters.
 
         Raises `SessionError` if another round is older.
         """
@@ -100,7 +100,9 @@ class Turns:
             utterance.ahead = result
             state.in_flight.pop(0)
             return None
-        commit = self.policy.apply(utterance.policy, result)
+        verdict = self.policy.apply(utterance.policy, result)
+        commit, state.chances = written(verdict, state.chances, utterance.words, self.policy.drop_below)
+        utterance.words += len(verdict.confirmed)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
         # Elsewhere the result must not depend on how fast the machine is.
