@@ -269,7 +269,8 @@ class Columns:
     """
 
     first: int
-    raw: FloatArray
+    # An array compared with another gives an array, which has no single truth value.
+    raw: FloatArray = field(compare=False, repr=False)
 
     def window(self, samples: FloatArray, at: int, heard: int) -> FloatArray:
         """Raw frames [n_mels, frames] of a window [n], as if silence followed it: those that are known, and the others
