@@ -131,6 +131,13 @@ def test_audio_is_kept_as_wav_alone(run: Run, microphone: Microphone, tmp_path: 
     assert run("listen", "--save-audio", tmp_path / "no" / "talk.wav").exit_code == 5
 
 
+def test_audio_and_transcript_are_two_files(run: Run, microphone: Microphone, tmp_path: Path) -> None:
+    both = tmp_path / "talk.wav"
+    result = run("listen", "--save-audio", both, "-o", both, "-f", "txt")
+    assert (result.exit_code, microphone.opened, both.exists()) == (2, [], False)
+    assert "another name for --save-audio than for --output" in result.stderr
+
+
 def test_ctrl_c_while_the_transcript_is_saved_does_not_lose_it(
     run: Run, microphone: Microphone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
 from whispertide.cli.output import Writer
 from whispertide.cli.transcribe import hinting
+from whispertide.errors import OutputError
 from whispertide.events import from_dict
 from whispertide.formats.files import FORMATS
 from whispertide.types import SAMPLE_RATE
@@ -224,6 +225,22 @@ def test_what_is_kept_of_a_failed_run_is_kept_in_every_format(
     transcriber.fail_at = 2.0
     assert run("transcribe", talk, *STREAMED, "-o", f"{tmp_path}/out/", "-f", "srt,txt").exit_code == 4
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["talk.partial.srt", "talk.partial.txt"]
+
+
+def test_a_format_that_cannot_be_written_does_not_cost_the_others(
+    run: Run, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Writer.write
+
+    def full(self: Writer, text: str) -> None:
+        if self.target.format == "srt":
+            raise OutputError("cannot write talk.srt: no room")
+        write(self, text)
+
+    monkeypatch.setattr(Writer, "write", full)
+    result = run("transcribe", talk, "-o", f"{tmp_path}/out/", "-f", "srt,txt,json")
+    assert (result.exit_code, "talk.srt: no room" in result.stderr) == (5, True)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["talk.json", "talk.txt"]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -24,6 +24,17 @@ def test_a_server_does_not_start_with_such_a_recipe() -> None:
         Hub({"fake.en": FakeTranscriber()}, PIPELINED, ServerOptions())  # type: ignore[dict-item]
 
 
+@pytest.mark.parametrize("language", [None, "de", "German", "de-AT", "auto", "Auto"])
+def test_a_language_that_the_model_writes_or_none(language: str | None) -> None:
+    check_changes({"language": language}, get_recipe("whisper-streaming"), ("en", "de"))
+
+
+@pytest.mark.parametrize("language", ["fr", "klingon", 5])
+def test_a_language_that_the_model_does_not_write(language: object) -> None:
+    with pytest.raises(OptionError):
+        check_changes({"language": language}, get_recipe("whisper-streaming"), ("en", "de"))
+
+
 def test_a_beam_is_bounded() -> None:
     recipe = get_recipe("whisper-streaming")
     check_changes({"beam": 8}, recipe)

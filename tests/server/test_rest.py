@@ -192,17 +192,19 @@ def test_the_model_that_can_write_it_and_what_is_usual() -> None:
     async def body() -> None:
         small = OfflineModel(name="small")
         models = {"base.en": OfflineModel(), "small": multilingual(small, "en", "de")}
-        options = replace(limited(), text=DecodeOptions(prompt="Ebbe"))
+        options = replace(limited(), text=DecodeOptions(language="de", prompt="Ebbe"))
         async with rest(options, models) as client:
-            plain = await post(client, wav(1), model="whisper-1")
-            german = await post(client, wav(1), model="whisper-1", language="de")
+            plain = await post(client, wav(1), model="whisper-1", language="auto")
+            german = await post(client, wav(1), model="whisper-1")
+            detected = await post(client, wav(1), model="small", language="Auto")
             translated = await client.post("/v1/audio/translations", files={"file": wav(1)}, data={"prompt": "Flut"})
             named = await post(client, wav(1), model="base.en", language="de")
-        assert [answer.status_code for answer in (plain, german, translated, named)] == [200, 200, 200, 400]
-        answered = [answer.headers["x-whispertide-model"] for answer in (plain, german, translated)]
-        assert answered == ["base.en", "small", "small"]
+        answers = (plain, german, detected, translated)
+        assert [answer.status_code for answer in (*answers, named)] == [200, 200, 200, 200, 400]
+        answered = [answer.headers["x-whispertide-model"] for answer in answers]
+        assert answered == ["base.en", "small", "small", "small"]
         seen = [(one.language, one.task, one.prompt) for one in small.offline.offline_options]
-        assert seen == [("de", "transcribe", "Ebbe"), (None, "translate", "Flut")]
+        assert seen == [("de", "transcribe", "Ebbe"), (None, "transcribe", "Ebbe"), ("de", "translate", "Flut")]
 
     run(body)
 

@@ -574,6 +574,3 @@ def test_a_calm_guess_changes_what_is_shown_and_not_what_is_confirmed() -> None:
     last = [play.round(2.0, heard_with("bird", 0.5, 0.9, 0.4), is_last=True) for play in plays]
     assert last[0] == last[1]
     assert last[1].hypothesis == ()
-
-
-# --- unlikely words -------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from wav_file import save_wav
 from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
-from whispertide.decoding.hybrid import HybridOptions
+from whispertide.decoding.hybrid import Found, HybridOptions, hybrid_search
 from whispertide.errors import OptionError
 from whispertide.lab.training.latecontext.intent_words import learn_intents
 from whispertide.model.latecontext import LateModel
@@ -148,6 +148,27 @@ def test_the_deadline_counts_from_the_end_of_speech(here_s: float, monkeypatch: 
         assert to.text(Question(Span(0, 160), answer), since=100.0) is None
     assert waits == [max(2.0 - here_s, 0.0)]
     assert answer.cancelled()
+
+
+def test_what_was_computed_before_the_end_takes_no_time_from_the_answer(
+    model: LateModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole recording may be pushed at once."""
+    searched: list[float] = []
+    since: list[float] = []
+
+    def search(*given: Any, **more: Any) -> Found:
+        found = hybrid_search(*given, **more)
+        searched.append(time.perf_counter())
+        return found
+
+    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", search)
+    monkeypatch.setattr(Sending, "text", lambda self, question, ended: since.append(ended))
+    with sending(f"http://127.0.0.1:{closed_port()}") as to:
+        pilots, options = Pilots(pause_s=0), HybridOptions(beam=2, longest=6)
+        said = Understanding(model, gate=Told(), pilots=pilots, search=options, sending=to).push(SPOKEN)
+    assert [each.final for each in said] == [False, False, True]
+    assert searched[1] <= since[0] <= searched[2]
 
 
 # --- in a pause -------------------------------------------------------------------------------------------------------

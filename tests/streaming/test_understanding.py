@@ -149,7 +149,7 @@ def test_the_wait_is_all_that_happens_after_the_audio_was_there(
     monkeypatch.setattr("whispertide.streaming.understanding.time.perf_counter", lambda: float(next(clock)))
     first, second, final, *_ = heard(model, [STREAM])
     assert [first.wait_s, second.wait_s] == [1, 1]
-    assert final.wait_s == 6  # of the push, the two pilots, the search and what comes after it
+    assert final.wait_s == 7  # of the push, the two pilots, the end, the search and what comes after it
 
 
 def test_what_a_pilot_adds_is_limited(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:

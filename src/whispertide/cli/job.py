@@ -21,7 +21,7 @@ from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Pump, PumpResult, Watcher
 from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, choose_view, terminal
-from whispertide.errors import AudioError
+from whispertide.errors import AudioError, OutputError
 from whispertide.formats.document import Document
 from whispertide.formats.files import get_format, json_line
 from whispertide.formats.offline import OfflineRun
@@ -109,7 +109,14 @@ class Job(ABC):
         # Of its own: where one Ctrl-C has ended the audio, the next one must not cost all that was heard.
         with Interrupts() as interrupts:
             document = self.document()
-            places = [self._written(document, writer) for writer in writers]
+            places, problems = list[str](), list[OutputError]()
+            for writer in writers:
+                try:
+                    places.append(self._written(document, writer))
+                except OutputError as error:  # of one format: the others may have room
+                    problems.append(error)
+        if problems:
+            raise problems[0]
         self.interrupts.pressed = self.interrupts.pressed or interrupts.pressed
         return document, ", ".join(places)
 

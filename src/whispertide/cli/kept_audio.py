@@ -1,6 +1,5 @@
 """The audio of a microphone in a WAV file, written while it is heard: what was written is there, however a run ends."""
 
-import struct
 import wave
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from whispertide.errors import OutputError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 Keep = Callable[[FloatArray], None]
+
+_MOST = (2**32 - 1 - 36) // 2  # samples: the header counts bytes in 32 bits, its own included
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,11 @@ def kept_audio(path: Path) -> Iterator[Keep]:
     writer.setparams((1, 2, SAMPLE_RATE, 0, "NONE", ""))
 
     def keep(samples: FloatArray) -> None:
-        pcm = to_int16(samples).astype("<i2").tobytes()
-        try:
-            with as_output_error(str(path)):
-                writer.writeframes(pcm)  # the header is brought up to date with every call
-        except struct.error as error:
-            raise OutputError(f"{path} is full: a WAV file holds 37 hours of this; start another") from error
+        if writer.getnframes() + len(samples) > _MOST:
+            raise OutputError(f"{path} is full: a WAV file holds 37 hours of this; start another")
+        with as_output_error(str(path)):
+            # The header is brought up to date with every call.
+            writer.writeframes(to_int16(samples).astype("<i2").tobytes())
 
     try:
         yield keep

@@ -1,5 +1,6 @@
 """`whispertide listen`: live captions of a microphone."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -51,7 +52,7 @@ def listen(
 
     word, (targets,) = stream.hush_word(), plan_formats([NAME], output, arguments.format_names(form))
     if save_audio is not None:
-        _check_wav(save_audio)
+        _check_wav(save_audio, [target.path for target in targets if target.path is not None])
     for path in (*(target.path for target in targets), save_audio):
         if path is not None and not overwrite:
             check_new(path)  # a microphone cannot be heard again
@@ -73,10 +74,12 @@ def listen(
         return job.run(heard)[1]
 
 
-def _check_wav(path: Path) -> None:
+def _check_wav(path: Path, transcripts: Sequence[Path]) -> None:
     if path.suffix.lower() != ".wav":
         raise OptionError(f"expected a name that ends with .wav for --save-audio; got {str(path)!r}")
     check_file(path)
+    if path.resolve() in [transcript.resolve() for transcript in transcripts]:
+        raise OptionError(f"expected another name for --save-audio than for --output; got {str(path)!r} for both")
 
 
 def list_devices() -> ExitCode:

@@ -50,7 +50,7 @@ _LIMITS: arguments.Fields = {
     "resume_s": _keep("--resume-s", min=0, help="How long a session waits for its client."),
 }
 _TEXT: arguments.Fields = {
-    "language": _usual("--language", "-l", help="By code or name. Default: detect it."),
+    "language": _usual("--language", "-l", help="By code, tag or name. Default: detect it."),
     "task": _usual("--task", metavar="NAME", help="transcribe, or translate into English."),
     "prompt": _usual("--prompt", help="Text that sets spelling and style, for example names."),
 }

@@ -112,7 +112,7 @@ LAST_LAYER = -1  # a tap: what the encoder gives out, after its last norm
 class EncoderState:
     """What an encoder that hears a stream piece by piece carries from one piece to the next; it is never written to.
 
-    tensors  what it computed of earlier pieces (keys and values, cached blocks), by name
+    tensors  what was computed of earlier pieces (keys and values, cached blocks, log-mel), by name
     frames   encoder frames of 20 ms heard so far
     """
 

@@ -6,7 +6,7 @@ The engine trusts whoever configures it; a server trusts nobody. What cannot be 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from whispertide.checkpoint.languages import language_code
+from whispertide.checkpoint.languages import language_choice
 from whispertide.errors import OptionError
 from whispertide.streaming.recipe import Recipe
 
@@ -79,5 +79,5 @@ def check_executor(recipe: Recipe) -> None:
 def _check_language(language: object, languages: Sequence[str]) -> None:
     if language is None or not languages:
         return
-    if not isinstance(language, str) or language_code(language) not in languages:
+    if not isinstance(language, str) or language_choice(language) not in (None, *languages):
         raise OptionError(f"expected a language among {', '.join(languages)}; got another")

@@ -52,8 +52,8 @@ class SinglePass(Listening):
             features = Features.of([audio], n_mels, equipment.suffix)
         taps = (LAST_LAYER,) if equipment.detector is not None and self.detect_end else ()
         opened = equipment.open(features, features.frames, state, taps, PAD30 if self._is_short(plan) else None)
-        if opened.encoded.state is not None:
-            return opened
+        if equipment.suffix is not None or opened.encoded.state is not None:
+            return opened  # what is known would not be asked for, or the framing keeps something itself
         kept = EncoderState({LOG_MEL: Columns.of_window(features.raw, at, len(plan.window))}, 0)
         return replace(opened, encoded=replace(opened.encoded, state=kept))
 

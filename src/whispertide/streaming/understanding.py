@@ -321,24 +321,26 @@ class Understanding:
 
     def _final(self, utterance: _Utterance, until: int, began: float) -> Understood:
         utterance.give_up()
+        ended = time.perf_counter()  # and not `began`: of what is pushed at once much may come before the end
         if utterance.answer is not None:  # all that came after it is silence
             here = replace(utterance.answer, end=until, final=True)
         else:
             self._ingest(utterance, until, ended=True)
             here, utterance.found = self._search_of(utterance, until, self.search, began, final=True).run()
             utterance.question = self._asked(here)
-        return replace(self._sent(here, utterance, began), wait_s=time.perf_counter() - began)
+        return replace(self._sent(here, utterance, ended), wait_s=time.perf_counter() - began)
 
     def _asked(self, here: Understood) -> Question | None:
         """Ask a server, where it is not certain what was wanted."""
-        audio = self._buffer.read(here.start, here.end)
-        return None if self.sending is None else self.sending.ask(audio, Span(here.start, here.end), here.chance)
+        if self.sending is None:
+            return None
+        return self.sending.ask(self._buffer.read(here.start, here.end), Span(here.start, here.end), here.chance)
 
-    def _sent(self, here: Understood, utterance: _Utterance, began: float) -> Understood:
+    def _sent(self, here: Understood, utterance: _Utterance, ended: float) -> Understood:
         """As the server hears it, if it was asked and its answer can be used; else as it was heard here."""
         if self.sending is None or utterance.question is None:
             return here
-        text = self.sending.text(utterance.question, began)
+        text = self.sending.text(utterance.question, ended)
         first = None if utterance.found is None else utterance.found.first
         meant = None if text is None else self.model.checkpoint.meaning(plain(text), first)
         if meant is None:

@@ -74,9 +74,10 @@ def test_language_task_and_prompt(browser: Page) -> None:
     """What is usual on the server is chosen first, and a choice is kept."""
     small = multilingual(OfflineModel(name="small"), "en", "de")
     text = DecodeOptions(language="de")
-    with serving(replace(limited(), text=text), {"small": small, "base.en": OfflineModel()}) as address:
+    with serving(replace(limited(), text=text), {"base.en": OfflineModel(), "small": small}) as address:
         browser.go(address)
         browser.wait(f"{STATE} === 'ready'")
+        assert browser.evaluate("document.querySelector('[name=model]').value") == "small"
         assert offered(browser, "language") == ["auto", "en", "de"]
         assert offered(browser, "task") == ["transcribe", "translate"]
         assert browser.evaluate("document.querySelector('[name=language]').value") == "de"

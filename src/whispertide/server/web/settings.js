@@ -88,7 +88,8 @@ export class Settings {
   /** Offer what the server has. */
   offer(hello) {
     this.hello = hello;
-    fill(this.#select("model"), hello.models.map(({ name }) => [name, name]), this.#values.model);
+    const model = hello.models.find(({ name }) => name === this.#values.model) ?? usualModel(hello);
+    fill(this.#select("model"), hello.models.map(({ name }) => [name, name]), model.name);
     const names = hello.recipes.map(({ name }) => name);
     const chosen = names.includes(this.#values.recipe) ? this.#values.recipe : hello.recipe;
     this.form.querySelector("#recipes").replaceChildren(...hello.recipes.map((recipe) => choice(recipe, chosen)));
@@ -137,6 +138,12 @@ export class Settings {
     this.form.elements.size.setAttribute("aria-valuetext", percent);
     this.form.querySelector("#size-shown").textContent = percent;
   }
+}
+
+/** The first model that can write what is usual on the server, as for a client that names none. */
+function usualModel({ models, language, task }) {
+  const can = ({ languages, translates }) => (!language || languages.includes(language)) && (task !== "translate" || translates);
+  return models.find(can) ?? models[0];
 }
 
 function nameOf(names, code) {
