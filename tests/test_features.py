@@ -129,7 +129,7 @@ def test_columns_of_a_stretch_are_those_of_the_stream(length: int, first: int, c
 def test_windows_that_share_audio_equal_windows_alone(windows: list[tuple[int, int, bool]], seed: int) -> None:
     """Each begins some encoder frames after the one before (or before it), and may have silence appended."""
     recording = np.random.default_rng(seed).standard_normal(48_000).astype(np.float32)
-    known, start = Columns(0, np.empty((80, 0), np.float32)), 0
+    known, start = Columns.none(80), 0
     for ahead, length, silent_end in windows:
         start = max(0, start + ahead * 320)
         heard = recording[start : start + length]

@@ -272,6 +272,11 @@ class Columns:
     # An array compared with another gives an array, which has no single truth value.
     raw: FloatArray = field(compare=False, repr=False)
 
+    @classmethod
+    def none(cls, n_mels: int) -> "Columns":
+        """Where nothing is known."""
+        return cls(0, np.empty((n_mels, 0), np.float32))
+
     def window(self, samples: FloatArray, at: int, heard: int) -> FloatArray:
         """Raw frames [n_mels, frames] of a window [n], as if silence followed it: those that are known, and the others
         computed. It begins at frame `at` of the recording, of which its first `heard` samples are.

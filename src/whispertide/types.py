@@ -48,8 +48,26 @@ class Span:
         return self.end - self.start
 
 
+class Timed:
+    """Something with a place in the audio, in samples; here in seconds, for edges."""
+
+    __slots__ = ()
+    start: int
+    end: int
+
+    @property
+    def start_s(self) -> float:
+        """`start` in seconds."""
+        return seconds(self.start)
+
+    @property
+    def end_s(self) -> float:
+        """`end` in seconds."""
+        return seconds(self.end)
+
+
 @dataclass(frozen=True, slots=True)
-class Word:
+class Word(Timed):
     """One spoken word with its place in the audio.
 
     `text` carries its own leading space where the language writes one, so that joining the texts of a
@@ -61,16 +79,6 @@ class Word:
     start: int
     end: int
     probability: float = 1.0
-
-    @property
-    def start_s(self) -> float:
-        """`start` in seconds."""
-        return seconds(self.start)
-
-    @property
-    def end_s(self) -> float:
-        """`end` in seconds."""
-        return seconds(self.end)
 
     def lies_after(self, sample: int) -> bool:
         """Whether most of the word does."""

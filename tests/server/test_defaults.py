@@ -2,10 +2,11 @@
 
 import pytest
 
+from whispertide.checkpoint.languages import DETECT
 from whispertide.errors import UnknownLanguageError
 from whispertide.options import DecodeOptions
 from whispertide.server.defaults import choose, configured
-from whispertide.server.protocols.base import DETECT, ModelInfo, Settings
+from whispertide.server.protocols.base import ModelInfo, Settings
 
 MODELS = (
     ModelInfo("base.en"),

@@ -37,6 +37,8 @@ LANGUAGES: dict[str, str] = dict(_named(_TABLE))
 _CODES = {name: code for code, name in _named(_TABLE + "," + _OTHER_NAMES)}
 
 # Scripts written without spaces: a word is there whatever decodes on its own (openai/whisper, split_to_word_tokens).
+DETECT = "auto"  # a language that is left open on purpose
+
 UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
 
 
@@ -46,7 +48,7 @@ def language_code(language: str) -> str:
     Raises `UnknownLanguageError`, with the nearest known names or else all of them, when Whisper has no such language.
     """
     wanted = language.strip().lower()
-    code = wanted.replace("_", "-").partition("-")[0]  # of a tag Whisper knows the language alone
+    code = primary(wanted)  # of a tag Whisper knows the language alone
     if code in LANGUAGES:
         return code
     if wanted in _CODES:
@@ -59,8 +61,13 @@ def language_code(language: str) -> str:
     )
 
 
+def primary(tag: str) -> str:
+    """The language that a tag begins with, in small letters: "en-US" and "en_US" -> "en"."""
+    return tag.lower().replace("_", "-").partition("-")[0]
+
+
 def language_choice(language: str | None) -> str | None:
-    """The same where a language may be left open: None or "auto" -> None, which means to detect it."""
-    if language is None or language.strip().lower() == "auto":
+    """The same where a language may be left open: None or `DETECT` -> None, which means to detect it."""
+    if language is None or language.strip().lower() == DETECT:
         return None
     return language_code(language)

@@ -1,16 +1,15 @@
 """The audio of a microphone in a WAV file, written while it is heard: what was written is there, however a run ends."""
 
-import wave
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from whispertide.audio.pcm import to_int16
+from whispertide.audio.wav import wav_writer, write_samples
 from whispertide.cli.output import as_output_error
 from whispertide.cli.pump import Arrivals
 from whispertide.errors import OutputError
-from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide.types import FloatArray
 
 Keep = Callable[[FloatArray], None]
 
@@ -43,15 +42,13 @@ def kept_audio(path: Path) -> Iterator[Keep]:
     """
     with as_output_error(str(path)):
         file = path.open("wb")
-    writer = wave.open(file, "wb")  # noqa: SIM115 (closed below: of what is done here only that is about the file)
-    writer.setparams((1, 2, SAMPLE_RATE, 0, "NONE", ""))
+    writer = wav_writer(file)
 
     def keep(samples: FloatArray) -> None:
         if writer.getnframes() + len(samples) > _MOST:
             raise OutputError(f"{path} is full: a WAV file holds 37 hours of this; start another")
         with as_output_error(str(path)):
-            # The header is brought up to date with every call.
-            writer.writeframes(to_int16(samples).astype("<i2").tobytes())
+            write_samples(writer, samples)
 
     try:
         yield keep

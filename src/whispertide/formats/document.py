@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from whispertide.types import SAMPLE_RATE, Word, seconds
+from whispertide.types import SAMPLE_RATE, Timed, Word
 
 SENTENCE_ENDS = ".?!…。？！"
 CLAUSE_ENDS = ",;:—、，；："
@@ -19,7 +19,7 @@ _NO_SCORES: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class TextSegment:
+class TextSegment(Timed):
     """A piece of transcript: `text` as written (its own leading space included), times in samples.
 
     `words` may be empty where only the text is known (a transcript read from a subtitle file). `scores` are
@@ -31,16 +31,6 @@ class TextSegment:
     text: str
     words: tuple[Word, ...] = ()
     scores: Mapping[str, float] = field(default_factory=lambda: _NO_SCORES)
-
-    @property
-    def start_s(self) -> float:
-        """`start` in seconds."""
-        return seconds(self.start)
-
-    @property
-    def end_s(self) -> float:
-        """`end` in seconds."""
-        return seconds(self.end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from whispertide.checkpoint.languages import language_choice
+from whispertide.checkpoint.languages import DETECT, language_choice
+from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions, Task
-from whispertide.server.protocols.base import DETECT, ModelInfo, Settings
+from whispertide.server.bounds import check_prompt
+from whispertide.server.protocols.base import ModelInfo, Settings
 
 
 def choose(models: Sequence[ModelInfo], settings: Settings, usual: DecodeOptions) -> tuple[ModelInfo, Settings]:
@@ -52,3 +54,14 @@ def configured(changes: Mapping[str, Any], usual: DecodeOptions, languages: Sequ
     if filled.get("prompt") == "":
         filled["prompt"] = usual.prompt
     return filled
+
+
+def check_usual(models: Sequence[ModelInfo], usual: DecodeOptions) -> None:
+    """Raises `OptionError` where nobody could be given what is to be usual."""
+    check_prompt(usual.prompt)
+    if not any(can_write(model, usual.language, usual.task) for model in models):
+        wanted = "translations into English" if usual.task == "translate" else f"the language {usual.language!r}"
+        raise OptionError(
+            f"expected a model that writes {wanted}; none of {', '.join(model.name for model in models)} does. Serve a "
+            "multilingual one, such as 'base'"
+        )

@@ -16,7 +16,7 @@ from whispertide.model.latecontext import LateModel
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
 from whispertide.server.client import Client, RefusedError
-from whispertide.server.defaults import can_write, choose, configured
+from whispertide.server.defaults import check_usual, choose, configured
 from whispertide.server.intents import Intents, intents_of
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
@@ -87,7 +87,7 @@ class Hub:
             language=options.text.language,
             task=options.text.task,
         )
-        self._check_text()
+        check_usual(self.info.models, options.text)
         self.look_up: Callable[[str], Awaitable[None]] | None = None  # of a session, where servers share a journal
         self.at_start: Callable[[], object] = lambda: None  # once sessions can run
         self._sweeper: asyncio.Task[None] | None = None
@@ -339,17 +339,6 @@ class Hub:
     def _refused(self, kind: base.ProblemKind, message: str) -> RefusedError:
         self.metrics.refused.labels(kind).inc()
         return RefusedError(kind, message)
-
-    def _check_text(self) -> None:
-        """Raises `OptionError` where nobody could be given what is to be usual."""
-        text = self.options.text
-        check_prompt(text.prompt)
-        if not any(can_write(model, text.language, text.task) for model in self.info.models):
-            wanted = "translations into English" if text.task == "translate" else f"the language {text.language!r}"
-            raise OptionError(
-                f"expected a model that writes {wanted}; none of {', '.join(self.models)} does. Serve a multilingual "
-                "one, such as 'base'"
-            )
 
     def _choices(self, settings: base.Settings) -> tuple[Recipe, DecodeOptions]:
         name = settings.recipe

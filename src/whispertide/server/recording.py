@@ -24,8 +24,8 @@ import numpy as np
 from whispertide.api import Transcriber
 from whispertide.atomic import write_text
 from whispertide.audio.file import load_audio
-from whispertide.audio.pcm import to_int16
 from whispertide.audio.vad import Gate
+from whispertide.audio.wav import wav_writer, write_samples
 from whispertide.errors import AudioError, OptionError, TranscriptError, WhispertideError
 from whispertide.events import Confirmed, Event, from_dict, to_dict
 from whispertide.server.live import Command, LiveSession, is_last, reconfigured
@@ -120,13 +120,9 @@ class SessionRecording:
     def _append(self, command: Audio) -> None:
         if self._audio is None:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._audio = wave.open(str(self.folder / "audio.wav"), "wb")  # noqa: SIM115
-            self._audio.setnchannels(1)
-            self._audio.setsampwidth(2)
-            self._audio.setframerate(SAMPLE_RATE)
-        scaled = to_int16(command.samples).astype("<i2")
-        self._audio.writeframes(scaled.tobytes())  # the header is brought up to date with every call
-        self.samples += len(scaled)
+            self._audio = wav_writer(str(self.folder / "audio.wav"))
+        write_samples(self._audio, command.samples)
+        self.samples += len(command.samples)
 
     def _line(self, event: Event) -> None:
         if self._events is None:

@@ -56,9 +56,11 @@ class OneAtATime(PipelinedRound):
         super().__init__(*given)
         self._begun = time.perf_counter()  # of a last round: when speech ended, though others may come before it
 
-    def run(self, stages: Staged, exchange: "Exchange | None") -> None:
-        """Both stages."""
-        super().run(_Since(stages, self._begun) if isinstance(stages, HybridStages) else stages, exchange)
+    def _encoding(self, stages: Staged) -> Opened | None:
+        """The first stage, which is told since when the round waits for its turn."""
+        if isinstance(stages, HybridStages):
+            return stages.encode(self.plan, self._audio, self.state, self._begun)
+        return super()._encoding(stages)
 
     def _decoding(self, stages: Staged, exchange: "Exchange | None") -> Staged:
         """What decodes it, without leaving the first worker to the next round."""
@@ -215,22 +217,6 @@ class HybridStages:
                 if len(upload.sent) <= len(audio) and np.array_equal(upload.sent, audio[: len(upload.sent)]):
                     return self._uploads.pop(place)
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Since:
-    """The stages for a round that waits for its turn since that moment. Satisfies `Staged`."""
-
-    stages: HybridStages
-    since: float
-
-    def encode(self, plan: RoundPlan, audio: FloatArray, state: EncoderState | None) -> Opened | None:
-        return self.stages.encode(plan, audio, state, self.since)
-
-    def decode(
-        self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult[Any]:
-        return self.stages.decode(plan, opened, options, guards)
 
 
 def hybrid_executor(local: Staged, where: Hybrid) -> HybridExecutor:

@@ -20,7 +20,7 @@ from whispertide.model.engine import EncoderState
 from whispertide.model.exchanged import ExchangedEngine
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import Exchangeable, Pending, Staged
 from whispertide.types import FloatArray
 
@@ -89,7 +89,7 @@ class PipelinedRound:
             self.check()
             if self._after is not None:
                 self.state = self._after.encoded_to()
-            opened = stages.encode(self.plan, self._audio, self.state)
+            opened = self._encoding(stages)
             if opened is not None:
                 self.state = opened.encoded.state
             decoding = self._decoding(stages, exchange)
@@ -112,6 +112,10 @@ class PipelinedRound:
         if self._outcome.done() and self._outcome.exception() is not None:
             raise CancelledError
         return self.state
+
+    def _encoding(self, stages: Staged) -> Opened | None:
+        """The first stage."""
+        return stages.encode(self.plan, self._audio, self.state)
 
     def _decoding(self, stages: Staged, exchange: Exchange | None) -> Staged:
         """What decodes the round: the second worker, or the first until it hands over."""

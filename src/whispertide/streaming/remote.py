@@ -10,7 +10,6 @@ import asyncio
 import io
 import json
 import threading
-import wave
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from uuid import uuid4
 import httpx2
 import numpy as np
 
+from whispertide.audio.wav import wav_writer
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, to_samples
 
@@ -247,10 +247,7 @@ def pcm(audio: FloatArray) -> bytes:
 def wav(audio: FloatArray, *, streamed: bool = False) -> bytes:
     """A WAV file of 16 bits at 16 kHz; `streamed`: its header leaves open how much more will come."""
     file = io.BytesIO()
-    with wave.open(file, "wb") as writer:
-        writer.setnchannels(1)
-        writer.setsampwidth(2)
-        writer.setframerate(SAMPLE_RATE)
+    with wav_writer(file) as writer:
         writer.writeframes(pcm(audio))
     content = bytearray(file.getvalue())
     if streamed:

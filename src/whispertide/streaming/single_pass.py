@@ -24,7 +24,16 @@ from whispertide.streaming.choice import setting
 from whispertide.streaming.framing import BARE, FRAMES_PER_S, PAD30
 from whispertide.streaming.round import Bounded, EncodedWindow, Equipment, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
-from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, to_samples
+from whispertide.types import (
+    CHUNK_SECONDS,
+    FRAME_SAMPLES,
+    HOP_LENGTH,
+    N_SAMPLES,
+    SAMPLE_RATE,
+    FloatArray,
+    Span,
+    to_samples,
+)
 
 LOG_MEL = "log_mel"  # in the state of an encoder that hears every window by itself: the `Columns` that are known
 UNHEARD = SAMPLE_RATE  # so much audio after the last word may be the pause that ended the utterance
@@ -40,22 +49,16 @@ class SinglePass(Listening):
         """The window, with what follows it. None: it is too short."""
         if len(audio) < HOP_LENGTH or (len(audio) < self.least and not plan.is_last):
             return None
-        silence, n_mels = self.silence if plan.is_last else 0, equipment.encodes.dims.n_mels
+        silence = self.silence if plan.is_last else 0
         if 0 < silence <= N_SAMPLES - len(audio):  # so that the text may end; where a window has room for that
             audio = np.pad(audio, (0, silence))
-        at = plan.window.start // HOP_LENGTH
-        if equipment.suffix is None:
-            known = state.tensors.get(LOG_MEL) if state is not None else None
-            raw = (known or Columns(at, np.empty((n_mels, 0), np.float32))).window(audio, at, len(plan.window))
-            features = Features.of_raw(raw, len(audio))
-        else:
-            features = Features.of([audio], n_mels, equipment.suffix)
+        features = _features(equipment, plan.window, audio, state)
         taps = (LAST_LAYER,) if equipment.detector is not None and self.detect_end else ()
         opened = equipment.open(features, features.frames, state, taps, PAD30 if self._is_short(plan) else None)
         if equipment.suffix is not None or opened.encoded.state is not None:
             return opened  # what is known would not be asked for, or the framing keeps something itself
-        kept = EncoderState({LOG_MEL: Columns.of_window(features.raw, at, len(plan.window))}, 0)
-        return replace(opened, encoded=replace(opened.encoded, state=kept))
+        known = Columns.of_window(features.raw, plan.window.start // HOP_LENGTH, len(plan.window))
+        return replace(opened, encoded=replace(opened.encoded, state=EncoderState({LOG_MEL: known}, 0)))
 
     def decode(
         self,
@@ -126,6 +129,16 @@ class SinglePass(Listening):
         encoded = frame(job.equipment.model, mel)
         job.costs.append(Cost("encode", time.perf_counter() - began, encoded.computed))
         return AttendedDecode(job, encoded, frames, language, () if is_fallback else job.plan.prefix)
+
+
+def _features(equipment: Equipment, window: Span, audio: FloatArray, state: EncoderState | None) -> Features:
+    """Those of a window's audio and the silence after it; what the round before left is not computed again."""
+    n_mels = equipment.encodes.dims.n_mels
+    if equipment.suffix is not None:
+        return Features.of([audio], n_mels, equipment.suffix)
+    known = None if state is None else state.tensors.get(LOG_MEL)
+    raw = (known or Columns.none(n_mels)).window(audio, window.start // HOP_LENGTH, len(window))
+    return Features.of_raw(raw, len(audio))
 
 
 def _turned_back(halt: Halt) -> bool:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, Error, Hypothesis, SpeechStart, TurnEnd
-from whispertide.server.protocols.base import DETECT, Audio, Close, Configure, Finish, Flush, Problem, ProtocolError
+from whispertide.server.protocols.base import Audio, Close, Configure, Finish, Flush, Problem, ProtocolError
 from whispertide.server.protocols.deepgram import DeepgramProtocol
 from whispertide.types import SAMPLE_RATE, Word, join_words
 from wire_conversation import Conversation, opening, quick, said, silence

@@ -8,6 +8,7 @@ the confirmed words only, `words` also the guessed ones with `word_is_final` fal
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols import base, messages
 from whispertide.types import SAMPLE_RATE, Word, join_words, seconds
@@ -174,7 +175,7 @@ class AssemblyAIProtocol(base.WireProtocol):
         codes = messages.texts(values.get("language_codes"), "language_codes")
         tag = codes[0] if len(codes) == 1 else messages.text(values, "language_code")
         if tag is not None or len(codes) > 1:
-            changes["language"] = messages.language(tag, self.opening.server) if tag else base.DETECT
+            changes["language"] = messages.language(tag, self.opening.server) if tag else DETECT
         return changes
 
 

@@ -31,8 +31,6 @@ from whispertide.types import FloatArray
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-DETECT = "auto"  # the language of a client that wants it detected, whatever is usual on the server
-
 # --- what a protocol is told -----------------------------------------------------------------------------------------
 
 
@@ -149,8 +147,8 @@ class ProtocolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a session is to be. None, or no prompt, means the server's default (`defaults`); `DETECT` as the language
-    means none. `changes` are fields of the recipe by name; with `intents` it is told what speakers want, too.
+    """What a session is to be. None, or no prompt, means the server's default (`defaults`); `languages.DETECT` as the
+    language means none. `changes` are fields of the recipe by name; with `intents` it is told what speakers want, too.
 
     An unknown `model` is as none, unless `strict_model`: clients of other services name models that only exist there.
     """

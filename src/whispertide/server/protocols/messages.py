@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from whispertide.checkpoint.languages import DETECT, primary
 from whispertide.errors import AudioError, OptionError
 from whispertide.server.bounds import check_prompt
-from whispertide.server.protocols.base import DETECT, Actions, Audio, ProtocolError, Reply, ServerInfo
+from whispertide.server.protocols.base import Actions, Audio, ProtocolError, Reply, ServerInfo
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import FloatArray, seconds
 
@@ -174,7 +175,7 @@ def language(tag: str | None, server: ServerInfo) -> str | None:
         return None
     if tag.lower() in _ANY_LANGUAGE:
         return DETECT
-    code = tag.lower().replace("_", "-").partition("-")[0]
+    code = primary(tag)
     known = sorted({code for model in server.models for code in model.languages})
     if code not in known:
         raise ProtocolError(f"expected a language that is served ({', '.join(known)}); got {shown(tag)}")

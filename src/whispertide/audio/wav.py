@@ -1,0 +1,19 @@
+"""WAV files that are written while audio comes in: 16 kHz, mono, 16 bits."""
+
+import wave
+from typing import BinaryIO
+
+from whispertide.audio.pcm import to_int16
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+
+def wav_writer(file: BinaryIO | str) -> wave.Wave_write:
+    """A writer of a new WAV file. Raises `OSError`."""
+    writer = wave.open(file, "wb")  # noqa: SIM115 (whoever asks for it closes it)
+    writer.setparams((1, 2, SAMPLE_RATE, 0, "NONE", ""))
+    return writer
+
+
+def write_samples(writer: wave.Wave_write, samples: FloatArray) -> None:
+    """Append samples [n]; the header is brought up to date with every call. Raises `OSError`."""
+    writer.writeframes(to_int16(samples).astype("<i2").tobytes())
