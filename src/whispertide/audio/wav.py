@@ -15,5 +15,5 @@ def wav_writer(file: BinaryIO | str) -> wave.Wave_write:
 
 
 def write_samples(writer: wave.Wave_write, samples: FloatArray) -> None:
-    """Append samples [n]; the header is brought up to date with every call. Raises `OSError`."""
+    """Append samples [n]. From the second call on the file is whole after each, its header too. Raises `OSError`."""
     writer.writeframes(to_int16(samples).astype("<i2").tobytes())
