@@ -21,10 +21,17 @@ def speech(
         int | None,
         typer.Option("--vocabulary", metavar="N", min=1, help="Only the texts' N most frequent words. Default: all."),
     ] = None,
+    sentences: Annotated[
+        Path | None,
+        typer.Option(
+            "--sentences", metavar="FILE", help="Sentences, one a line, in place of the texts of Debian packages."
+        ),
+    ] = None,
     jobs: arguments.Jobs = None,
 ) -> ExitCode:
-    """Make speech with exact word times by espeak-ng, flite and festival, from the texts of Debian packages.
+    """Make speech with exact word times by espeak-ng, flite and festival.
 
+    Half of it says the texts of Debian packages, or --sentences.
     After Ctrl-C whole shards remain.
     The same command continues, and more hours add to them.
     """
@@ -36,7 +43,9 @@ def speech(
     asked = [name.strip() for name in voices.split(",") if name.strip()]
     recipe = Recipe(seed=seed, voices=choose_voices(asked), vocabulary=vocabulary)
     with counting("shards") as advance:
-        made = make_speech(output, recipe, hours, jobs or len(usable_cpus()), advance=advance, announce=say)
+        made = make_speech(
+            output, recipe, hours, jobs or len(usable_cpus()), advance=advance, announce=say, sentences=sentences
+        )
     say(str(made) if made.shards else f"{output} has {hours:g} hours already")
     typer.echo(output)
     return ExitCode.OK

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from whispertide.lab.training.device import has_bfloat16_units, mixed_precision  # noqa: E402
+from whispertide.lab.training.device import choose_device, has_bfloat16_units, mixed_precision  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,15 @@ def test_products_alone_are_mixed(enabled: bool, kind: Any) -> None:
     assert product.dtype == kind
     assert weights.grad is not None
     assert weights.grad.dtype == torch.float32
+
+
+@pytest.mark.parametrize(("gpu", "device", "threads"), [(True, "cuda", [1]), (False, "cpu", [])])
+def test_a_gpu_leaves_the_processors_to_what_makes_batches(
+    monkeypatch: pytest.MonkeyPatch, gpu: bool, device: str, threads: list[int]
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
+    monkeypatch.setattr("torch.set_float32_matmul_precision", lambda _: None)
+    monkeypatch.setattr("torch.set_num_threads", asked.append)
+    assert choose_device("auto") == device
+    assert asked == threads

@@ -93,8 +93,8 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return how
 
 
-def make(folder: Path, hours: float, recipe: Recipe = RECIPE) -> making.Made:
-    return make_speech(folder, recipe, hours, 2, advance=lambda *_: None, announce=lambda _: None)
+def make(folder: Path, hours: float, recipe: Recipe = RECIPE, sentences: Path | None = None) -> making.Made:
+    return make_speech(folder, recipe, hours, 2, advance=lambda *_: None, announce=lambda _: None, sentences=sentences)
 
 
 def test_a_folder_is_made_and_added_to(tmp_path: Path, ends: list[str]) -> None:
@@ -136,8 +136,41 @@ def test_a_recipe_is_there_whole_or_not_at_all(
 
 def test_another_recipe_is_refused(tmp_path: Path, ends: list[str]) -> None:
     make(tmp_path, 0)
-    with pytest.raises(OptionError, match="was made with other options"):
+    with pytest.raises(OptionError, match="was made with, to continue it; its seed: 5, not 9: give"):
         make(tmp_path, 0, replace(RECIPE, seed=9))
+    many = tuple(f"espeak-ng:en+m{number}" for number in range(9))
+    with pytest.raises(OptionError, match=r"its voices: espeak-ng:en-us, flite:slt, not .*\+m2 and 6 more: give"):
+        make(tmp_path, 0, replace(RECIPE, voices=many))
+
+
+def test_sentences_of_ones_own(tmp_path: Path, ends: list[str]) -> None:
+    own, folder = tmp_path / "own.txt", tmp_path / "speech"
+    own.write_text("\ufeffThe valve is open.\n\nTurn on pump seven.\r\nThe valve is open.\n", encoding="utf-8")
+    make(folder, 0, sentences=own)
+    assert (folder / "sentences.txt").read_text("utf-8") == "The valve is open.\nTurn on pump seven.\n"
+    make(folder, 0, sentences=own)
+    make(folder, 0)  # it has them
+    own.write_text("The valve is shut.\n")
+    with pytest.raises(OptionError, match="expected the sentences that"):
+        make(folder, 0, sentences=own)
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        (b"\n \n", "it has none"),
+        (b"\xff\xfe", "cannot be read"),
+        (b"\xc2\xa7 5\n", "none of 1 is one"),
+        (None, "cannot be read"),
+    ],
+)
+def test_sentences_that_are_none(tmp_path: Path, ends: list[str], content: bytes | None, wrong: str) -> None:
+    own = tmp_path / "own.txt"
+    if content is not None:
+        own.write_bytes(content)
+    with pytest.raises(CorpusError, match=wrong):
+        make(tmp_path / "speech", 0, sentences=own)
+    assert not (tmp_path / "speech" / "recipe.json").exists()
 
 
 @pytest.mark.slow

@@ -32,6 +32,20 @@ def collect_texts(vocabulary: int | None) -> list[str]:
     return limited([*wordnet_sentences(), *fortune_sentences()], vocabulary)
 
 
+def own_texts(path: Path, vocabulary: int | None) -> list[str]:
+    """The sentences of a user's file, one a line, within the `vocabulary` most frequent words (None: all), each once.
+
+    Raises `CorpusError` where the file cannot be read, or no sentence is left.
+    """
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"expected sentences, one a line, in {path}; it cannot be read: {error}") from error
+    if not any(lines):
+        raise CorpusError(f"expected sentences, one a line, in {path}; it has none")
+    return limited(filter(None, lines), vocabulary)
+
+
 def limited(sentences: Iterable[str], vocabulary: int | None) -> list[str]:
     """Those sentences, sorted and each once, that may be trained on and have a reading within the vocabulary.
 
@@ -53,7 +67,11 @@ def limited(sentences: Iterable[str], vocabulary: int | None) -> list[str]:
         and read(sentence, dice) is not None
     ]
     if not kept:
-        raise CorpusError(f"expected sentences within {vocabulary} words; there are none: allow more words")
+        within, more = ("", "") if vocabulary is None else (f" within {vocabulary} words", ": allow more words")
+        raise CorpusError(
+            f"expected sentences{within} that can be read aloud and are not reserved for tests; none of "
+            f"{len(distinct)} is one{more}"
+        )
     return kept
 
 

@@ -10,8 +10,8 @@ from whispertide.errors import OptionError
 def choose_device(name: str) -> str:
     """ "cpu" or "cuda" for what the user asked for; "auto" takes the GPU where there is one.
 
-    On a GPU, float32 products that are left with bfloat16 may use its quicker units. Raises `OptionError` for another
-    name, and where torch finds no GPU.
+    On a GPU, float32 products that are left with bfloat16 may use its quicker units, and torch takes one thread of the
+    processor. Raises `OptionError` for another name, and where torch finds no GPU.
     """
     there = torch.cuda.is_available()
     if name not in ("auto", "cpu", "cuda"):
@@ -21,6 +21,8 @@ def choose_device(name: str) -> str:
     if name == "cpu" or not there:
         return "cpu"
     torch.set_float32_matmul_precision("high")
+    # The other processors make batches. Torch's own threads would wait for them at each of its short operations.
+    torch.set_num_threads(1)
     return "cuda"
 
 

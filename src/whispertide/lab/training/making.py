@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
@@ -31,7 +31,7 @@ from whispertide.errors import CorpusError, OptionError, OutputError, Whispertid
 from whispertide.lab.from_json import built
 from whispertide.lab.speech.manners import Manner, draw_manner
 from whispertide.lab.speech.speakers import Say, check_installed, open_speaker
-from whispertide.lab.speech.texts import collect_texts, draw_sentence, read_texts, write_texts
+from whispertide.lab.speech.texts import collect_texts, draw_sentence, own_texts, read_texts, write_texts
 from whispertide.lab.training.shards import Utterance, write_shard
 from whispertide.types import SAMPLE_RATE, seconds
 
@@ -76,15 +76,25 @@ class Made:
         )
 
 
-def make_speech(folder: Path, recipe: Recipe, hours: float, jobs: int, *, advance: Advance, announce: Announce) -> Made:
+def make_speech(
+    folder: Path,
+    recipe: Recipe,
+    hours: float,
+    jobs: int,
+    *,
+    advance: Advance,
+    announce: Announce,
+    sentences: Path | None = None,
+) -> Made:
     """Make what is missing of `hours` of speech (rounded up to whole shards) in `folder`, `jobs` shards at a time.
 
-    Raises `OptionError` for a recipe other than the folder's, `CorpusError` where a package is missing or a shard
-    fails, `OutputError` where the folder cannot be written. However it ends, only whole shards are left.
+    `sentences`: a file of them, one a line, in place of the texts of installed packages. Raises `OptionError` for a
+    recipe or sentences other than the folder's, `CorpusError` where a package is missing, sentences cannot be used or a
+    shard fails, `OutputError` where the folder cannot be written. However it ends, only whole shards are left.
     """
     check_installed(recipe.voices)
     with _held(folder):
-        _prepare(folder, recipe, announce)
+        _prepare(folder, recipe, sentences, announce)
         count = math.ceil(hours * 3600 / recipe.shard_s - 1e-9)
         missing = [number for number in range(count) if not _list_of(folder, number).exists()]
         _remove_unfinished(folder)
@@ -114,22 +124,39 @@ def _held(folder: Path) -> Iterator[None]:
         raise OutputError(f"expected a folder that can be written; {folder} is not: {error}") from error
 
 
-def _prepare(folder: Path, recipe: Recipe, announce: Announce) -> None:
-    """Write the recipe and the sentences where there are none; refuse a folder of another recipe."""
-    path = folder / "recipe.json"
-    if path.exists():
-        if read_recipe(folder) != recipe:
-            raise OptionError(
-                f"{folder} was made with other options ({path.read_text(encoding='utf-8').strip()}): "
-                f"give the same seed, voices and vocabulary to continue it, or another folder"
-            )
-    else:
+def _prepare(folder: Path, recipe: Recipe, sentences: Path | None, announce: Announce) -> None:
+    """Write the recipe and the sentences where there are none; refuse a folder of others."""
+    path, texts = folder / "recipe.json", folder / "sentences.txt"
+    if path.exists() and (others := _differences(read_recipe(folder), recipe)):
+        raise OptionError(
+            f"expected the options that {folder} was made with, to continue it; {others}: give those, or another folder"
+        )
+    own = None if sentences is None else own_texts(sentences, recipe.vocabulary)
+    if own is not None and texts.exists() and read_texts(texts) != own:
+        raise OptionError(
+            f"expected the sentences that {folder} was made from; {sentences} has others: give a new folder"
+        )
+    if not path.exists():
         write_text(path, json.dumps(asdict(recipe)) + "\n")
-    texts = folder / "sentences.txt"
     if not texts.exists():
         announce("collecting sentences")
         with replacing(texts) as unfinished:
-            write_texts(unfinished, collect_texts(recipe.vocabulary))
+            write_texts(unfinished, collect_texts(recipe.vocabulary) if own is None else own)
+
+
+def _differences(before: Recipe, now: Recipe) -> str:
+    """What differs, and what it was."""
+    pairs = ((each.name, getattr(before, each.name), getattr(now, each.name)) for each in fields(Recipe))
+    return ", ".join(
+        f"its {name}: {_short(was)}, not {_short(asked)}" for name, was, asked in pairs if was != asked
+    )
+
+
+def _short(value: object) -> str:
+    """Of many voices the first few."""
+    if not isinstance(value, tuple):
+        return str(value)
+    return ", ".join(value[:3]) + (f" and {len(value) - 3} more" if len(value) > 3 else "")
 
 
 def read_recipe(folder: Path) -> Recipe:
