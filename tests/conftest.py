@@ -18,6 +18,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from typer.main import get_command
 
+from few_examples import EXAMPLES
 from shared_vocabulary import share_vocabularies
 from whispertide.streaming import calibration
 
@@ -25,14 +26,14 @@ from whispertide.streaming import calibration
 # new ones, so many where a test names no number of its own.
 settings.register_profile(
     "everywhere",
-    max_examples=int(os.environ.get("WHISPERTIDE_EXAMPLES", "25")),
-    derandomize="WHISPERTIDE_EXAMPLES" not in os.environ,
+    max_examples=EXAMPLES or 25,
+    derandomize=not EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("everywhere")
 # Some values are constants of whichever modules the process has loaded, so the examples depended on the tests before.
-if "WHISPERTIDE_EXAMPLES" not in os.environ:
+if not EXAMPLES:
     setattr(providers, "_get_local_constants", Constants)  # noqa: B010  (not exported, says mypy)
 
 
@@ -73,7 +74,7 @@ def brings_transformers(file: Path) -> bool:
 @cache
 def names_slow(file: Path) -> bool:
     """Whether a file says the word; `pytest_collection_modifyitems` sees to it that whoever has slow tests does."""
-    return "slow" in file.read_text()
+    return "slow" in file.read_text().lower()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

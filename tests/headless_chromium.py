@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import pytest
 from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
@@ -24,6 +25,13 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 def find_chromium() -> str | None:
     return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+SLOW_IN_CHROMIUM = [  # the marks of a file with such tests
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
+]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Clients of servers that share a journal in NATS, for the tests."""
+"""Clients of servers with a journal, their own or one that they share in NATS, for the tests."""
 
 from dataclasses import replace
 from typing import Any

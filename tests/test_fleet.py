@@ -23,6 +23,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from nats_server import Nats, binary, nats_server
 from served import SECONDS, SILENCE, TEXT, Client, KnowingModel, complete, keyed, served, text_of
+from shared_journal import accepted, back
 from test_monitoring import served as figures
 from whispertide.cli.main import app
 from whispertide.server.app import make_app
@@ -284,13 +285,11 @@ class TestProxy:
             ):
                 one = await session(port)
                 await one.send(SILENCE * 3)
-                while not one.said("received") or one.said("received")[-1]["received"] < 48_000:
-                    await one.until("received")
+                await accepted(one, 48_000)
                 here, there = (one_hub, other_hub) if one_hub.sessions else (other_hub, one_hub)
                 await drain(here)
                 assert await one.rest() == 1001
-                last = one.events[-1].seq if one.events else -1
-                again = await session(port, f"?session={one.said('session')[0]['session']}&last_seq={last}")
+                again = await session(port, back(one))
                 assert list(there.sessions) == [one.said("session")[0]["session"]]
                 assert again.said("session")[0]["received"] == 48_000
                 await again.send(bytes(2 * (round(SECONDS * 16_000) - 48_000)), {"type": "finish"})

@@ -5,14 +5,12 @@ as they do on a busy server, so a test decides how late the answers come.
 """
 
 import json
-import os
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, settings
 
 from oracle import Oracle, audio_between, make_gate
 from whispertide.events import Confirmed, Event
@@ -42,19 +40,6 @@ from whispertide.session import Session
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, FloatArray, Word, join_words
-
-# The same examples every time, so that a failure is the change's doing; WHISPERTIDE_EXAMPLES=1000 looks for new ones.
-EXAMPLES = int(os.environ.get("WHISPERTIDE_EXAMPLES", "0"))
-
-
-def quick(examples: int = 30) -> settings:
-    return settings(
-        max_examples=EXAMPLES or examples,
-        derandomize=not EXAMPLES,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow],
-    )
-
 
 SERVER = ServerInfo(
     models=(ModelInfo("nano.en"), ModelInfo("base", ("de", "en", "fr"))),

@@ -1,19 +1,24 @@
 """`whispertide serve` as a command: what it refuses, and a real process from start to SIGTERM."""
 
+import errno
 import json
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from command_line import Run
+from served import KnowingModel
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
+from whispertide.server.hub import Hub
 from whispertide.server.options import ServerOptions
+from whispertide.streaming.recipe import Recipe
 
 WAIT_S = 180  # files have a low priority
 
@@ -66,6 +71,56 @@ def test_a_host_that_is_not_this_machine_is_told(run: Run, host: str) -> None:
     result = run("serve", "--host", host, "--port", "0", "--no-api-keys")
     assert result.exit_code == 7
     assert "choose another --host" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--max-session-s", "--max-upload-s"])
+def test_a_length_without_end_is_none(run: Run, option: str, loads: list[object]) -> None:
+    """It would break every session, or every file."""
+    result = run("serve", "--port", 0, option, "inf")
+    assert result.exit_code == 2
+    assert "as a number of seconds; got inf: choose one that is large enough" in result.stderr
+    assert not loads
+
+
+def test_a_server_that_cannot_start_does_not_blame_the_port(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a journal that is damaged: its sessions are read once the application starts."""
+
+    def assemble(models: object, recipe: Recipe, options: ServerOptions) -> tuple[Hub, Callable[[], None]]:
+        hub = Hub({"nano.en": KnowingModel()}, recipe, options)  # type: ignore[dict-item]
+        monkeypatch.setattr(hub, "at_start", damaged)
+        return hub, lambda: None
+
+    def damaged() -> None:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr("whispertide.server.serving.assemble", assemble)
+    result = run("serve", "--port", 0, "--recipe", "whisper-streaming")
+    assert result.exit_code == 1
+    assert "error: expected the server to start; it could not, and the log says why" in result.stderr
+    assert "image is malformed" in result.stderr
+    assert "taken" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "told"),
+    [(errno.EADDRINUSE, 7, "--port 0, --wyoming-port 0; a port has just been taken"), (errno.EIO, 1, "broken")],
+)
+def test_a_port_that_is_taken_meanwhile(
+    run: Run, monkeypatch: pytest.MonkeyPatch, number: int, code: int, told: str
+) -> None:
+    monkeypatch.setattr("whispertide.server.serving.assemble", lambda *_: (None, lambda: None))
+    monkeypatch.setattr("whispertide.server.serving.Server", fails(OSError(number, "broken")))
+    monkeypatch.setattr("whispertide.server.serving.tcp_listeners", lambda *_, **__: [])
+    result = run("serve", "--port", 0, "--wyoming-port", 0)
+    assert result.exit_code == code
+    assert told in result.stderr
+
+
+def fails(error: Exception) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
 
 
 def test_what_is_written_where_a_client_does_not_say(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

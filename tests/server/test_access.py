@@ -1,6 +1,8 @@
 """Keys, origins, rates, and how quality falls and rises with the load."""
 
+import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,6 +105,13 @@ def test_a_throttle_forgets_with_time() -> None:
     now = 10.0
     assert sum(throttle.admits("a") for _ in range(100)) == 10
     assert all(Throttle(0).admits("a") for _ in range(1000))
+
+
+@pytest.mark.parametrize("name", ["session_s", "upload_s", "inbox_s"])
+def test_what_becomes_samples_has_an_end(name: str) -> None:
+    limits: dict[str, Any] = {name: math.inf}
+    with pytest.raises(OptionError, match=f"{name} as a number of seconds; got inf"):
+        Limits(**limits)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -11,17 +10,11 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from served import SECONDS, TEXT, client, limited
-from standing_server import PORTS, SOCKETS, Standing, answers, standing, tcp_answer
+from served import SECONDS, TEXT, client
+from standing_server import PORTS, SOCKETS, Standing, answers, tcp_answer
 from whispertide.server.protocols.wyoming import Frame, encode
 
 AT_16_KHZ = {"type": "audio/pcm", "rate": 16_000}
-
-
-@pytest.fixture(scope="module")
-def town() -> Iterator[Standing]:
-    with standing(limited(idle_s=10, stall_s=10)) as town:
-        yield town
 
 
 async def speak(town: Standing, where: str, portion: int) -> None:
@@ -103,9 +96,3 @@ def test_a_small_message_that_holds_hours(town: Standing) -> None:
     heard, code = asyncio.run(talk())
     assert code == 1008
     assert "at most 120 s of audio in a message" in str(heard)
-
-
-def test_afterwards_nothing_is_left(town: Standing) -> None:
-    """The last test of all of this server's."""
-    asyncio.run(town.settled())
-    assert not town.errors, town.errors[0]

@@ -2,21 +2,14 @@
 
 import asyncio
 import gc
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.server import ServerProtocol
 
-from served import client, keyed, limited, served
-from standing_server import Standing, every_socket, frame, raw_socket, standing, until_closed
-
-
-@pytest.fixture(scope="module")
-def town() -> Iterator[Standing]:
-    with standing(limited(idle_s=10, stall_s=10)) as town:
-        yield town
+from served import client, keyed, logged_errors, served
+from standing_server import Standing, every_socket, frame, raw_socket, until_closed
 
 
 @pytest.mark.parametrize(
@@ -75,6 +68,26 @@ def test_requests_that_are_none(town: Standing, data: bytes) -> None:
     answer = asyncio.run(talk())
     assert b"Traceback" not in answer
     assert not answer or answer.startswith(b"HTTP/1.1 4")
+
+
+def test_a_body_that_turns_into_nonsense_after_its_answer() -> None:
+    """It was answered before it came: nothing more can be said, and nothing is to be logged."""
+
+    async def talk() -> None:
+        async with served(keyed("right-key")) as (server, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(
+                b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+            )
+            answer = await reader.readuntil(b"}}")
+            assert answer.startswith(b"HTTP/1.1 401")
+            writer.write(b"zz\r\n")
+            assert await until_closed(reader) == b""
+            writer.transport.abort()
+
+    with logged_errors() as errors:
+        asyncio.run(talk())
+    assert not errors, errors[0]
 
 
 # --- who may not -----------------------------------------------------------------------------------------------------
@@ -150,9 +163,3 @@ def test_a_frame_that_is_none_keeps_nothing(town: Standing) -> None:
         assert kept() <= before + 1  # the last one may still be on its way
     finally:
         gc.enable()
-
-
-def test_afterwards_nothing_is_left(town: Standing) -> None:
-    """The last test of all of this server's."""
-    asyncio.run(town.settled())
-    assert not town.errors, town.errors[0]

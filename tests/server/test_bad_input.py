@@ -7,7 +7,6 @@ docs/server.md says which of these tests covers what. Bad audio is in `test_bad_
 
 import asyncio
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.exceptions import InvalidStatus
 
+from few_examples import quick
 from served import SILENCE, client, limited
 from standing_server import (
     PORTS,
@@ -25,21 +25,19 @@ from standing_server import (
     every_socket,
     frame,
     raw_socket,
-    standing,
     tcp_answer,
     until_closed,
 )
+from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.wyoming import Frame, encode
-from wire_conversation import quick
 from wire_messages import messages, vendor_messages
 
 MESSAGE = 100_000
 
 
 @pytest.fixture(scope="module")
-def town() -> Iterator[Standing]:
-    with standing(limited(idle_s=10, stall_s=10, message=MESSAGE)) as town:
-        yield town
+def limits() -> ServerOptions:
+    return limited(idle_s=10, stall_s=10, message=MESSAGE)
 
 
 # --- messages --------------------------------------------------------------------------------------------------------
@@ -269,9 +267,3 @@ def test_no_client_can_ask_for_what_the_others_pay_for(town: Standing) -> None:
             assert not any(error["fatal"] for error in errors)
 
     asyncio.run(talk())
-
-
-def test_afterwards_nothing_is_left(town: Standing) -> None:
-    """The last test of all of this server's."""
-    asyncio.run(town.settled())
-    assert not town.errors, town.errors[0]

@@ -42,7 +42,7 @@ def test_a_session_is_looked_up_for_nobody_who_is_gone(monkeypatch: pytest.Monke
         hub = Hub({"nano.en": KnowingModel()}, get_recipe("whisper-streaming"), limited())  # type: ignore[dict-item]
         asked, given_up = asyncio.Event(), asyncio.Event()
 
-        async def look_up(session: str) -> None:
+        async def look_up(session: str, owner: str) -> None:
             asked.set()
             try:
                 await asyncio.Event().wait()

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from few_examples import quick
 from served import OfflineModel, keyed, limited, wav
 from standing_server import Standing, standing
-from wire_conversation import EXAMPLES
 
 schemathesis = pytest.importorskip("schemathesis", reason="pip install schemathesis")
 
@@ -41,9 +41,7 @@ def fuzz(town: Standing, headers: dict[str, str], examples: int) -> int:
                 continue
 
             @settings(
-                max_examples=EXAMPLES or examples,
-                derandomize=not EXAMPLES,
-                deadline=None,
+                quick(examples),
                 database=None,
                 suppress_health_check=list(HealthCheck),
                 phases=[Phase.generate],

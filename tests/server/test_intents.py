@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from served import Client, client, complete, limited, served
-from shared_journal import accepted
+from shared_journal import accepted, back
 from small_late import INTENTS, small_late
 from told_gate import STREAM, Told
 from whispertide.audio.buffer import AudioBuffer
@@ -152,13 +152,12 @@ def test_a_client_that_comes_back_misses_nothing(folder: Path) -> None:
         async with served(with_intents(folder)) as (server, _):
             async with client(server) as one:
                 await one.send(START)
-                session = (await one.until("session"))["session"]
+                await one.until("session")
                 await say(one, PCM[:40_000], LARGE)
                 await accepted(one, 40_000)
                 one.socket.transport.abort()
                 await one.rest()
-            last = one.events[-1].seq if one.events else -1
-            async with client(server, f"?session={session}&last_seq={last}") as again:
+            async with client(server, back(one)) as again:
                 received = (await again.until("session"))["received"]
                 await say(again, PCM[received:])
                 await again.send({"type": "finish"})
@@ -174,18 +173,16 @@ def test_after_a_restart_the_utterance_is_heard_to_its_end(folder: Path, tmp_pat
         options = with_intents(folder, journal=str(tmp_path))
         async with served(options) as (server, _), client(server) as one:
             await one.send(START)
-            session = (await one.until("session"))["session"]
+            await one.until("session")
             await say(one, PCM[:40_000], LARGE)
             await accepted(one, 40_000)
             server.should_exit = True
             await one.rest()
-        async with served(options) as (server, _):
-            last = one.events[-1].seq if one.events else -1
-            async with client(server, f"?session={session}&last_seq={last}") as again:
-                received = (await again.until("session"))["received"]
-                await say(again, PCM[received:])
-                await again.send({"type": "finish"})
-                await again.rest()
+        async with served(options) as (server, _), client(server, back(one)) as again:
+            received = (await again.until("session"))["received"]
+            await say(again, PCM[received:])
+            await again.send({"type": "finish"})
+            await again.rest()
         assert complete([*one.events, *again.events])
         final = [heard for heard in [*intents(one), *intents(again)] if heard[-1]]
         assert final == [heard for heard in alone(folder, PCM) if heard[-1]]

@@ -18,23 +18,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
 from served import SECONDS, SILENCE, TEXT, Client, KnowingModel, client, complete, limited, served, text_of
+from shared_journal import accepted, back, finish_talk, in_order, status
 from whispertide.errors import OptionError
-from whispertide.events import Event, to_dict
+from whispertide.events import to_dict
 from whispertide.options import DecodeOptions
 from whispertide.server.journal import Journal
 from whispertide.server.journal_values import StateLoader, packed, unpacked
 from whispertide.server.live import LiveSession
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush, Settings
-from whispertide.server.serving import Server, assemble
+from whispertide.server.serving import assemble
 from whispertide.session import Session
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
@@ -42,11 +42,6 @@ from whispertide.streaming.recipes import get_recipe
 
 def journaled(folder: Path, **limits: Any) -> ServerOptions:
     return replace(limited(**limits), journal=str(folder))
-
-
-async def accepted(one: Client, samples: int) -> None:
-    while not (told := one.said("received")) or told[-1]["received"] < samples:
-        await one.until("received")
 
 
 def copied(folder: Path, copy: Path) -> None:
@@ -78,22 +73,8 @@ def written(journal: object) -> "Future[bool]":
     return done
 
 
-async def finish_talk(one: Client, received: int) -> None:
-    total = round(SECONDS * 16_000)
-    for start in range(received, total, 16_000):
-        await one.send(bytes(2 * min(16_000, total - start)))
-    await one.send({"type": "finish"})
-    assert await one.rest() == 1000
-
-
-def in_order(*parts: list[Event]) -> list[Event]:
-    events = [event for part in parts for event in part]
-    assert [event.seq for event in events] == list(range(len(events)))
-    return events
-
-
 @pytest.mark.slow
-@settings(max_examples=5, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5)
 @given(half_seconds=st.integers(0, 19), pause_ms=st.integers(0, 40), flush=st.booleans())
 def test_a_server_that_dies_at_any_moment(
     tmp_path_factory: pytest.TempPathFactory, half_seconds: int, pause_ms: int, flush: bool
@@ -139,12 +120,9 @@ def test_a_restart_in_good_order_keeps_sessions_as_they_are(tmp_path: Path, said
             await accepted(one, said)
             server.should_exit = True
             assert await one.rest() == 1001
-        async with served(journaled(tmp_path)) as (server, _):
-            session = one.said("session")[0]["session"]
-            last = one.events[-1].seq if one.events else -1
-            async with client(server, f"?session={session}&last_seq={last}") as again:
-                await again.until("session")
-                await finish_talk(again, said)
+        async with served(journaled(tmp_path)) as (server, _), client(server, back(one)) as again:
+            await again.until("session")
+            await finish_talk(again, said)
         events = in_order(one.events, again.events)
         assert complete(events)
         assert text_of(events) == TEXT
@@ -161,13 +139,10 @@ def test_a_session_that_is_longer_than_the_next_server_allows_is_finished(tmp_pa
             await accepted(one, 64_000)
             server.should_exit = True
             assert await one.rest() == 1001
-        async with served(journaled(tmp_path, session_s=3)) as (server, _):
-            session = one.said("session")[0]["session"]
-            last = one.events[-1].seq if one.events else -1
-            async with client(server, f"?session={session}&last_seq={last}") as again:
-                await again.until("session")
-                await again.send(SILENCE)
-                assert await again.rest() == 1000
+        async with served(journaled(tmp_path, session_s=3)) as (server, _), client(server, back(one)) as again:
+            await again.until("session")
+            await again.send(SILENCE)
+            assert await again.rest() == 1000
         assert [problem["kind"] for problem in again.said("problem")] == ["too_long"]
         assert again.said("end")[0]["duration"] == 4
         events = in_order(one.events, again.events)
@@ -309,12 +284,6 @@ class Disk:
         return getattr(self.database, name)
 
 
-async def status(server: Server) -> str:
-    async with httpx.AsyncClient(trust_env=False) as web:
-        answer = await web.get(f"http://127.0.0.1:{server.port}/readyz")
-        return f"{answer.status_code} {answer.json()['status']}"
-
-
 def test_nothing_is_told_that_is_not_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """While the disk is full sessions wait, and those that are not in the journal do not; afterwards all is there."""
 
@@ -375,8 +344,7 @@ def test_audio_that_was_here_but_not_written_is_not_taken_twice(tmp_path: Path) 
                 (live,) = hub.sessions.values()
                 while live.accepted < 46_000:
                     await asyncio.sleep(0.01)
-            last = one.events[-1].seq if one.events else -1
-            async with client(server, f"?session={live.id}&last_seq={last}") as again:
+            async with client(server, back(one)) as again:
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.3):
                         await again.until("session")
@@ -621,11 +589,9 @@ def test_kill_9(tmp_path: Path) -> None:
             await one.rest()
         process.wait()
         process.stderr.close()  # type: ignore[union-attr]
-        session, last = one.said("session")[0]["session"], len(one.events) - 1
         process, port = start_process(tmp_path)
         try:
-            address = f"ws://127.0.0.1:{port}/ws?session={session}&last_seq={last}"
-            async with connect(address, proxy=None) as socket:
+            async with connect(f"ws://127.0.0.1:{port}/ws{back(one)}", proxy=None) as socket:
                 again = Client(socket)
                 received = 2 * (await again.until("session"))["received"]
                 assert received >= len(audio) // 2 - 32_000

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from served import KnowingModel, limited, served
-from whispertide.errors import OptionError
+from whispertide.errors import AddressError, OptionError
 from whispertide.server import listening, serving, sockets
 from whispertide.server.listening import Admission, listen
 from whispertide.server.options import Address
@@ -149,6 +149,27 @@ def test_a_port_is_the_same_on_every_address_and_taken_only_once() -> None:
     finally:
         for one in found:
             one.close()
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
+@pytest.mark.parametrize(
+    "gone",
+    [(socket.AF_INET6, ("2001:db8::1", 0, 0, 0)), (9999, ("::1", 0, 0, 0))],
+    ids=["no address of it", "not in the kernel"],
+)
+def test_a_name_of_which_not_every_address_is_here(
+    gone: tuple[int, tuple[object, ...]], first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A family that is switched off, and one address twice: both where it listens and where that is tried before."""
+    here = [(family, socket.SOCK_STREAM, 6, "", place) for family, place in [(socket.AF_INET, ("127.0.0.1", 0))] * 2]
+    away = [(gone[0], socket.SOCK_STREAM, 6, "", gone[1])]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [*away, *here] if first else [*here, *away])
+    (one,) = listen("localhost", 0, Admission(1))
+    port = one.getsockname()[1]
+    one.close()
+    serving.check_ports("localhost", {"--port": port})
+    with pytest.raises(AddressError, match="choose another --lines-port"):
+        serving.check_ports("localhost", {"--port": port, "--lines-port": port})
 
 
 def test_the_limit_of_files_is_raised() -> None:

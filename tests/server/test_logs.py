@@ -17,7 +17,7 @@ from served import TEXT, client, keyed, say_everything, served
 from whispertide.server import logs
 
 KEY = "a-secret-key"
-NAMES = ("whispertide.server", "uvicorn")
+NAMES = ("whispertide.server", "uvicorn", "asyncio")
 
 
 @pytest.fixture
@@ -86,6 +86,17 @@ def test_a_failure_is_one_line_with_its_stack(errors: io.StringIO) -> None:
     assert entry["event"] == "session failed"
     assert entry["session"] == "s1"
     assert "ZeroDivisionError: a defect" in entry["traceback"]
+
+
+def test_what_fails_in_the_event_loop_is_a_line_too(errors: io.StringIO) -> None:
+    async def run() -> None:
+        asyncio.get_running_loop().call_soon(lambda: 1 / 0)
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+    (entry,) = entries(errors)
+    assert entry["logger"] == "asyncio"
+    assert "ZeroDivisionError" in entry["traceback"]
 
 
 def test_a_line_is_ascii_and_shows_no_whole_session(errors: io.StringIO) -> None:

@@ -120,7 +120,7 @@ def test_messages_that_cannot_be_used(message: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(messages, max_size=12), st.data())
 def test_any_messages_in_any_order(sent: list[str | bytes], data: Any) -> None:
     protocol = NativeProtocol(opening("/ws"))
@@ -140,7 +140,7 @@ def test_any_messages_in_any_order(sent: list[str | bytes], data: Any) -> None:
             assert action.samples.ndim == 1
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=100)
 @given(
     st.dictionaries(
         st.sampled_from(["rate", "channels", "format", "session", "last_seq", "vad", "task", "model", "x"]),

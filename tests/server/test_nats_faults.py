@@ -23,12 +23,6 @@ from whispertide.server.session_journal import UnreachableError
 
 
 @pytest.fixture
-def nats(tmp_path: Path) -> Iterator[Nats]:
-    with nats_server(tmp_path / "nats") as running:
-        yield running
-
-
-@pytest.fixture
 def wire(nats: Nats) -> Iterator[Wire]:
     with wire_to(nats) as found:
         yield found

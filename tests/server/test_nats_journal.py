@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,20 +14,15 @@ pytest.importorskip("nats", reason="the extra `fleet` is not installed")
 from nats.js.errors import KeyNotFoundError
 from websockets.exceptions import ConnectionClosed
 
-from nats_server import Nats, nats_server
+from nats_server import Nats
 from served import SILENCE, TEXT, KnowingModel, client, complete, served, text_of
 from shared_journal import accepted, back, finish_talk, in_order, shared, status
 from whispertide.errors import OptionError
 from whispertide.events import Event
 from whispertide.server.nats_journal import NatsJournal
 from whispertide.server.nats_records import Record, read_record
+from whispertide.server.options import Access
 from whispertide.server.serving import drain
-
-
-@pytest.fixture
-def nats(tmp_path: Path) -> Iterator[Nats]:
-    with nats_server(tmp_path / "nats") as running:
-        yield running
 
 
 @pytest.mark.parametrize("said", [12_800, 60_800, 64_000])
@@ -235,6 +231,31 @@ def test_nobody_else_resumes_it(nats: Nats) -> None:
     async def run() -> None:
         async with served(shared(nats)) as (server, _), client(server, "?session=unknown&last_seq=-1") as one:
             assert await one.rest() == 4004
+
+    asyncio.run(run())
+
+
+def test_nobody_else_takes_it_from_its_server(nats: Nats) -> None:
+    """Whoever knows the id and has another key is told nothing, and the session stays where it is."""
+
+    async def run() -> None:
+        options = replace(shared(nats), access=Access(("my-own-key", "another-key")))
+        mine: dict[str, Any] = {"additional_headers": {"Authorization": "Bearer my-own-key"}}
+        other: dict[str, Any] = {"additional_headers": {"Authorization": "Bearer another-key"}}
+        async with (
+            served(options) as (first, _),
+            served(options) as (second, hub),
+            client(first, **mine) as one,
+        ):
+            await one.send(SILENCE)
+            await accepted(one, 16_000)
+            for server in (first, second):
+                async with client(server, back(one), **other) as thief:
+                    assert await thief.rest() == 4004
+            assert not hub.sessions
+            await finish_talk(one, 16_000)
+        assert complete(one.events)
+        assert text_of(one.events) == TEXT
 
     asyncio.run(run())
 

@@ -91,7 +91,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=100)
 @given(operations)
 def test_a_client_that_comes_back_has_every_event_once(steps: list[tuple[str, object]]) -> None:
     """`seen` is what the client got; "drop" loses the connection with up to 3 events still on their way."""
@@ -113,6 +113,21 @@ def test_a_client_that_comes_back_has_every_event_once(steps: list[tuple[str, ob
         assert seen == list(range(-1, len(seen) - 1))
     seen += seqs(outbox.take(1000))
     assert seen == list(range(-1, said))
+
+
+@pytest.mark.parametrize("kept", [0, 3])
+def test_after_a_restart_what_is_gone_is_told_as_well(kept: int) -> None:
+    """Events 0 to 9 were said; the first of them were acknowledged, and are not kept."""
+    said = filled(*(confirmed() for _ in range(10)))
+    said.take(10)
+    said.acknowledge(9 - kept)
+    outbox = Outbox()
+    outbox.go_on(10, ["flushed", *said.entries])
+    for last_seq in (-1, 8 - kept):
+        with pytest.raises(EventsGoneError, match=f"from {9 - kept} to 9; got {last_seq}"):
+            outbox.resume(last_seq)
+    outbox.resume(9 - kept)
+    assert seqs(outbox.take(20)) == list(range(10 - kept, 10))
 
 
 def test_an_event_that_was_neither_told_here_nor_written_down_is_nobodys() -> None:

@@ -294,6 +294,27 @@ def test_bodies_that_are_no_form(content: bytes, kind: str) -> None:
     run(body)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "multipart/form-data; boundary=x; charset=punycode",
+        "multipart/form-data; boundary=x; charset=utf-8; charset=punycode",
+        "multipart/form-data; xcharset=utf-8; boundary=x; charset=punycode",
+        'multipart/form-data; boundary="charset=utf-8"; charset=punycode',
+    ],
+)
+def test_fields_in_an_encoding_that_may_take_hours(kind: str) -> None:
+    """Whatever else the type says: what counts is how the form would be read."""
+
+    async def body() -> None:
+        async with rest() as client:
+            answer = await client.post("/v1/audio/transcriptions", content=b"--x--", headers={"content-type": kind})
+            assert answer.status_code == 400
+            assert "got fields in 'punycode'. Send UTF-8" in answer.json()["error"]["message"]
+
+    run(body)
+
+
 def test_names_of_files_are_not_used() -> None:
     async def body() -> None:
         async with rest() as client:
@@ -326,24 +347,71 @@ def test_what_is_not_there_is_told_in_openais_shape(method: str, path: str, stat
     run(body)
 
 
-def test_more_files_than_there_is_room_for() -> None:
-    begun, go = threading.Event(), threading.Event()
+class Held(OfflineModel):
+    """Begins with a file, and goes on when it may."""
 
-    class Held(OfflineModel):
-        def transcribe_segments(self, audio: Any, **settings: Any) -> Iterator[OfflineSegment]:
-            begun.set()
-            assert go.wait(60)
-            yield from super().transcribe_segments(audio, **settings)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def transcribe_segments(self, audio: Any, **settings: Any) -> Iterator[OfflineSegment]:
+        self.begun.set()
+        assert self.go.wait(60)
+        yield from super().transcribe_segments(audio, **settings)
+
+
+def test_more_files_than_there_is_room_for() -> None:
+    model = Held()
 
     async def body() -> None:
-        async with rest(limited(offline=1), Held()) as client:
+        async with rest(limited(offline=1), model) as client:
             first = asyncio.create_task(post(client, wav(4)))
-            assert await asyncio.to_thread(begun.wait, 60)
+            assert await asyncio.to_thread(model.begun.wait, 60)
             others = [await post(client, wav(1), stream=stream) for stream in ("false", "true")]
-            go.set()
+            model.go.set()
             assert [other.status_code for other in others] == [429, 429]
             assert all(other.headers["retry-after"] for other in others)
             assert (await first).status_code == 200
+
+    run(body)
+
+
+def test_a_file_that_finds_no_place_when_it_is_there_was_refused() -> None:
+    """There was room for it when it began to come."""
+    model = Held()
+    form = httpx.Request("POST", "http://x", files={"file": ("a.wav", wav(1))})
+    content = form.read()
+
+    async def body() -> None:
+        async with served(limited(offline=1, stall_s=60), model) as (server, hub):
+            rest_of_it = asyncio.Event()
+
+            async def slowly() -> AsyncIterator[bytes]:
+                yield content[:100]
+                await rest_of_it.wait()
+                yield content[100:]
+
+            address = f"http://127.0.0.1:{server.port}"
+            async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=120) as client:
+                headers = {"content-type": form.headers["content-type"]}
+                second = client.post("/v1/audio/transcriptions", content=slowly(), headers=headers)
+                refused = asyncio.create_task(second)
+                async with asyncio.timeout(60):
+                    while not hub.files:
+                        await asyncio.sleep(0.01)
+                first = asyncio.create_task(post(client, wav(1)))
+                assert await asyncio.to_thread(model.begun.wait, 60)
+                rest_of_it.set()
+                assert (await refused).status_code == 429
+                model.go.set()
+                assert (await first).status_code == 200
+            outcomes = {
+                sample.labels["outcome"]: sample.value
+                for metric in hub.metrics.uploads.collect()
+                for sample in metric.samples
+                if sample.name.endswith("_total")
+            }
+            assert outcomes == {"refused": 1, "done": 1}
 
     run(body)
 
@@ -519,7 +587,7 @@ def test_too_many_requests() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=25)
 @given(
     data=st.one_of(st.binary(max_size=300), st.binary(max_size=60).map(lambda tail: wav(0.1)[:60] + tail)),
     fields=st.dictionaries(

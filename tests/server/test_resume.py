@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.exceptions import InvalidStatus
 
@@ -70,7 +70,7 @@ def test_a_client_that_comes_back_goes_on() -> None:
     asyncio.run(run())
 
 
-@settings(max_examples=6, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6)
 @given(
     st.lists(st.tuples(st.integers(1, 12), st.integers(0, 30), st.booleans()), max_size=4),
     st.sampled_from([3_200, 9_600, 16_000]),

@@ -198,6 +198,30 @@ def test_garbage_is_answered_and_the_server_lives() -> None:
     assert "Traceback" not in text
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Frame("run-pipeline"),
+        Frame("transcribe", {"language": "en"}),
+        Frame("audio-start", {"rate": 16_000, "width": 2, "channels": 1}),
+        Frame("audio-chunk", {"rate": 16_000, "width": 2, "channels": 1}),
+    ],
+    ids=lambda frame: frame.type,
+)
+def test_frames_that_lead_to_nothing_count_as_messages(frame: Frame) -> None:
+    async def talk() -> str:
+        async with serving(WyomingProtocol, limited(messages=1)) as listener:
+            reader, writer = await asyncio.open_connection(listener.host, listener.port)
+            with suppress(OSError):  # the server may close before it has all of them
+                writer.write(encode(frame) * 1000)
+                writer.write_eof()
+            text = await read_all(reader)
+            writer.close()
+            return text
+
+    assert "expected at most 1 messages a second" in asyncio.run(talk())
+
+
 def test_a_client_that_resets_is_forgotten() -> None:
     async def talk() -> None:
         async with serving(JsonLinesProtocol) as listener:

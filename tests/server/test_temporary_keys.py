@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SILENCE, TEXT, KnowingModel, client, keyed, say_everything, served
+from whispertide.server import access as access_module
 from whispertide.server.access import AccessControl, Authenticator, TemporaryKey, offered_keys
 from whispertide.server.http_error import HttpError
 from whispertide.server.options import Access, Address, Limits
@@ -52,6 +53,17 @@ def test_a_temporary_key_opens_its_protocol_until_its_time_is_over() -> None:
     assert known.owner([value]) is None, "a temporary key is no other key"
     clock.now = 1061
     assert known.redeem([value], "deepgram") is None
+    assert not known._issued, "nor is it kept until somebody asks for another"
+
+
+def test_nobodys_temporary_keys_push_out_those_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_module, "_TEMPORARY", 7)
+    known = Authenticator(Access(("key-of-ann", "key-of-bob")))
+    what = TemporaryKey("deepgram")
+    bobs, _ = known.issue("bob", what, 60)
+    anns = [known.issue("ann", what, 60)[0] for _ in range(10)]
+    assert known.redeem([bobs], "deepgram") == (what, "bob", bobs)
+    assert [known.redeem([key], "deepgram") is not None for key in anns] == [False] * 7 + [True] * 3, "the newest"
 
 
 def test_a_temporary_key_for_one_connection() -> None:
@@ -168,6 +180,8 @@ def test_assemblyai_tokens() -> None:
         ({"audio": []}, "audio to be an object"),
         ({"input_audio_format": "mp3"}, "audio format"),
         ({"turn_detection": {"type": "server_vad", "silence_duration_ms": "long"}}, "silence_duration_ms"),
+        ({"instructions": "x" * 20_000}, "at most 16384 characters"),
+        ({"nothing": "\N{GRINNING FACE}" * 2_000}, "at most 16384 characters"),
     ],
 )
 def test_no_key_for_a_session_that_cannot_be(session: dict[str, Any], told: str) -> None:

@@ -1,5 +1,6 @@
 """`whispertide serve`: live sessions for many clients, over HTTP, WebSocket and TCP."""
 
+import errno
 import os
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ import typer
 
 from whispertide.cli import arguments, completion
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.errors import AddressError, OptionError
+from whispertide.errors import AddressError, OptionError, WhispertideError
 from whispertide.extras import require
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.server.options import Access, Address, Limits, ServerOptions, Work
@@ -101,7 +102,7 @@ def serve(
     options: Annotated[ServerOptions, _OPTIONS],
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
     stream: Annotated[arguments.StreamChoice, {**arguments.RECIPE, **arguments.GATE}],
-    engine: arguments.Engine,
+    engine: arguments.WorkersEngine,
 ) -> ExitCode:
     """Serve live sessions. Ctrl-C, SIGTERM or SIGHUP ends it. Every client gets its last words first."""
     require("server", "the server")
@@ -129,8 +130,13 @@ def serve(
     try:
         server = serving.Server(hub, address, lambda port: say(f"serving {where}:{port}"), listeners)
         server.run()
-    except SystemExit as left:  # uvicorn's way to say that the port was taken meanwhile
-        raise AddressError(f"expected to listen on port {address.port}; it has just been taken") from left
+    except SystemExit as left:  # uvicorn's way to say that something failed before it listened
+        raise WhispertideError("expected the server to start; it could not, and the log says why") from left
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        wanted = ", ".join(f"{option} {port}" for option, port in named.items() if port is not None)
+        raise AddressError(f"expected to listen on {wanted}; a port has just been taken: choose another") from error
     finally:
         close()
     return ExitCode.OK if server.started else ExitCode.FAILURE

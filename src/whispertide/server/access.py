@@ -22,7 +22,7 @@ from whispertide.server.options import Access, Limits
 
 MIN_KEY = 8
 TEMPORARY_PREFIX = "ek_"
-_TEMPORARY = 10_000  # keys that are remembered
+_TEMPORARY = 10_000  # keys that are remembered, in equal shares for those who have real ones
 _ADDRESSES = 10_000  # remembered; beyond it the one that came longest ago is forgotten
 # Where the clients of the protocols that are spoken here put their key, apart from `Authorization`.
 _HEADERS = ("x-api-key", "api-key")
@@ -112,6 +112,7 @@ class Authenticator:
     def __init__(self, access: Access, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._issued: dict[bytes, _Issued] = {}
+        self._share = max(1, _TEMPORARY // max(1, len(access.keys)))
         self._hashes = tuple(_digest(key) for key in access.keys)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in access.origins)
 
@@ -123,22 +124,27 @@ class Authenticator:
     def issue(self, owner: str, what: TemporaryKey, valid_s: float) -> tuple[str, float]:
         """A new temporary key, and until when it is one (seconds since 1970).
 
-        The oldest give way where there are too many.
+        The oldest of this owner gives way where there are too many.
         """
+        self._forget_old()
+        own = [digest for digest, one in self._issued.items() if one.owner == owner]
+        if len(own) >= self._share:
+            # A dictionary keeps its order, so the first is the oldest.
+            del self._issued[own[0]]
+        key, until = TEMPORARY_PREFIX + secrets.token_urlsafe(24), self._clock() + valid_s
+        self._issued[_digest(key)] = _Issued(what, owner, until)
+        return key, until
+
+    def _forget_old(self) -> None:
         now = self._clock()
         self._issued = {digest: one for digest, one in self._issued.items() if one.until > now}
-        while len(self._issued) >= _TEMPORARY:
-            # A dictionary keeps its order, so the first is the oldest.
-            del self._issued[next(iter(self._issued))]
-        key = TEMPORARY_PREFIX + secrets.token_urlsafe(24)
-        self._issued[_digest(key)] = _Issued(what, owner, now + valid_s)
-        return key, now + valid_s
 
     def redeem(self, offered: Iterable[str], protocol: str) -> tuple[TemporaryKey, str, str] | None:
         """What the temporary key opens that somebody offers for this protocol, whose it is, and the key."""
+        self._forget_old()
         for key in offered:
             found = self._issued.get(_digest(key)) if key.startswith(TEMPORARY_PREFIX) else None
-            if found is not None and found.until > self._clock() and found.what.protocol == protocol:
+            if found is not None and found.what.protocol == protocol:
                 return found.what, found.owner, key
         return None
 

@@ -7,7 +7,7 @@ from starlette.types import Message, Receive
 
 from whispertide.server.http_error import HttpError
 
-_LEAST_RATE = 4096  # bytes per second, on average: whoever sends more slowly wants to keep the server waiting
+LEAST_RATE = 4096  # bytes per second, on average: whoever is slower wants to keep the server waiting
 
 
 def limited(receive: Receive, limit: int, stall_s: float, expected: str) -> Receive:
@@ -31,7 +31,7 @@ def limited(receive: Receive, limit: int, stall_s: float, expected: str) -> Rece
         if total > limit:
             raise HttpError(413, f"expected {expected}; got more")
         # A pause is allowed once; a byte just before each deadline is not.
-        if now - began > stall_s + total / _LEAST_RATE:
+        if now - began > stall_s + total / LEAST_RATE:
             raise too_slow
         return message
 

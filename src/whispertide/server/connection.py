@@ -169,7 +169,7 @@ class Connection:
             log.exception("protocol failed", extra={"protocol": self.protocol.name})
             self.problem("internal", "the server made a mistake with this message", fatal=True)
             return
-        others = sum(not isinstance(action, base.Audio) for action in actions)
+        others = sum(not isinstance(action, base.Audio) for action in actions) + self.protocol.fruitless
         # A text that does nothing costs as well; one that is audio, as OpenAI's clients send it, is no message.
         if self._may_speak(max(isinstance(message, str) and not actions, others)):
             self._perform(actions)
@@ -222,10 +222,10 @@ class Connection:
                     self._command(action)
         self._awake.set()
 
-    async def _find(self, action: base.Resume, look_up: Callable[[str], Awaitable[None]]) -> None:
+    async def _find(self, action: base.Resume, look_up: Callable[[str, str], Awaitable[None]]) -> None:
         """A session may be another server's until now."""
         try:
-            await look_up(action.session)
+            await look_up(action.session, self.owner)
         except RefusedError as error:
             self.problem(error.kind, str(error), fatal=True)
             return

@@ -88,7 +88,7 @@ class Hub:
             task=options.text.task,
         )
         check_usual(self.info.models, options.text)
-        self.look_up: Callable[[str], Awaitable[None]] | None = None  # of a session, where servers share a journal
+        self.look_up: Callable[[str, str], Awaitable[None]] | None = None  # of an owner's session, in a shared journal
         self.at_start: Callable[[], object] = lambda: None  # once sessions can run
         self._sweeper: asyncio.Task[None] | None = None
 

@@ -84,13 +84,11 @@ def listen(host: str, port: int, admission: Admission) -> list[Listener]:
         # With port 0 the first address gets any free one, and the others the same.
         place = (address[0], port or (listeners[0].getsockname()[1] if listeners else 0), *address[2:])
         try:
-            one = Listener(family, kind, protocol)
+            one = _bound(Listener(family, kind, protocol), place)
             one.admission = admission
             listeners.append(one)
-            _bind(one, place)
         except OSError as error:
-            if listeners and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # a family that is switched off
-                listeners.pop().close()
+            if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # a family that is switched off
                 continue
             for one in listeners:
                 one.close()
@@ -100,14 +98,19 @@ def listen(host: str, port: int, admission: Admission) -> list[Listener]:
     return listeners
 
 
-def _bind(one: Listener, place: tuple[Any, ...]) -> None:
-    # Or a server that starts again would have to wait for connections that are still closing.
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if one.family == socket.AF_INET6:
-        # Else it would take the IPv4 port too, and the listener for that could not be bound.
-        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    one.bind(place)
+def _bound(one: Listener, place: tuple[Any, ...]) -> Listener:
+    try:
+        # Or a server that starts again would have to wait for connections that are still closing.
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if one.family == socket.AF_INET6:
+            # Else it would take the IPv4 port too, and the listener for that could not be bound.
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.bind(place)
+    except OSError:
+        one.close()
+        raise
     one.setblocking(False)
+    return one
 
 
 def raise_file_limit() -> int:

@@ -30,10 +30,10 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(level: str = "info") -> None:
-    """Send this server's log, and what uvicorn has to say, to standard error."""
+    """Send this server's log, and what uvicorn and asyncio have to say, to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("whispertide.server", "uvicorn"):
+    for name in ("whispertide.server", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(level.upper() if name == "whispertide.server" else logging.WARNING)

@@ -226,13 +226,13 @@ class NatsJournal:
         self._writers.pop(session, None)
         return False
 
-    async def claim(self, session: str) -> Kept | None:
-        """Take a session over; None if there is none. Its last server can write nothing there from now on.
+    async def claim(self, session: str, owner: str) -> Kept | None:
+        """Take this owner's session over; None if there is none. Its last server can write nothing there from now on.
 
         Raises `UnreachableError`, or what reading damaged values raises.
         """
         self._server_loop = asyncio.get_running_loop()
-        found = await asyncio.wrap_future(self._call(self._stream.claim(session)))
+        found = await asyncio.wrap_future(self._call(self._stream.claim(session, owner)))
         if found is None:
             return None
         kept, known = found.kept, found.known

@@ -163,8 +163,8 @@ class SessionStream:
                 await messages.unsubscribe()
         return records, seen
 
-    async def claim(self, session: str) -> Claimed | None:
-        """Take a session over; None if there is none, or it is over.
+    async def claim(self, session: str, owner: str) -> Claimed | None:
+        """Take this owner's session over; None if there is none, or it is over.
 
         Raises `UnreachableError`, or what reading damaged values raises.
         """
@@ -174,7 +174,7 @@ class SessionStream:
         for _ in range(_TRIES):
             records, last = await self._records(session)
             found = fold(session, records)
-            if found is None:
+            if found is None or found[0].about.owner != owner:
                 return None
             try:
                 last = await self.append(session, Record("claim").pieces()[0], last)

@@ -1,5 +1,6 @@
 """What a server is told once, at its start. Values only: nothing here does I/O."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,12 @@ def _at_least(least: float, **values: float) -> None:
         # Written with `not`, so that nan is refused as well.
         if not value >= least:
             raise OptionError(f"expected {name} of at least {least:g}; got {value:g}")
+
+
+def _finite(**values: float) -> None:
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise OptionError(f"expected {name} as a number of seconds; got {value:g}: choose one that is large enough")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,7 @@ class Limits:
         _at_least(1, sessions=self.sessions, message=self.message, upload=self.upload, messages=self.messages)
         _at_least(1, connections=self.connections, unacked=self.unacked, offline=self.offline, session_s=self.session_s)
         _at_least(1, upload_s=self.upload_s, inbox_s=self.inbox_s)
+        _finite(session_s=self.session_s, upload_s=self.upload_s, inbox_s=self.inbox_s)  # they become samples
         _at_least(0, requests=self.requests, resume_s=self.resume_s, per_owner=self.per_owner)
         _at_least(0, per_address=self.per_address)
         _at_least(0.1, idle_s=self.idle_s, stall_s=self.stall_s)

@@ -5,7 +5,7 @@ Pure: it knows no sockets. The numbers on the wire are given here, because the s
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal
@@ -36,9 +36,12 @@ class Outbox:
     _lost: int = 0  # every event before this number may be missing
     _told: int = 0  # no client has an event from this number on
 
-    def go_on(self, next_seq: int, entries: Iterable[Entry]) -> None:
-        """After an earlier life, in which its client may have been told all events before this one."""
+    def go_on(self, next_seq: int, entries: Sequence[Entry]) -> None:
+        """After an earlier life, in which its client may have been told all events before this one. `entries` are those
+        that it did not acknowledge; what came before them is gone.
+        """
         self.next_seq = self._told = next_seq
+        self._lost = next((entry.seq for entry in entries if isinstance(entry, Event)), next_seq)
         self.add(entries)
 
     def number(self, events: Iterable[Event]) -> list[Event]:

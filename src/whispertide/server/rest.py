@@ -10,12 +10,12 @@ import errno
 import json
 import logging
 import math
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -49,7 +49,6 @@ _KNOWN = {"file", "model", "language", "prompt", "response_format", "temperature
 _NAMED = 5  # fields without effect that an answer names: headers have little room
 _FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
 _OVERHEAD = 2**16  # of a multipart body next to the file
-_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ class Rest:
             with self.uploads.receiving(_party(request)):
                 return await self._in_time(_form(request, receive))
         except BusyError as error:
-            raise self._failed(error, "refused") from error
+            raise self._failed(error) from error
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -211,9 +210,9 @@ class Rest:
         warning = {"warning": said} if (said := wanted.warning(job.warning)) else {}
         yield _sse({"type": "transcript.text.done", "text": joined(segments), "usage": _usage(job), **warning})
 
-    def _failed(self, error: BaseException, outcome: str = "failed") -> HttpError:
+    def _failed(self, error: BaseException) -> HttpError:
         """What to answer: an error of the audio is the client's, any other ours."""
-        self.hub.metrics.uploads.labels(outcome).inc()
+        self.hub.metrics.uploads.labels("refused" if isinstance(error, BusyError) else "failed").inc()
         match error:
             case BusyError():
                 return HttpError(429, str(error), {"retry-after": "10"})
@@ -380,7 +379,9 @@ async def _form(request: Request, receive: Receive) -> FormData:
     kind = request.headers.get("content-type", "")
     if not kind.lower().startswith("multipart/form-data"):
         raise ValueError(f"got content of the type {kind[:100]!r}")
-    if (found := _CHARSET.search(kind)) and found[1].lower() not in ("utf-8", "utf8"):  # some codecs take hours
-        raise ValueError(f"got fields in {found[1][:40]!r}. Send UTF-8")
+    # As the parser below reads it, which takes the last of several; some codecs take hours.
+    charset = parse_options_header(kind)[1].get(b"charset", b"utf-8").decode("latin-1")
+    if charset.lower() not in ("utf-8", "utf8"):
+        raise ValueError(f"got fields in {charset[:40]!r}. Send UTF-8")
     parser = MultiPartParser(request.headers, pieces(receive), max_files=1, max_fields=_FIELDS, max_part_size=_FIELD)
     return await parser.parse()

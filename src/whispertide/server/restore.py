@@ -57,26 +57,29 @@ def rebuilt(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
     return live
 
 
-async def look_up(hub: Hub, journal: "NatsJournal", session: str) -> None:
+async def look_up(hub: Hub, journal: "NatsJournal", session: str, owner: str) -> None:
     """Before a client comes back: have its session here as the shared journal has it, from whichever server.
 
-    Raises `RefusedError` where the journal cannot be asked, or this server is stopping.
+    One of another owner stays where it is. Raises `RefusedError` where the journal cannot be asked, or this server is
+    stopping.
     """
     if hub.draining:  # it may have gone on elsewhere by now, and is not to be taken from there
         raise RefusedError("shutdown", "the server is stopping; connect again in a moment")
     # The dictionary is weak: a lock goes by itself when nobody holds it or waits for it.
     async with _LOOKING.setdefault(session, asyncio.Lock()):
-        await _have(hub, journal, session)
+        await _have(hub, journal, session, owner)
 
 
-async def _have(hub: Hub, journal: "NatsJournal", session: str) -> None:
+async def _have(hub: Hub, journal: "NatsJournal", session: str, owner: str) -> None:
     live = hub.sessions.get(session)
+    if live is not None and live.owner != owner:
+        return
     try:
         if live is not None and (journal not in live.observers or await journal.owns(session)):
             return
         if live is not None:
             hub.drop(live)
-        kept = await journal.claim(session)
+        kept = await journal.claim(session, owner)
         if kept is None or session in hub.sessions:
             return
         hub.restore(rebuilt(hub, journal, kept))

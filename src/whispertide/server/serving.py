@@ -10,7 +10,6 @@ import errno
 import logging
 import os
 import signal
-import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -113,8 +112,12 @@ class Server(uvicorn.Server):
         map_large_pieces()
         limits = self.hub.options.limits
         most = min(limits.connections + _PLAIN, raise_file_limit())
-        found = listen(self.config.host, self.config.port, Admission(most, limits.per_address))
-        await super().startup([])
+        with contextlib.ExitStack() as opened:
+            found = listen(self.config.host, self.config.port, Admission(most, limits.per_address))
+            for one in found:
+                opened.callback(one.close)  # where the application fails
+            await super().startup([])
+            opened.pop_all()
         # uvicorn says so now, though it was given no socket: they are opened here.
         self.started = False
         self.servers = [await self._listen(one) for one in found]
@@ -177,8 +180,9 @@ def check_ports(host: str, ports: Mapping[str, int | None]) -> None:
             if port is None:
                 continue
             try:
-                for family, _, _, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-                    taken.enter_context(socket.create_server(place[:2], family=family))
+                found = [taken.enter_context(one) for one in listen(host, port, Admission(most=0))]
+                for one in found:
+                    one.listen()  # else another could be bound to the same port
             except OSError as error:
                 of_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
                 reason = os.strerror(error.errno) if of_port and error.errno else error.strerror or str(error)

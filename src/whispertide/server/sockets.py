@@ -7,10 +7,12 @@ can make us keep. What a message means is decided elsewhere.
 import asyncio
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from whispertide.errors import OptionError
+from whispertide.server.bodies import LEAST_RATE
 
 _CLOSE_S = 2.0
 _ABORT_S = 20.0  # from the end of a conversation on, for what is left to be read
@@ -30,6 +32,8 @@ _HOOKS: dict[type, tuple[str, ...]] = {
         "handle_cont",
         "send_receive_event_to_app",
         "run_asgi",
+        "schedule_ping",
+        "send_keepalive_ping",
     ),
 }
 
@@ -55,6 +59,7 @@ def http_with_deadlines(stall_s: float) -> type[asyncio.Protocol]:
     class HttpWithDeadlines(H11Protocol):
         _head_timer: asyncio.TimerHandle | None = None
         _read_timer: asyncio.TimerHandle | None = None
+        _unread = 0  # bytes of an answer, when the timer was set
         _upgraded = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -78,8 +83,14 @@ def http_with_deadlines(stall_s: float) -> type[asyncio.Protocol]:
             super().handle_websocket_upgrade(event)
 
         def send_400_response(self, msg: str) -> None:
-            """A body that breaks off into nonsense is answered here: the application need not answer it as well."""
-            super().send_400_response(msg)
+            """A body that breaks off into nonsense is answered here: the application need not answer it as well.
+
+            Where its answer has begun already, or is complete, no other can follow.
+            """
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                super().send_400_response(msg)
+            else:
+                self.transport.close()
             if self.cycle is not None and not self.cycle.response_complete:
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
@@ -87,8 +98,7 @@ def http_with_deadlines(stall_s: float) -> type[asyncio.Protocol]:
         def pause_writing(self) -> None:
             super().pause_writing()
             if self._read_timer is None:
-                # Not `close`, which would wait until the client has read what it does not read.
-                self._read_timer = self.loop.call_later(stall_s, self.transport.abort)
+                self._expect_reading()
 
         def resume_writing(self) -> None:
             super().resume_writing()
@@ -101,6 +111,18 @@ def http_with_deadlines(stall_s: float) -> type[asyncio.Protocol]:
             if self._head_timer is not None:
                 self._head_timer.cancel()
                 self._head_timer = None
+
+        def _expect_reading(self) -> None:
+            self._unread = self.transport.get_write_buffer_size()
+            self._read_timer = self.loop.call_later(stall_s, self._check_reading)
+
+        def _check_reading(self) -> None:
+            """A large answer may take longer, if the client reads it as fast as an upload has to come."""
+            if self._unread - self.transport.get_write_buffer_size() >= stall_s * LEAST_RATE:
+                self._expect_reading()
+            else:
+                # Not `close`, which would wait until the client has read what it does not read.
+                self.transport.abort()
 
         def _was_read(self) -> None:
             if self._read_timer is not None:
@@ -157,6 +179,18 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
         """A handshake that was refused is complete, too: it would be logged as a failure."""
         await super().send(message)
         self.handshake_complete = self.handshake_complete or self.close_sent
+
+    def schedule_ping(self) -> None:
+        """uvicorn's pause is shorter by as much as the last answer was late: by all of it, after a very late one."""
+        assert self.ping_interval is not None
+        self.ping_timer = self.loop.call_later(self.ping_interval, self.send_keepalive_ping)
+
+    def send_keepalive_ping(self) -> None:
+        """Ask whether the client is there, unless it does not read: it has not had the last question yet."""
+        if self.writable.is_set():
+            super().send_keepalive_ping()
+        else:
+            self.schedule_ping()
 
     def handle_ping(self) -> None:
         """Answer, unless the client does not read: RFC 6455 asks for the answer to the newest ping only."""

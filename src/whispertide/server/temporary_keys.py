@@ -27,6 +27,7 @@ from whispertide.server.protocols.openai_session import default_session
 VALID_S = 600.0
 _LEAST_S, _MOST_S = 10.0, 7200.0
 _BODY = 2**16
+_KEPT = 2**14  # characters of a session's settings: they are kept with the key
 _TOKEN_S = (1, 600)
 _TOKEN_SESSION_S = (60, 10_800)
 
@@ -74,16 +75,20 @@ class TemporaryKeys:
 
     def _for_realtime(self, message: dict[str, Any]) -> tuple[TemporaryKey, dict[str, Any]]:
         """What opens a session with these settings, and what that session is. Raises `HttpError` for settings that the
-        session would refuse.
+        session would refuse, and for more than can be kept.
         """
         try:
             session = default_session(None).updated(message["session"], self._served)
         except ProtocolError as error:
             raise HttpError(400, str(error)) from error
+        kept = json.dumps(message)
+        if len(kept) > _KEPT:
+            reason = f"got {len(kept)}. Send those of a transcription alone, and a shorter prompt"
+            raise HttpError(400, f"expected settings of at most {_KEPT} characters, as JSON in ASCII; {reason}")
         expires_at = time.time() + (self._served.limit_s or DEFAULT_LIMIT_S)
         older = message["type"] == "transcription_session.update"
         described = describe_session(session, f"sess_{secrets.token_hex(12)}", expires_at, older=older)
-        return TemporaryKey(OpenAIRealtimeProtocol.name, json.dumps(message)), described
+        return TemporaryKey(OpenAIRealtimeProtocol.name, kept), described
 
     def _issue(self, request: Request, what: TemporaryKey, valid_s: float) -> tuple[str, int]:
         offered = offered_keys(dict(request.headers), dict(request.query_params))

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, Error, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
 from whispertide.server.protocols.base import Close, Configure, Finish, Flush, Problem, ProtocolError
 from whispertide.types import SAMPLE_RATE, Word
-from wire_conversation import Conversation, opening, quick, said, silence
+from wire_conversation import Conversation, opening, said, silence
 
 
 def stream(words: tuple[Word, ...] = (), seed: int = 0, **query: Any) -> Conversation:

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, Error, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols.base import Audio, Close, Configure, Finish, Flush, Problem, ProtocolError
 from whispertide.server.protocols.deepgram import DeepgramProtocol
 from whispertide.types import SAMPLE_RATE, Word, join_words
-from wire_conversation import Conversation, opening, quick, said, silence
+from wire_conversation import Conversation, opening, said, silence
 
 RAW = {"encoding": "linear16", "sample_rate": "16000"}
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.errors import AudioError, OptionError
 from whispertide.server.protocols.encodings import ENCODINGS, AudioInput
 from whispertide.types import FloatArray
-from wire_conversation import quick
 
 TONE = (np.sin(2 * np.pi * 440 * np.arange(48_000) / 48_000) * 12_000).astype(np.int16)
 

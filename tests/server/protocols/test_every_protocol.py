@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.events import Confirmed, End, Error, Hypothesis, Language, SpeechStart, SpeechStop, TurnEnd
 from whispertide.server.protocols import ROUTES
 from whispertide.server.protocols.base import Close, Problem, ProblemKind, ProtocolError, Reply, Start, WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.types import Word
-from wire_conversation import Conversation, opening, quick
+from wire_conversation import Conversation, opening
 from wire_messages import SAID, vendor_messages
 
 EVERY: list[type[WireProtocol]] = [*ROUTES.values(), TextLinesProtocol, JsonLinesProtocol, WyomingProtocol]

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.events import Confirmed, Error, SpeechStart, SpeechStop, TurnEnd
 from whispertide.server.protocols.base import Audio, Clear, Close, Configure, Finish, Flush, Problem, Start
 from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
 from whispertide.types import SAMPLE_RATE, Word
-from wire_conversation import Conversation, opening, quick, said
+from wire_conversation import Conversation, opening, said
 
 DELTA = "conversation.item.input_audio_transcription.delta"
 COMPLETED = "conversation.item.input_audio_transcription.completed"

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
 from whispertide.server.protocols.base import Audio, Close, Finish, Problem
 from whispertide.server.protocols.whisperlive import WhisperLiveProtocol
 from whispertide.types import SAMPLE_RATE, Word
-from wire_conversation import Conversation, opening, quick, said
+from wire_conversation import Conversation, opening, said
 
 OPTIONS: dict[str, Any] = {
     "uid": "u-1",

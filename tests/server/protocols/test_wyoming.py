@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.events import Confirmed, Error, Language
 from whispertide.server.protocols.base import Audio, Close, Configure, Finish, Flush, Problem, Start
 from whispertide.server.protocols.wyoming import Frame, FrameReader, WyomingProtocol, encode
 from whispertide.types import SAMPLE_RATE, Word
-from wire_conversation import Conversation, opening, quick, said
+from wire_conversation import Conversation, opening, said
 
 FORMAT = {"rate": 16_000, "width": 2, "channels": 1}
 
@@ -162,6 +163,28 @@ def test_unknown_events_are_dropped() -> None:
     talk = connect()
     talk.send(event("run-pipeline"), event("voice-started"), event("select-program", name="x"))
     assert talk.performed == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "fruitless"),
+    [
+        (event("run-pipeline"), 1),
+        (encode(Frame("run-pipeline", {}, b"x")), 1),
+        (event("transcribe", language="en"), 1),
+        (event("audio-start", **FORMAT), 1),
+        (event("audio-chunk", **FORMAT), 1),
+        (chunk(1), 0),
+        (encode(Frame("audio-chunk", dict(FORMAT), b"x")), 0),  # half a sample is audio
+        (event("describe"), 0),
+        (event("run-pipeline") * 5 + chunk(1) + event("audio-chunk", **FORMAT) * 3, 8),
+    ],
+)
+def test_events_that_lead_to_nothing_are_counted(sent: bytes, fruitless: int) -> None:
+    talk = connect()
+    talk.send(event("transcribe", language="en"), event("audio-start", **FORMAT))
+    assert talk.protocol.fruitless == 0
+    talk.send(sent)
+    assert talk.protocol.fruitless == fruitless
 
 
 def test_languages_and_failures_are_told() -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.errors import OptionError
 from whispertide.server.protocols.wyoming import MAX_LINE, Frame, FrameReader, encode
-from wire_conversation import quick
 
 DATA: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
     st.text(max_size=8), st.one_of(st.text(max_size=8), st.integers(), st.none(), st.lists(st.booleans(), max_size=3)),

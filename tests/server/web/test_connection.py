@@ -4,13 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from headless_chromium import Page, find_chromium
+from headless_chromium import SLOW_IN_CHROMIUM, Page
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
-]
+pytestmark = SLOW_IN_CHROMIUM
 
 # `sockets`: those that the session asked for. `timers`: [ms, act]; none runs by itself. `now`: the clock.
 HELD = """import("/socket.js").then(({ LiveSession }) => {

@@ -6,18 +6,14 @@ from typing import Any
 import httpx
 import pytest
 
-from headless_chromium import Page, find_chromium, page
+from headless_chromium import SLOW_IN_CHROMIUM, Page, page
 from served import keyed, limited, wav
 from served_page import STATE, drop, serving
 from whispertide.formats.document import Document, Segmenter
 from whispertide.formats.files import get_format
 from whispertide.types import Word
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
-]
+pytestmark = SLOW_IN_CHROMIUM
 
 
 def test_a_recording_by_microphone_and_its_end(tab: Page) -> None:
@@ -154,7 +150,52 @@ def talk() -> list[list[Word]]:
 
 @pytest.mark.parametrize("name", ["txt", "srt", "vtt", "json"])
 def test_downloads_are_what_the_command_line_writes(tab: Page, name: str) -> None:
-    turns = talk()
+    check_download(tab, name, talk())
+
+
+def characters(*texts: str) -> list[list[Word]]:
+    """Turns whose words are single characters, as in languages without spaces."""
+    turns, at = [], 0
+    for text in texts:
+        turns.append([Word(character, at + 1600 * n, at + 1600 * n + 1600, 0.5) for n, character in enumerate(text)])
+        at += 1600 * len(text)
+    return turns
+
+
+@pytest.mark.parametrize("text", ["เก้าน้ำแม่ไป", "ເກົ້ານ້ຳແມ່ໄປ", "မြန်မာဘာသာ"])
+def test_no_line_of_a_download_begins_inside_a_syllable(tab: Page, text: str) -> None:
+    check_download(tab, "srt", characters(*((text * 9)[:count] for count in range(60, 100, 7))))
+
+
+def test_no_space_is_put_between_phrases_of_chinese_in_a_download(tab: Page) -> None:
+    check_download(
+        tab, "srt", characters("好的。走吧。", "“好的”", "“走吧”", "好的", "Yes.", "네", "아니요", "ไป", "มา")
+    )
+
+
+@pytest.mark.parametrize("mark", "،؛")
+def test_a_line_of_a_download_ends_after_a_clause_of_arabic(tab: Page, mark: str) -> None:
+    texts = ["x" * 11 + mark, " " + "y" * 12, " " + "z" * 20]
+    check_download(tab, "srt", [[Word(text, 8000 * n, 8000 * n + 8000, 0.5) for n, text in enumerate(texts)]])
+
+
+@pytest.mark.parametrize("text", ["「はい。」と言った。『え？』", "“好。”他说。", "เก้าน้ำ" * 90])
+@pytest.mark.parametrize("pause", [False, True])
+def test_characters_that_belong_together_are_not_parted_in_a_download(tab: Page, text: str, pause: bool) -> None:
+    (words,) = characters(text)
+    apart = [Word(word.text, 12 * word.start, 12 * word.start + 1600, 0.5) for word in words]
+    check_download(tab, "txt", [apart if pause else words])
+    check_download(tab, "srt", [apart if pause else words])
+
+
+@pytest.mark.parametrize("mark", "؟۔।")
+def test_a_segment_of_a_download_ends_with_a_sentence_of_arabic_urdu_and_hindi(tab: Page, mark: str) -> None:
+    texts = [" ab", f" cd{mark}", " ef", f" gh{mark}"]
+    check_download(tab, "txt", [[Word(text, 8000 * n, 8000 * n + 8000, 0.5) for n, text in enumerate(texts)]])
+
+
+def check_download(tab: Page, name: str, turns: list[list[Word]]) -> None:
+    """The page writes these turns as the package does."""
     segmenter = Segmenter()
     segments = []
     events: list[dict[str, Any]] = []

@@ -9,17 +9,13 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from headless_chromium import Page, find_chromium
+from headless_chromium import SLOW_IN_CHROMIUM, Page
 from served import OfflineModel, limited, wav
-from served_page import STATE, drop, drop_all, serving
+from served_page import STATE, drop, drop_all, serving, start_anew
 from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
-]
+pytestmark = SLOW_IN_CHROMIUM
 
 IDLE = f"{STATE} === 'ready' && !document.querySelector('#record.running')"
 # `stream`: what the page was given. `session`: what it has with the server, which never ends by itself.
@@ -79,6 +75,50 @@ def test_stop_while_the_browser_asks(tab: Page) -> None:
     tab.evaluate("allow()")
     tab.wait(f"window.stream && {SILENT}")
     assert tab.evaluate(IDLE)
+
+
+@pytest.fixture
+def unreached(browser: Page, address: str) -> Iterator[Page]:
+    """The page, which could not reach the server at first: whatever is begun now asks again before."""
+    away = """window.WebSocket = class extends WebSocket {
+      static isAway = true;
+      constructor(...given) {
+        if (!window.WebSocket.isAway) return super(...given);
+        const none = { close() {} };
+        setTimeout(() => none.onclose());
+        return none;
+      }
+    }"""
+    script = browser.command("Page.addScriptToEvaluateOnNewDocument", source=away)
+    try:
+        browser.go(address)
+        browser.wait(f"{STATE} === 'off'")
+    finally:
+        browser.command("Page.removeScriptToEvaluateOnNewDocument", **script)
+    browser.evaluate("WebSocket.isAway = false")
+    yield browser
+    start_anew(browser)
+
+
+def test_two_starts_while_the_server_is_asked_are_one(unreached: Page) -> None:
+    """Whoever presses twice has one microphone open, and one session."""
+    unreached.evaluate("""(() => {
+      const { getUserMedia } = navigator.mediaDevices;
+      window.asked = 0;
+      navigator.mediaDevices.getUserMedia = (wanted) => (asked++, getUserMedia.call(navigator.mediaDevices, wanted));
+      for (let press = 0; press < 2; press++) document.getElementById("record").click();
+    })()""")
+    unreached.wait(f"{STATE} === 'live' && document.querySelectorAll('.word').length >= 3")
+    assert unreached.evaluate("asked") == 1
+
+
+def test_of_two_files_while_the_server_is_asked_the_first_is_read(unreached: Page) -> None:
+    unreached.evaluate("window.drops = [], window.dispatchEvent = (event) => drops.push(event), 0")
+    drop(unreached, wav(12))
+    drop(unreached, wav(5))
+    unreached.evaluate("delete window.dispatchEvent, drops.forEach((event) => dispatchEvent(event))")
+    unreached.wait(f"document.querySelectorAll('.word').length >= 5 && {IDLE}")
+    assert unreached.evaluate("document.querySelectorAll('.word').length") == 12
 
 
 def test_the_microphone_that_was_chosen_also_after_a_reload(watched: Page, address: str) -> None:

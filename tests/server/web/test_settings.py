@@ -4,19 +4,13 @@ import json
 import struct
 from dataclasses import replace
 
-import pytest
-
-from headless_chromium import Page, find_chromium
+from headless_chromium import SLOW_IN_CHROMIUM, Page
 from served import KnowingModel, OfflineModel, keyed, limited, multilingual
 from served_page import STATE, drop, reload, serving, start_anew
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipes import ABOUT
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
-]
+pytestmark = SLOW_IN_CHROMIUM
 
 
 LISTEN = """(() => {

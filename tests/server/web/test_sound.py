@@ -26,7 +26,7 @@ import pytest
 import soxr
 
 import whispertide
-from headless_chromium import Page, find_chromium, page
+from headless_chromium import SLOW_IN_CHROMIUM, Page, page
 from served_page import STATE, drop
 from watcher import Watcher
 from wav_file import save_wav
@@ -39,11 +39,7 @@ from whispertide.session import Session
 from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
-]
+pytestmark = SLOW_IN_CHROMIUM
 
 RECIPE = get_recipe("whisper-streaming")
 SECONDS = 9.0

@@ -4,17 +4,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
-from headless_chromium import Page, find_chromium
+from headless_chromium import SLOW_IN_CHROMIUM, Page
 from served import wav
 from served_page import STATE, drop, reload
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
-]
+pytestmark = SLOW_IN_CHROMIUM
 
 WORDS = "[...document.querySelectorAll('.word')]"
 PARAGRAPHS = "[...document.querySelectorAll('.paragraph p')].map((p) => p.textContent)"

@@ -277,12 +277,15 @@ class WireProtocol(ABC):
                 None = the server's own limit
     resumable   whether a session whose connection is lost is kept for `Resume`; otherwise it is abandoned
     subprotocol the WebSocket subprotocol to accept, of those that were offered
+    fruitless   how many events of the last message led to no action and were no audio, where a message can hold
+                several: they count against the rate
     """
 
     name: ClassVar[str]
     idle_s: ClassVar[float | None] = None
     resumable: ClassVar[bool] = False
     subprotocol: str | None = None
+    fruitless: int = 0
 
     def __init__(self, opening: Opening) -> None:
         """Raises `ProtocolError` for an opening that cannot be served: the connection is refused with its message."""

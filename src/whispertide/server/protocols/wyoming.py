@@ -156,11 +156,14 @@ class WyomingProtocol(base.WireProtocol):
     def receive(self, message: str | bytes) -> base.Actions:
         """Bytes, cut anywhere. A stream that is out of step ends."""
         actions: list[base.Action] = []
-        self._completed = False
+        self._completed, self.fruitless = False, 0
         try:
             for frame in self._frames.feed(message.encode() if isinstance(message, str) else message):
                 self._completed = True
-                actions += self._handle(frame)
+                new = self._handle(frame)
+                # Audio may stay in the resampler for now.
+                self.fruitless += not new and not (frame.type == "audio-chunk" and frame.payload)
+                actions += new
         except OptionError as error:
             actions += [_error("bad_request", str(error)), base.Close()]
         return actions

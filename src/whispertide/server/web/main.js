@@ -53,12 +53,12 @@ const storage = new TabStorage(
 const server = new Server(() => settings.key);
 
 async function greet() {
-  showState("connecting", "Connecting");
+  if (!running) showState("connecting", "Connecting");
   try {
     settings.offer(await server.hello());
     showProblem(null);
     showCaution();
-    showReady();
+    if (!running) showReady();
     return true;
   } catch (problem) {
     showState("off", "Not connected");
@@ -70,7 +70,7 @@ async function greet() {
 // --- recording -------------------------------------------------------------------------------------------------------
 
 async function record(source) {
-  if (running || (!settings.hello && !(await greet()))) return;
+  if (running || (!settings.hello && !(await greet())) || running) return; // another may have begun meanwhile
   showProblem(null);
   const recording = (running = prepare(source));
   try {
@@ -107,7 +107,7 @@ function gone(recording) {
 
 /** One after another. */
 async function readFiles(files) {
-  if (running || (!settings.hello && !(await greet()))) return;
+  if (running || (!settings.hello && !(await greet())) || running) return;
   showProblem(null);
   readNext({ files, count: files.length, unread: [] });
 }

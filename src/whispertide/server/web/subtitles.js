@@ -2,7 +2,7 @@
 // here and a file written by the command line are the same. Time is in samples at 16 kHz.
 
 import { RATE } from "./sound.js";
-import { CLOSING, Segmenter } from "./transcript.js";
+import { CHINESE_BEGIN, CHINESE_END, CLOSING, inseparable, Segmenter } from "./transcript.js";
 
 const LINE_WIDTH = 42;
 const SHORTEST = RATE;
@@ -19,8 +19,8 @@ const TWO_PHRASES = 3.0;
 const TOO_SHORT = 8.0;
 const UNSPACED = "\u0e00";
 
-const ENDS = /[,;:—、，；：.?!…。？！]$/u;
-const NOT_FIRST = /^[,;:—、，；：.?!…。？！"'”’»)\]]/u;
+const ENDS = /[,;:—、，；：،؛.?!…。？！؟۔।]$/u;
+const NOT_FIRST = /^[,;:—、，；：.?!…。？！"'”’»)\]」』）】]/u;
 const MARK = /[\p{Mn}\p{Me}]/u;
 const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{20000}-\u{3fffd}]/u;
 
@@ -34,19 +34,21 @@ function isShort({ text }) {
 
 /** Cues `{ start, end, text }`; `clean` takes out of a text what its file format cannot hold. */
 export function cues(segments, clean = (text) => text) {
-  const run = segments.flatMap(({ words }) => {
+  const run = [];
+  for (const { words } of segments) {
     const segmenter = new Segmenter(PHRASES);
-    const phrases = [...segmenter.push(words), ...segmenter.endTurn()];
-    return phrases.flatMap((phrase) => unitsOf(phrase.words, clean));
-  });
+    for (const phrase of [...segmenter.push(words), ...segmenter.endTurn()]) {
+      for (const unit of unitsOf(phrase.words, clean, run.at(-1)?.text ?? "")) run.push(unit);
+    }
+  }
   return timed(cut(run));
 }
 
 // --- words -> units
 
-function unitsOf(words, clean) {
+function unitsOf(words, clean, preceding) {
   const units = [];
-  for (const part of parts(words)) {
+  for (const part of parts(words, preceding)) {
     const before = units.at(-1);
     if (before && !part.spaced && !mayBreak(before.text, part.text)) {
       const known = [before, part].filter(sized);
@@ -61,8 +63,8 @@ function unitsOf(words, clean) {
   return cleaned;
 }
 
-function* parts(words) {
-  let spaced = true;
+function* parts(words, preceding) {
+  let spaced = !(CHINESE_END.test(preceding) && CHINESE_BEGIN.test(words[0].text));
   for (const { text, start, end } of words) {
     const pieces = text.split(/\s+/u).filter(Boolean);
     spaced ||= /^\s/u.test(text);
@@ -80,7 +82,8 @@ function* parts(words) {
 }
 
 function mayBreak(before, after) {
-  return [...before].at(-1) >= UNSPACED && after >= UNSPACED && !NOT_FIRST.test(after);
+  const unspaced = [...before].at(-1) >= UNSPACED && after >= UNSPACED;
+  return unspaced && !NOT_FIRST.test(after) && !inseparable(before, after);
 }
 
 function widthOf(text) {

@@ -6,10 +6,18 @@
 import { RATE } from "./sound.js";
 
 const PAUSE = RATE; // a second without speech ends a line
-const SENTENCE_ENDS = /[.?!…。？！]$/u;
+const SENTENCE_ENDS = /[.?!…。？！؟۔।]$/u;
 const FULL_WIDTH_ENDS = /[。？！]$/u;
-const CLAUSE_ENDS = /[,;:—、，；：]$/u;
-export const CLOSING = /["'”’»)\]]+$/u;
+const CLAUSE_ENDS = /[,;:—、，；：،؛]$/u;
+export const CLOSING = /["'”’»)\]」』）】]+$/u;
+const ONLY_CLOSING = /^["'”’»)\]」』）】]+$/u;
+const JOINED_TO_NEXT = /[เแโใไເແໂໃໄ\u1039\u17d2]$/u;
+const JOINED_TO_LAST = /^[ฯะาำๅๆຯະາຳໆ\p{M}]/u;
+// Chinese and Japanese, if next to marks that other scripts have, too.
+const CHINESE = "[\\u3001-\\u312f\\u3400-\\u9fff\\uf900-\\ufaff\\uff01-\\uff9d\\u{20000}-\\u{3fffd}]";
+const SHARED = "[“‘…—\"'”’»)\\]」』）】]*";
+export const CHINESE_BEGIN = new RegExp(`^${SHARED}${CHINESE}`, "u");
+export const CHINESE_END = new RegExp(`${CHINESE}${SHARED}$`, "u");
 const SENTENCES = { chars: 400, span: 30 * RATE };
 
 const length = (text) => [...text].length;
@@ -27,7 +35,7 @@ export class Segmenter {
     const done = [];
     for (const word of words) {
       if (this.held.length && startsNew(this.held, word)) done.push(...this.#take(this.held.length));
-      while (this.held.length && this.#tooLong(word)) done.push(...this.#take(cut(this.held)));
+      while (this.held.length && this.#tooLong(word)) done.push(...this.#take(cut(this.held, word)));
       this.held.push(word);
     }
     return done;
@@ -55,17 +63,28 @@ function segment(words) {
 
 // Nobody knows where a word without length lies in the silence around it: a pause is measured from the last with one.
 function startsNew(held, word) {
-  const bare = held.at(-1).text.replace(CLOSING, "");
-  const spaced = /^\s/u.test(word.text) || FULL_WIDTH_ENDS.test(bare);
+  const bare = ({ text }) => text.replace(CLOSING, "");
+  const said = bare(held.findLast(bare) ?? { text: "" });
+  if (inseparable(said, word.text)) return false;
+  const spacedEnd = /^\s/u.test(word.text) && SENTENCE_ENDS.test(bare(held.at(-1)));
   const spoken = held.findLast(({ start, end }) => end > start)?.end ?? word.start;
-  return (SENTENCE_ENDS.test(bare) && spaced) || word.start - spoken >= PAUSE;
+  return FULL_WIDTH_ENDS.test(said) || spacedEnd || word.start - spoken >= PAUSE;
 }
 
-function cut(words) {
-  for (let count = words.length; count > Math.floor(words.length / 2); count--) {
-    if (CLAUSE_ENDS.test(words[count - 1].text)) return count;
-  }
-  return words.length;
+/** Whether two texts are never cut apart, although no space is needed between words of their script. */
+export function inseparable(before, after) {
+  if (!before || !after) return false;
+  const closes = ONLY_CLOSING.test(after) && CHINESE_END.test(before);
+  return JOINED_TO_LAST.test(after) || closes || JOINED_TO_NEXT.test(before);
+}
+
+function cut(words, after) {
+  const following = [...words.slice(1), after];
+  const counts = words.map((_, index) => index + 1);
+  const ends = counts.filter((count) => !inseparable(words[count - 1].text, following[count - 1].text));
+  const half = Math.floor(words.length / 2);
+  const clauses = ends.filter((count) => count > half && CLAUSE_ENDS.test(words[count - 1].text));
+  return clauses.at(-1) ?? ends.at(-1) ?? words.length;
 }
 
 export class Transcript {
