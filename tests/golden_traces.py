@@ -11,7 +11,7 @@ import json
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import whispertide
 from whispertide.api import Transcriber
 from whispertide.audio.file import decode_blocks
 from whispertide.events import Event, to_dict
+from whispertide.lab.from_json import built
 from whispertide.session import Session
 from whispertide.streaming.recipes import RECIPES, get_recipe, make_gate
 from whispertide.streaming.schedule import Recorded
@@ -135,27 +136,14 @@ def path(audio: str, recipe: str) -> Path:
 
 def load(audio: str, recipe: str) -> Golden:
     """The kept trace."""
-    about = json.loads(gzip.decompress(path(audio, recipe).read_bytes()))
-    return Golden(
-        about["audio"],
-        about["arithmetic"],
-        tuple(about["boundaries"]),
-        tuple(about["loads"]),
-        tuple(about["events"]),
-    )
+    kept: Golden = built(Golden, json.loads(gzip.decompress(path(audio, recipe).read_bytes())))
+    return kept
 
 
 def save(audio: str, recipe: str, golden: Golden) -> None:
     """Keep the trace."""
-    about = {
-        "audio": golden.audio,
-        "arithmetic": golden.arithmetic,
-        "boundaries": golden.boundaries,
-        "loads": golden.loads,
-        "events": golden.events,
-    }
     path(audio, recipe).parent.mkdir(exist_ok=True)
-    path(audio, recipe).write_bytes(gzip.compress(json.dumps(about).encode(), mtime=0))
+    path(audio, recipe).write_bytes(gzip.compress(json.dumps(asdict(golden)).encode(), mtime=0))
 
 
 def main() -> None:

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, Tokenizer, load_checkpoint
 from whispertide.checkpoint.weights import TensorStore
+from whispertide.types import FloatArray
 
-# name -> (mels, width, heads, encoder layers, decoder layers, vocabulary)
-SHAPES = {
+Shape = tuple[int, int, int, int, int, int]  # mels, width, heads, encoder layers, decoder layers, vocabulary
+SHAPES: dict[str, Shape] = {
     "tiny.en": (80, 384, 6, 4, 4, 51864),
     "base": (80, 512, 8, 6, 6, 51865),
     "small.en, two layers": (80, 768, 12, 2, 2, 51864),
@@ -32,11 +34,10 @@ class RandomModel:
     checkpoint: Checkpoint
 
 
-def hf_config(name: str) -> Any:
-    """The `transformers` configuration of a shape in `SHAPES`."""
-    transformers = pytest.importorskip("transformers")
-    mels, width, heads, encoder_layers, decoder_layers, vocabulary = SHAPES[name]
-    return transformers.WhisperConfig(
+def hf_config(shape: Shape, eot: int = 50_256) -> Any:
+    """The `transformers` configuration of a shape; `eot` ends the text, and the next token starts it."""
+    mels, width, heads, encoder_layers, decoder_layers, vocabulary = shape
+    return pytest.importorskip("transformers").WhisperConfig(
         vocab_size=vocabulary,
         num_mel_bins=mels,
         d_model=width,
@@ -46,10 +47,10 @@ def hf_config(name: str) -> Any:
         decoder_attention_heads=heads,
         encoder_ffn_dim=4 * width,
         decoder_ffn_dim=4 * width,
-        pad_token_id=50256,
-        bos_token_id=50256,
-        eos_token_id=50256,
-        decoder_start_token_id=50257,
+        pad_token_id=eot,
+        bos_token_id=eot,
+        eos_token_id=eot,
+        decoder_start_token_id=eot + 1,
         attn_implementation="eager",
     )
 
@@ -59,7 +60,7 @@ def random_module(name: str, seed: int = 0) -> Any:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(seed)
-    module = transformers.WhisperForConditionalGeneration(hf_config(name)).eval()
+    module = transformers.WhisperForConditionalGeneration(hf_config(SHAPES[name])).eval()
     with torch.no_grad():
         for key, tensor in module.named_parameters():
             if "layer_norm" in key:
@@ -81,3 +82,10 @@ def random_model(name: str, folder: Path, seed: int = 0) -> RandomModel:
     dims = ModelDims.from_hf_config(module.config.to_dict())
     generation = GenerationConfig.for_openai(dims)
     return RandomModel(module, Checkpoint(name, dims, generation, tokenizer, TensorStore.from_folder(folder)))
+
+
+def speechlike(seed: int, frames: int, n_mels: int = 80) -> FloatArray:
+    """Smooth random features within the range of Whisper's, [n_mels, 2 * frames]."""
+    noise = np.random.default_rng(seed).standard_normal((n_mels, 2 * frames)).astype(np.float32)
+    smooth = np.apply_along_axis(lambda row: np.convolve(row, np.ones(8) / 8, mode="same"), 1, noise)
+    return np.asarray(np.clip(smooth, -1.0, 1.5), np.float32)

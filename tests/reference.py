@@ -131,6 +131,15 @@ def nano() -> WhisperModel:
     return remembering(load_model("nano.en", EngineOptions(precision="fp32", threads=1)))
 
 
+def own_nano(folder: Path) -> Path:
+    """The bundled checkpoint in the new `folder`, without what lies next to it."""
+    folder.mkdir()
+    for file in NANO.iterdir():
+        if file.suffix != ".npz":
+            (folder / file.name).symlink_to(file)
+    return folder
+
+
 @cache
 def nano_encoded(path: Path) -> Encoded:
     """The first 30 s of a clip through our own encoder."""

@@ -48,6 +48,11 @@ def story(*words: tuple[str, int], tokenizer: Tokenizer | None = None) -> list[t
     return [(token, frame) for word, frame in words for token in encode(word)]
 
 
+def time(frame: int) -> tuple[int, int]:
+    """A timestamp."""
+    return bundled().tokenizer.timestamp_begin + frame, frame
+
+
 @dataclass
 class ScriptedModel:
     """`said` tells what is heard in a window, and `sure` how sure of it the model is."""
@@ -124,3 +129,14 @@ class ScriptedModel:
 
     def view(self, options: EngineOptions) -> "ScriptedModel":
         return self
+
+
+def telling(told: Story, **about: Any) -> ScriptedModel:
+    """The same in every window."""
+    return ScriptedModel(lambda encoded: told, **about)
+
+
+def by_window(*stories: Story) -> ScriptedModel:
+    """Says one story after the other, window by window."""
+    model = ScriptedModel(lambda encoded: stories[[window is encoded for window in model.windows].index(True)])
+    return model

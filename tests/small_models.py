@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from multilingual_tokenizer import multilingual_tokenizer
+from random_models import hf_config
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 
@@ -16,13 +17,7 @@ def small_multilingual(folder: Path, layers: int) -> WhisperModel:
     """
     transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
     torch.manual_seed(layers)
-    config = transformers.WhisperConfig(
-        vocab_size=51_865, num_mel_bins=80, d_model=64, encoder_layers=1, decoder_layers=layers,
-        encoder_attention_heads=1, decoder_attention_heads=1, encoder_ffn_dim=256, decoder_ffn_dim=256,
-        pad_token_id=50_257, bos_token_id=50_257, eos_token_id=50_257, decoder_start_token_id=50_258,
-        attn_implementation="eager",
-    )  # fmt: skip
-    module = transformers.WhisperForConditionalGeneration(config).eval()
+    module = transformers.WhisperForConditionalGeneration(hf_config((80, 64, 1, 1, layers, 51_865), 50_257)).eval()
     with torch.no_grad():
         for key, tensor in module.named_parameters():
             if "q_proj" in key or "k_proj" in key:

@@ -47,12 +47,16 @@ def spoken(number: int, *, timed: bool = True) -> Utterance:
     return Utterance(np.concatenate(pieces), text, f"tone{number}", tuple(words) if timed else None)
 
 
-def write_speech(folder: Path, *, timed: bool = True) -> Path:
-    """Two shards of six utterances."""
+def write_speech(folder: Path, *, each: int = 6, timed: bool = True) -> Path:
+    """Two shards of six utterances, or so many `each`."""
     folder.mkdir(parents=True)
     for shard in (0, 1):
-        write_shard(folder, shard, [spoken(6 * shard + number, timed=timed) for number in range(6)])
+        write_shard(folder, shard, [spoken(each * shard + number, timed=timed) for number in range(each)])
     return folder
+
+
+def quiet(step: int, figures: dict[str, float]) -> None:
+    """What a run tells is not listened to."""
 
 
 def small_dims() -> ModelDims:

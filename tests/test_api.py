@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import random
 import shutil
 import tempfile
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 
 import whispertide
+from audio.sounds import make_wav, silence
+from oracle import Oracle, audio_between, speech
 from reference import remembering
 from whispertide.audio.file import decode_blocks, load_audio
 from whispertide.errors import (
@@ -100,6 +103,51 @@ def test_audio_that_breaks_off_is_transcribed_as_far_as_it_goes(model: whisperti
         model.transcribe(np.zeros(0, np.float32))
 
 
+@pytest.mark.parametrize("cause", ["the source", "a block"])
+def test_a_stream_that_breaks_off_ends_first(
+    model: whispertide.Transcriber, monkeypatch: pytest.MonkeyPatch, cause: str
+) -> None:
+    words = speech(("one", 0.3, 0.7), ("two", 0.8, 1.2), ("three", 1.3, 1.8))
+    monkeypatch.setattr(model, "session", lambda *_, **__: whispertide.Session(FAST, Oracle(words, jitter=0)))
+    whole = [audio_between(at, at + 8000) for at in range(0, 32_000, 8000)]
+
+    def blocks(audio: list[FloatArray]) -> Iterator[Any]:
+        yield from audio
+        if cause == "the source":
+            raise AudioError("cut off")
+        yield np.zeros(9, np.int32)
+
+    async def source(audio: list[FloatArray]) -> AsyncIterator[Any]:
+        for block in blocks(audio):
+            yield block
+
+    async def astreamed(audio: list[FloatArray]) -> tuple[list[Event], str]:
+        events, error = list[Event](), ""
+        try:
+            async for event in model.astream(source(audio)):
+                events += [event]
+        except AudioError as broken:
+            error = str(broken)
+        return events, error
+
+    def streamed(audio: list[FloatArray]) -> tuple[list[Event], str]:
+        events = list[Event]()
+        with pytest.raises(AudioError) as broken:
+            events.extend(model.stream(blocks(audio)))
+        return events, str(broken.value)
+
+    events, error = streamed(whole)
+    assert events == list(model.stream(whole))
+    assert isinstance(events[-1], End)
+    assert [
+        word.text.strip(" .,!").lower() for event in events if isinstance(event, Confirmed) for word in event.words
+    ] == ["one", "two", "three"]
+    assert ("cut off" if cause == "the source" else "int32") in error
+    assert asyncio.run(astreamed(whole)) == (events, error)
+    # Where there is no audio at all, nothing ends.
+    assert streamed([]) == asyncio.run(astreamed([])) == ([], error)
+
+
 def test_executors_of_old_settings_are_forgotten(model: whispertide.Transcriber) -> None:
     for tenths in range(40):
         model.session(FAST.replace(framing="zeros", zeros_s=tenths / 10))
@@ -122,6 +170,16 @@ def test_a_document_has_words_inside_the_recording(model: whispertide.Transcribe
     assert document.duration == len(load_audio(CLIP)) > document.segments[-1].end
     assert "".join(word.text for word in document.words).strip() == document.text
     assert all(0 <= word.start <= word.end <= len(load_audio(CLIP)) for word in document.words)
+
+
+def test_a_recording_whose_name_is_no_text_becomes_a_document_that_can_be_written(
+    model: whispertide.Transcriber, tmp_path: Path
+) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.wav")
+    path.write_bytes(make_wav(silence(0.5), SAMPLE_RATE))
+    document = model.transcribe(path)
+    assert document.source.endswith("caf\ufffd.wav")
+    assert whispertide.get_format("json")(document).encode()
 
 
 def test_a_document_becomes_a_file_of_any_format(model: whispertide.Transcriber) -> None:

@@ -1,5 +1,8 @@
 """Log-mel against openai-whisper (<= 1e-5), and chunked against whole: equal to the bit."""
 
+import tracemalloc
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -74,7 +77,7 @@ def test_the_window_decides_the_floor() -> None:
     assert next_to_loud.min() > alone.min()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.integers(1, 900), min_size=1, max_size=60),
     st.integers(0, 3),
@@ -102,6 +105,36 @@ def test_cached_frames_do_not_change_as_audio_arrives() -> None:
     np.testing.assert_array_equal(stream.window(0, kept), before)
 
 
+def test_a_stream_counts_its_frames_and_does_not_look_at_them_again() -> None:
+    class Unread(list[FloatArray]):
+        def __iter__(self) -> Iterator[FloatArray]:
+            raise AssertionError("however long a stream is, its next frames cost the same")
+
+    stream, samples = MelStream(80), sweep(SAMPLE_RATE)
+    stream._raw = Unread()
+    for at in range(0, SAMPLE_RATE, 1600):
+        stream.extend(samples[at : at + 1600])
+    number, after = stream.followed_by(sweep(800))
+    assert stream.complete_end == number == 99
+    assert after.shape[1] == 6
+    stream._raw = list[FloatArray]([stream._raw[at] for at in range(len(stream._raw))])
+    assert sum(part.shape[1] for part in stream._raw) == stream.complete_end
+
+
+def test_the_frames_of_a_recording_are_copied_once() -> None:
+    stream = MelStream(80)
+    stream.extend(sweep(20 * SAMPLE_RATE))
+    stream.window(0, 1)  # what is computed once and kept does not count
+    tracemalloc.start()
+    try:
+        whole = stream.window(0, 2000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert whole.shape == (80, 2000)
+    assert peak < 1.5 * whole.nbytes
+
+
 def test_a_window_beyond_the_audio_is_silent() -> None:
     stream = MelStream(80)
     stream.extend(sweep(SAMPLE_RATE))
@@ -111,7 +144,7 @@ def test_a_window_beyond_the_audio_is_silent() -> None:
     assert (MelStream(80).window(0, 10) == RAW_SILENCE).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(length=st.integers(0, 4000), first=st.integers(0, 12), count=st.integers(1, 20), seed=st.integers(0, 99))
 def test_columns_of_a_stretch_are_those_of_the_stream(length: int, first: int, count: int, seed: int) -> None:
     samples = np.random.default_rng(seed).standard_normal(length).astype(np.float32)
@@ -121,7 +154,7 @@ def test_columns_of_a_stretch_are_those_of_the_stream(length: int, first: int, c
     assert np.array_equal(raw_columns(samples, 80, first, count), stream.window(first, count))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     windows=st.lists(st.tuples(st.integers(-3, 12), st.integers(0, 9000), st.booleans()), min_size=1, max_size=8),
     seed=st.integers(0, 99),
@@ -169,7 +202,7 @@ def test_causal_features_by_hand() -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 2**31), st.lists(st.integers(0, 90), max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_causal_features_of_a_stream_are_those_of_the_whole(first: int, block: int, seed: int, cuts: list[int]) -> None:
     """Whatever pieces the raw frames arrive in, a block is normalised when its last one is there, and never again."""
     raw = np.random.default_rng(seed).uniform(-10, 3, (4, 90)).astype(np.float32)

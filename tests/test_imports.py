@@ -14,7 +14,7 @@ SOURCE = Path(whispertide.__file__).parent
 
 # docs/architecture.md; a module may import its own layer and those before it
 LAYERS = (
-    ("types", "atomic", "dependent", "errors", "extras", "options", "events"),
+    ("types", "atomic", "dependent", "errors", "extras", "options", "events", "punctuation"),
     ("audio",),
     ("features",),
     ("checkpoint",),

@@ -253,7 +253,7 @@ class TestFeatures:
         expected = log_mel(samples, padding=N_SAMPLES)[:, :N_FRAMES]
         np.testing.assert_allclose(Features.of([samples], 80).opening(), expected, atol=1e-5)
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=15)
     @given(st.lists(st.integers(0, 20_000), max_size=6))
     def test_do_not_depend_on_the_blocks(self, cuts: list[int]) -> None:
         samples = long_recording()[:20_000]

@@ -1,17 +1,17 @@
 """What holds for every stream, tested on random speech, random portions and a model that is told the truth."""
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from oracle import Oracle, audio_between, make_gate, plain
-from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats, SpeechStart, SpeechStop, TurnEnd
+from whispertide.events import Confirmed, End, Event, Hypothesis, Lag, RoundStats, SpeechStart, SpeechStop, TurnEnd
 from whispertide.session import Session
 from whispertide.streaming.local_agreement import AgreementState, LocalAgreement
 from whispertide.streaming.recipe import Recipe
@@ -19,15 +19,6 @@ from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, Word
-
-# The same examples every time, so that a failure is the change's doing; WHISPERTIDE_EXAMPLES=1000 looks for new ones.
-EXAMPLES = int(os.environ.get("WHISPERTIDE_EXAMPLES", "0"))
-quick = settings(
-    max_examples=EXAMPLES or 6,
-    derandomize=not EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
 
 
 @dataclass(frozen=True)
@@ -100,6 +91,11 @@ def play(session: Session, sizes: Iterable[int], flush_at: Sequence[int] = ()) -
     return events + session.finish()
 
 
+def push(session: Session, sizes: Iterable[int]) -> list[Event]:
+    """Push audio in portions of those sizes; the session may go on."""
+    return [event for size in sizes for event in session.push(audio_between(session.received, session.received + size))]
+
+
 def confirmed(events: Iterable[Event]) -> list[Word]:
     return [word for event in events if isinstance(event, Confirmed) for word in event.words]
 
@@ -112,6 +108,11 @@ def without_stats(events: Iterable[Event]) -> list[Event]:
     return [replace(e, stats=RoundStats()) if isinstance(e, Confirmed | Hypothesis) else e for e in events]
 
 
+def said_by(events: Iterable[Event]) -> list[Event]:
+    """All but what depends on lateness."""
+    return [replace(event, seq=0) for event in without_stats(events) if not isinstance(event, Lag)]
+
+
 def gaps(talk: Talk) -> list[int]:
     """Samples at which nobody speaks, with a little room on both sides."""
     return [(a.end + b.start) // 2 for a, b in pairwise(talk.words) if b.start - a.end > 3_200]
@@ -119,7 +120,7 @@ def gaps(talk: Talk) -> list[int]:
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=["default", "best-effort", "sentence", "three", "pruned"])
 @pytest.mark.parametrize("gated", [False, True], ids=["open", "gated"])
-@quick
+@quick(6)
 @given(data=st.data())
 def test_every_word_is_confirmed_once_and_in_order(recipe: Recipe, gated: bool, data: st.DataObject) -> None:
     talk = data.draw(talks())
@@ -134,7 +135,7 @@ def test_every_word_is_confirmed_once_and_in_order(recipe: Recipe, gated: bool, 
     assert isinstance(events[-1], End)
 
 
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans())
 def test_a_model_that_never_hears_the_same_twice_loses_nothing_either(data: st.DataObject, gated: bool) -> None:
     talk = data.draw(talks())
@@ -143,7 +144,7 @@ def test_a_model_that_never_hears_the_same_twice_loses_nothing_either(data: st.D
     assert said(session.transcript.words) == said(talk.words)
 
 
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans(), recipe=st.sampled_from(RECIPES))
 def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gated: bool, recipe: Recipe) -> None:
     talk = data.draw(talks())
@@ -156,7 +157,7 @@ def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gat
         assert again.boundaries == live.boundaries
 
 
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans(), recipe=st.sampled_from(RECIPES))
 def test_portions_do_not_matter_for_any_boundaries(data: st.DataObject, gated: bool, recipe: Recipe) -> None:
     talk = data.draw(talks())
@@ -168,7 +169,7 @@ def test_portions_do_not_matter_for_any_boundaries(data: st.DataObject, gated: b
     assert runs[0] == runs[1]
 
 
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans(), recipe=st.sampled_from(RECIPES))
 def test_what_is_confirmed_is_only_added_to_and_lies_in_the_audio(
     data: st.DataObject, gated: bool, recipe: Recipe
@@ -187,15 +188,14 @@ def test_what_is_confirmed_is_only_added_to_and_lies_in_the_audio(
         assert all(event.at <= session.received for event in events)
 
 
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans(), recipe=st.sampled_from(RECIPES))
 def test_a_restored_session_has_the_same_future(data: st.DataObject, gated: bool, recipe: Recipe) -> None:
     talk = data.draw(talks())
     sizes = data.draw(st.composite(portions)(talk.duration))
     here = data.draw(st.integers(0, len(sizes)))
     session = build(talk, recipe, gated=gated)
-    for size in sizes[:here]:
-        session.push(audio_between(session.received, session.received + size))
+    push(session, sizes[:here])
     kept = session.snapshot()
     future = play(session, sizes[here:])
     session.restore(kept)
@@ -205,7 +205,7 @@ def test_a_restored_session_has_the_same_future(data: st.DataObject, gated: bool
     assert play(another, sizes[here:]) == future
 
 
-@quick
+@quick(6)
 @given(data=st.data())
 def test_speech_starts_and_stops_alternate_around_the_words(data: st.DataObject) -> None:
     talk = data.draw(talks())

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from random_models import SHAPES, random_module
+from random_models import SHAPES, random_module, speechlike
 from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, load_checkpoint
 from whispertide.checkpoint.weights import TensorStore
 from whispertide.decoding.accept import GREEDY
@@ -22,7 +21,6 @@ from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.static import StaticEngine
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.types import FloatArray
 
 OPTIONS = DecodeOptions(timestamps=False)
 MINI = (80, 128, 2, 2, 2, 51864)  # mels, width, heads, layers, vocabulary, as in `random_models.SHAPES`
@@ -52,13 +50,6 @@ class Pair:
         """Of at most 40 tokens: no graph here gets so far."""
         limited = replace(prompt, limit=min(prompt.limit, 40))
         return run_search(TokenSearch(limited, self.rules, GREEDY, guards=guards), self.model.decoder(encoded))
-
-
-def speechlike(seed: int, frames: int) -> FloatArray:
-    """Smooth random features, [80, 2 * frames]."""
-    noise = np.random.default_rng(seed).standard_normal((80, 2 * frames)).astype(np.float32)
-    smooth = np.apply_along_axis(lambda row: np.convolve(row, np.ones(8) / 8, mode="same"), 1, noise)
-    return np.asarray(np.clip(smooth, -1.0, 1.5), np.float32)
 
 
 def random_pair(folder: Path, layout: UnrolledLayout) -> Pair:

@@ -20,11 +20,13 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.atomic import printable
 from whispertide.audio.buffer import checked
 from whispertide.audio.whole import Recording
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.languages import language_choice
 from whispertide.decoding.longform import OfflineSegment
+from whispertide.errors import AudioError
 from whispertide.events import Event
 from whispertide.formats.document import Document, TextSegment
 from whispertide.model.whisper import WhisperModel
@@ -160,9 +162,9 @@ class Transcriber:
             segments=tuple(map(text_segment, segments)),
             language=segments[0].language if segments else None,
             duration=recording.samples,
-            model=self.name,
+            model=printable(self.name),
             recipe="offline",
-            source=str(audio) if isinstance(audio, str | Path) else "",
+            source=printable(str(audio)) if isinstance(audio, str | Path) else "",
             complete=recording.broken is None,
         )
 
@@ -268,17 +270,28 @@ class Transcriber:
         `live`: the blocks come from a microphone or the like, see `session`. Otherwise the text is a function of the
         blocks. A stream may go on for days: nothing is kept that no later event depends on. Whoever holds a `session`
         lets go of that by calling its `forget`.
+
+        Where the audio breaks off (`blocks` raises `AudioError`, or a block is no audio), all that was said before is
+        confirmed and `End` comes; then the error is raised. It is raised at once where there was no audio before.
         """
         session = self.session(recipe, options=options, vad=vad, live=live)
+        broken: AudioError | None = None
         try:
-            for block in blocks:
-                yield from session.push(block)
-                if live:
-                    yield from session.collect()
-                session.forget()
+            try:
+                for block in blocks:
+                    yield from session.push(block)
+                    if live:
+                        yield from session.collect()
+                    session.forget()
+            except AudioError as error:
+                if session.received == 0:
+                    raise
+                broken = error
             yield from session.finish()
         finally:
             session.close()
+        if broken is not None:
+            raise broken
 
     async def astream(
         self,
@@ -291,16 +304,24 @@ class Transcriber:
     ) -> AsyncIterator[Event]:
         """Like `stream`, for asyncio: the model computes in a worker thread and the event loop stays free."""
         session = self.session(recipe, options=options, vad=vad, live=live)
+        broken: AudioError | None = None
         try:
-            async for block in blocks:
-                events = await asyncio.to_thread(session.push, block)
-                for event in [*events, *session.collect()] if live else events:
-                    yield event
-                session.forget()
+            try:
+                async for block in blocks:
+                    events = await asyncio.to_thread(session.push, block)
+                    for event in [*events, *session.collect()] if live else events:
+                        yield event
+                    session.forget()
+            except AudioError as error:
+                if session.received == 0:
+                    raise
+                broken = error
             for event in await asyncio.to_thread(session.finish):
                 yield event
         finally:
             session.close()
+        if broken is not None:
+            raise broken
 
 
 def load(

@@ -198,15 +198,11 @@ class MelStream:
 
     n_mels: int
     end: int = field(init=False, default=0)  # samples so far
+    complete_end: int = field(init=False, default=0)  # one past the last frame that is kept
     _kept_from: int = field(init=False, default=0)  # the first frame of `_raw`
     _raw: list[FloatArray] = field(init=False, repr=False, default_factory=list)
     _tail: FloatArray = field(init=False, repr=False, default_factory=lambda: np.empty(0, np.float32))
     _tail_start: int = field(init=False, default=0)
-
-    @property
-    def complete_end(self) -> int:
-        """One past the last frame that is kept."""
-        return self._kept_from + sum(int(part.shape[1]) for part in self._raw)
 
     def extend(self, samples: FloatArray) -> None:
         """Take the samples that follow the ones so far."""
@@ -227,6 +223,7 @@ class MelStream:
 
     def _keep(self, raw: FloatArray) -> None:
         self._raw.append(raw)
+        self.complete_end += raw.shape[1]
         needed = self.complete_end * HOP_LENGTH - _EDGE
         if needed > 0:
             # A copy: a view would keep everything before it in memory.
@@ -235,10 +232,12 @@ class MelStream:
 
     def window(self, first: int, count: int) -> FloatArray:
         """Raw frames [n_mels, count] from frame `first` on, as if the stream were followed by silence."""
-        pieces = [*self._raw, self._unfinished()]
-        held = np.concatenate(pieces, axis=1)[:, first - self._kept_from :][:, :count]
-        silence = np.full((self.n_mels, count - held.shape[1]), RAW_SILENCE, np.float32)
-        return np.concatenate([held, silence], axis=1)
+        unfinished = self._unfinished()
+        missing = first + count - self.complete_end - unfinished.shape[1]
+        silence = np.full((self.n_mels, max(0, missing)), RAW_SILENCE, np.float32)
+        # All at once: the frames of a long recording fill hundreds of megabytes.
+        whole = np.concatenate([*self._raw, unfinished, silence], axis=1)
+        return whole[:, first - self._kept_from :][:, :count]
 
     def followed_by(self, samples: FloatArray) -> tuple[int, FloatArray]:
         """What would come next if `samples`, then silence, followed: number and raw frames [n_mels, n] from the first

@@ -286,6 +286,7 @@ class Session:
         self._connect()
         if before != (self._turns.policy, self._turns.search, self._decode_options):
             self._turns.reconsider()
+            self._state.turns.stale -= self._under_way.give_up(self._state.turns.stale)
 
     def note_lag(self, at: int, behind: int, lowered: int = 0) -> None:
         """Make a `Lag` event, if it is news that so many samples wait and that quality is `lowered` by so many steps.
@@ -376,8 +377,7 @@ class Session:
 
     def _take(self, result: RoundResult[Any]) -> None:
         """A result becomes words: the only place where anything is confirmed."""
-        taken = self._turns.take(result)
-        if taken is None:
+        if (taken := self._turns.take(result)) is None:
             return
         flight, commit = taken
         self._state.say(flight, result, commit)

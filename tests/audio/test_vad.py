@@ -99,7 +99,7 @@ def test_needed_from_never_runs_ahead_of_the_next_start() -> None:
     assert needed > 300 * BLOCK
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     script=st.lists(st.sampled_from([0.0, 0.2, 0.4, 0.6, 0.9]), max_size=120),
     cuts=st.lists(st.integers(0, 120 * BLOCK), max_size=20),
@@ -119,7 +119,7 @@ def test_events_alternate_and_portions_do_not_change_them(script: list[float], c
 
 
 @pytest.mark.slow
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(cuts=st.lists(st.integers(0, 6 * SAMPLE_RATE), max_size=12), at=st.integers(0, 6 * SAMPLE_RATE))
 def test_portions_and_snapshots_do_not_change_what_silero_decides(cuts: list[int], at: int) -> None:
     sound = np.concatenate([silence(1.0), babble(1.2) * 0.01, silence(1.5), babble(1.0, seed=1), silence(1.3)])

@@ -1,3 +1,6 @@
+import unicodedata
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +12,13 @@ def words(text: str, *, gap: float = 0.0) -> list[Word]:
     """The words of `text`, half a second each, `gap` seconds apart."""
     step = round((0.5 + gap) * SAMPLE_RATE)
     return [Word(f" {part}", step * n, step * n + SAMPLE_RATE // 2) for n, part in enumerate(text.split())]
+
+
+def characters(text: str, *, pause_before: int | None = None) -> list[Word]:
+    """Each character as a word of 0.1 s, as in languages without spaces; a pause of 2 s before one of them."""
+    step, late = SAMPLE_RATE // 10, len(text) if pause_before is None else pause_before
+    starts = [step * n + 2 * SAMPLE_RATE * (n >= late) for n in range(len(text))]
+    return [Word(character, start, start + step) for character, start in zip(text, starts, strict=True)]
 
 
 def texts(segments: tuple[TextSegment, ...]) -> list[str]:
@@ -31,6 +41,44 @@ def test_a_number_with_a_point_is_not_cut() -> None:
 def test_a_language_without_spaces_is_cut_at_its_full_stop() -> None:
     parts = [Word("雨", 0, 100), Word("です。", 100, 200), Word("そう", 200, 300)]
     assert texts(segment_words(parts)) == ["雨です。", "そう"]
+
+
+@pytest.mark.parametrize("sentences", [["「はい。」", "と言った。"], ["“好。”", "他说。"], ["『「え？」』", "【い】"]])
+def test_a_closing_mark_stays_with_the_sentence_that_it_closes(sentences: list[str]) -> None:
+    assert texts(segment_words(characters("".join(sentences)))) == sentences
+
+
+@pytest.mark.parametrize("quoted", ["「はい」", "“好的”", "（はい）"])
+def test_no_pause_parts_a_closing_mark_from_what_it_closes(quoted: str) -> None:
+    assert texts(segment_words(characters(quoted, pause_before=len(quoted) - 1))) == [quoted]
+
+
+@pytest.mark.parametrize("sentences", [["هل تسمعني؟", "نعم."], ["وہ آیا۔", "پھر گیا۔"], ["वह आया।", "फिर गया।"]])
+def test_arabic_urdu_and_hindi_have_marks_of_their_own_for_an_end(sentences: list[str]) -> None:
+    assert texts(segment_words(words(" ".join(sentences)))) == sentences
+
+
+@pytest.mark.parametrize("mark", "،؛")
+def test_arabic_clauses_end_with_marks_of_their_own(mark: str) -> None:
+    limits = Limits(chars=30, span=100 * SAMPLE_RATE)
+    found = texts(segment_words(words(f"one two three four five{mark} six seven eight nine"), limits))
+    assert found == [f"one two three four five{mark}", "six seven eight nine"]
+
+
+@pytest.mark.parametrize("chars", range(4, 12))
+def test_no_syllable_of_thai_is_cut(chars: int) -> None:
+    text = "เก้าน้ำ" * 6
+    found = texts(segment_words(characters(text), Limits(chars, 100 * SAMPLE_RATE)))
+    assert "".join(found) == text
+    assert max(map(len, found)) <= chars
+    assert {part[0] for part in found} <= {"เ", "น"}
+    assert not any(part.endswith("เ") for part in found)
+
+
+def test_no_pause_parts_a_mark_from_its_letter() -> None:
+    for place, character in enumerate("เก้าน้ำ"):
+        apart = len(segment_words(characters("เก้าน้ำ", pause_before=place))) == 2
+        assert apart == (place == 4), unicodedata.name(character)
 
 
 def test_a_pause_of_a_second_ends_a_segment() -> None:

@@ -1,6 +1,8 @@
+import unicodedata
 from itertools import pairwise
 
-from hypothesis import example, given, settings
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from whispertide.formats.document import Document, TextSegment, segment_words
@@ -100,6 +102,43 @@ def test_a_script_without_spaces_is_broken_between_words_and_counts_double() -> 
     assert "".join(lines) == "東京" * 16
 
 
+@pytest.mark.parametrize("text", ["เก้าน้ำแม่ไป", "ເກົ້ານ້ຳແມ່ໄປ", "မြန်မာဘာသာ"])
+def test_no_line_begins_inside_a_syllable(text: str) -> None:
+    """There a word of the model may be a single character."""
+    for count in range(30, 120, 7):
+        said = [Word((text * 12)[n], n * 1600, n * 1600 + 1600) for n in range(count)]
+        lines = [line for cue in cues(document_of(said)) for line in cue.text.splitlines()]
+        assert "".join(lines) == "".join(word.text for word in said)
+        assert not [line for line in lines if unicodedata.category(line[0]).startswith("M") or line[0] in "าຳำ"]
+        assert not [line for line in lines[:-1] if line[-1] in "เแไເແໄ"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shown"),
+    [
+        ("好的。", "走吧。", "好的。走吧。"),
+        ("好的", "走吧", "好的走吧"),
+        ("“好的。”", "“走吧。”", "“好的。”“走吧。”"),
+        ("「はい……」", "「いいえ。」", "「はい……」「いいえ。」"),
+        ("好的。", " 走吧。", "好的。 走吧。"),
+        ("好的。", "Yes.", "好的。 Yes."),
+        ("네", "아니요", "네 아니요"),
+        ("ไป", "มา", "ไป มา"),
+        ("ở", "ấy", "ở ấy"),
+        ("“No.”", "“Yes.”", "“No.” “Yes.”"),
+    ],
+)
+def test_no_space_is_put_between_phrases_of_chinese_and_japanese(first: str, second: str, shown: str) -> None:
+    turns = (segment_words([Word(text, at, at + 4000)]) for text, at in ((first, 0), (second, 4000)))
+    assert texts(cues(Document(tuple(segment for turn in turns for segment in turn)))) == [shown]
+
+
+def test_a_sentence_that_ends_in_a_corner_bracket_ends_a_line() -> None:
+    said = [Word(f"「{'東' * 11}。」", 0, 8000), *(Word("京", 8000 + n * 800, 8800 + n * 800) for n in range(20))]
+    (cue,) = cues(document_of(said))
+    assert cue.text == f"「{'東' * 11}。」\n{'京' * 20}"
+
+
 def test_a_number_is_not_torn() -> None:
     words = [Word(" x" * 20, 0, 1000), Word(" 3.", 1000, 2000), Word("5", 2000, 3000)]
     assert "3.5" in cues(document_of(words))[-1].text
@@ -183,7 +222,6 @@ def check(found: list[Cue], words: list[Word]) -> None:
         assert found[-1].end - found[-1].start >= SHORTEST
 
 
-@settings(deadline=None)
 @given(transcripts())
 @example([[Word(" loop", 5000, 5000)] * 25])
 @example([[Word(" " + "y" * 60, 0, 100), Word(" " + "y" * 60, 100, 200)]])
@@ -195,7 +233,6 @@ def test_cues_keep_the_rules_and_lose_no_word(segments: list[list[Word]]) -> Non
     check(cues(Document(tuple(parts))), words)
 
 
-@settings(deadline=None)
 @given(transcripts())
 @example(
     [[Word(" word", 0, 0), Word("東", 0, 0), Word("東", 0, 0), Word(" " + "x" * 30, 0, 0), Word(" clause,", 0, 0)]]

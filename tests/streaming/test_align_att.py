@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from attention_ramps import asked, scene
+from policy_rounds import Rounds, S, texts, word
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier, Halt
@@ -18,40 +19,13 @@ from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Beam, Greedy, Search, Unrolled, Verified
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.steadiness import FEATURES, Rule
-from whispertide.types import SAMPLE_RATE, Word
+from whispertide.types import Word
 
-S = SAMPLE_RATE
 FRAMES = 150
 DIMS = SimpleNamespace(n_text_layer=1, n_text_head=2)
 
 
-def word(text: str, start: float, end: float, token: int = 1) -> TokenWord:
-    return TokenWord(Word(" " + text, round(start * S), round(end * S)), (token,))
-
-
-def texts(words: Any) -> list[str]:
-    return [item.text.strip() for item in words]
-
-
-class Play:
-    """One utterance under a policy, round by round."""
-
-    def __init__(self, policy: AlignAtt, at: int = 0, search: Search | None = None) -> None:
-        self.policy = policy
-        self.search = search or Greedy()
-        self.state: AlignAttState = policy.start(at)
-        self.rounds = 0
-
-    def plan(self, end: float, *, is_last: bool = False, load: float = 0.0) -> RoundPlan:
-        return self.policy.plan(
-            self.state,
-            round(end * S),
-            search=self.search,
-            round_id=self.rounds,
-            is_last=is_last,
-            load=round(load * S),
-        )
-
+class Play(Rounds[AlignAttState]):
     def round(
         self,
         end: float,
@@ -64,10 +38,9 @@ class Play:
         load: float = 0.0,
     ) -> Commit:
         plan = self.plan(end, is_last=is_last, load=load)
-        self.rounds += 1
         frames = len(plan.window) // 320
         heard = HeardWords(words, len(words) if firm is None else firm, halt, last_frame, frames, ended)
-        return self.policy.apply(self.state, RoundResult(plan, heard))
+        return self.apply(plan, heard)
 
 
 def hearing(plan: RoundPlan) -> SinglePass:

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from listening_oracle import ListeningOracle
 from oracle import audio_between, make_gate
-from test_session_properties import Talk, confirmed, gaps, play, portions, quick, said, talks, without_stats
+from test_session_properties import Talk, confirmed, gaps, play, portions, push, said, said_by, talks, without_stats
 from whispertide.decoding.guards import Frontier
 from whispertide.events import End, Event, Hypothesis, Lag, TurnEnd
 from whispertide.options import DecodeOptions
@@ -64,7 +65,7 @@ def build(talk: Talk, recipe: Recipe, *, gated: bool = False, shifts: float = 0.
 
 
 @pytest.mark.parametrize("name", RECIPES)
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans())
 def test_every_word_is_confirmed_once_and_in_order(name: str, gated: bool, data: st.DataObject) -> None:
     talk = data.draw(talks())
@@ -77,7 +78,7 @@ def test_every_word_is_confirmed_once_and_in_order(name: str, gated: bool, data:
     assert isinstance(events[-1], End)
 
 
-@quick
+@quick(6)
 @given(data=st.data(), deaf=st.sampled_from([0.5, 1.0]), seed=st.integers(0, 10**6))
 def test_a_decoder_that_takes_its_text_to_be_over_loses_no_more_than_the_last_words(
     data: st.DataObject, deaf: float, seed: int
@@ -112,7 +113,7 @@ def test_a_last_round_that_takes_the_text_to_be_over_is_followed_by_another(gate
     assert sum(isinstance(event, TurnEnd) for event in events) == 1
 
 
-@quick
+@quick(6)
 @given(data=st.data(), name=st.sampled_from(sorted(GROUNDED)))
 def test_decodes_that_end_early_say_nothing_twice(name: str, data: st.DataObject) -> None:
     """At most `carry_most_s` of audio waits for a decode that goes on, so words may be cut; none is heard again."""
@@ -124,7 +125,7 @@ def test_decodes_that_end_early_say_nothing_twice(name: str, data: st.DataObject
     assert all(word in truth for word in spoken), "expected the words in their order"
 
 
-@quick
+@quick(6)
 @given(data=st.data())
 def test_the_paper_s_carry_over_loses_nothing_that_is_heard_right(data: st.DataObject) -> None:
     """Way 1: a word that the end of a window cuts is confirmed as it was heard."""
@@ -134,7 +135,7 @@ def test_the_paper_s_carry_over_loses_nothing_that_is_heard_right(data: st.DataO
     assert said(session.transcript.words) == said(talk.words)
 
 
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans(), name=st.sampled_from(sorted(RECIPES)))
 def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gated: bool, name: str) -> None:
     talk = data.draw(talks())
@@ -145,7 +146,7 @@ def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gat
     assert said_by(repeated) == said_by(happened)
 
 
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans(), name=st.sampled_from(sorted(RECIPES)), slow_s=st.sampled_from([0.2, 4.0]))
 def test_where_audio_is_not_live_it_does_not_matter_how_long_rounds_take(
     data: st.DataObject, gated: bool, name: str, slow_s: float
@@ -157,21 +158,21 @@ def test_where_audio_is_not_live_it_does_not_matter_how_long_rounds_take(
     assert (slow.boundaries, slow.loads) == (quick.boundaries, quick.loads)
 
 
-@quick
+@quick(6)
 @given(data=st.data(), name=st.sampled_from(sorted(RECIPES)))
 def test_a_restored_session_has_the_same_future(data: st.DataObject, name: str) -> None:
     talk = data.draw(talks())
     sizes = data.draw(st.composite(portions)(talk.duration))
     here = data.draw(st.integers(0, len(sizes)))
     session = build(talk, RECIPES[name], gated=True)
-    play_some(session, sizes[:here])
+    push(session, sizes[:here])
     kept = session.snapshot()
     future = play(session, sizes[here:])
     session.restore(kept)
     assert play(session, sizes[here:]) == future
 
 
-@quick
+@quick(6)
 @given(data=st.data(), name=st.sampled_from(sorted(RECIPES)))
 def test_windows_stay_within_the_cap(data: st.DataObject, name: str) -> None:
     talk = data.draw(talks())
@@ -217,16 +218,6 @@ def test_an_hour_takes_no_more_memory_and_lags_no_more_than_one_minute(name: str
     late = [delay for at, delay in delays if at > 3 * hour // 4]
     assert max(late) <= 2 * SAMPLE_RATE + max(early)
     assert sum(late) / len(late) == pytest.approx(sum(early) / len(early), rel=0.15)
-
-
-def play_some(session: Session, sizes: Sequence[int]) -> None:
-    for size in sizes:
-        session.push(audio_between(session.received, session.received + size))
-
-
-def said_by(events: Sequence[Event]) -> list[Event]:
-    """All but what depends on lateness."""
-    return [replace(event, seq=0) for event in without_stats(events) if not isinstance(event, Lag)]
 
 
 # --- overload ---------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_rounds_that_follow_one_block_after_the_other_find_nothing_left_over(
         assert blocks.first <= ends[0] < blocks.first + blocks.block
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(cuts=st.sets(st.integers(1, LENGTH - 1), max_size=30))
 def test_in_any_portions_the_same_frames(cuts: set[int]) -> None:
     samples = noise()

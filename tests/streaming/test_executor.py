@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reference import nano
+from reference import nano, own_nano
 from whispertide.audio.file import load_audio
-from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.decoding.draft import Align, Reference
 from whispertide.decoding.search import NO_STEPS, Steps
 from whispertide.decoding.truncation import KIND, TruncationDetector
@@ -117,13 +116,7 @@ def test_a_detector_may_be_given() -> None:
 
 @pytest.fixture
 def own_model(tmp_path: Path) -> WhisperModel:
-    """The bundled model in a folder of the user's own."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    for file in (BUNDLED_DIR / "nano.en").iterdir():
-        if file.suffix != ".npz":
-            (folder / file.name).symlink_to(file)
-    return load_model(str(folder), EngineOptions(precision="fp32", threads=1))
+    return load_model(str(own_nano(tmp_path / "mine")), EngineOptions(precision="fp32", threads=1))
 
 
 def detector_for(model: WhisperModel, content_hash: str = "") -> TruncationDetector:

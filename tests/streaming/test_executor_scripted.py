@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripted_model import ScriptedModel, Story, multilingual, story
+from scripted_model import ScriptedModel, by_window, multilingual, story, telling, time
 from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
@@ -27,24 +27,9 @@ SECONDS = 2 * 16_000
 WORDS = story((" we", 10), (" walk", 40), (" home", 70))
 
 
-def time(frame: int) -> tuple[int, int]:
-    """A timestamp."""
-    return ScriptedModel(lambda encoded: ()).tokenizer.timestamp_begin + frame, frame
-
-
 WALK = [time(0), *WORDS, time(80)]
 TOKENS = tuple(token for token, _ in WALK)
 LATER = story((" home", 5))
-
-
-def telling(told: Story, **about: Any) -> ScriptedModel:
-    return ScriptedModel(lambda encoded: told, **about)
-
-
-def by_window(*stories: Story) -> ScriptedModel:
-    """Says one story after the other, window by window."""
-    model = ScriptedModel(lambda encoded: stories[[window is encoded for window in model.windows].index(True)])
-    return model
 
 
 def hear(

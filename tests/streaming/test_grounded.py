@@ -5,47 +5,33 @@ from typing import Any
 
 import pytest
 
+from policy_rounds import Rounds, S, texts, word
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.grounded import Grounded
+from whispertide.streaming.grounded import Grounded, GroundedState
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.searches import Greedy
 from whispertide.streaming.single_pass import SinglePass
-from whispertide.types import SAMPLE_RATE, Word
 
-S = SAMPLE_RATE
 SHIFT = Halt("backward-shift", 0, 7)
 
 
-def word(text: str, start: float, end: float, token: int = 1) -> TokenWord:
-    return TokenWord(Word(" " + text, round(start * S), round(end * S)), (token,))
+class Play(Rounds[GroundedState]):
+    policy: Grounded
 
-
-def texts(words: Any) -> list[str]:
-    return [item.text.strip() for item in words]
-
-
-class Play:
     def __init__(self, **settings: Any) -> None:
-        self.policy = Grounded(**settings)
-        self.state = self.policy.start(0)
-        self.rounds = 0
-
-    def plan(self, end: float, *, is_last: bool = False) -> RoundPlan:
-        at = round(end * S)
-        return self.policy.plan(self.state, at, search=Greedy(), round_id=self.rounds, is_last=is_last)
+        super().__init__(Grounded(**settings))
 
     def round(
         self, end: float, *words: TokenWord, halt: Halt | None = None, is_last: bool = False, retried: bool = False
     ) -> Commit:
         plan = self.plan(end, is_last=is_last)
-        self.rounds += 1
         heard = HeardWords(words, len(words), halt, None, len(plan.window) // 320, retried=retried)
-        return self.policy.apply(self.state, RoundResult(plan, heard))
+        return self.apply(plan, heard)
 
 
 THREE = (word("one", 0.2, 0.5, 11), word("two", 0.6, 1.0, 12), word("three", 1.3, 1.8, 13))

@@ -4,17 +4,15 @@ from typing import Any
 
 import pytest
 
+from policy_rounds import Rounds, S, texts
 from whispertide.decoding.early_stop import EarlyStop
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.held_agreement import HeldAgreement
+from whispertide.streaming.held_agreement import HeldAgreement, HeldState
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
-from whispertide.streaming.searches import Greedy
+from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.single_pass import SinglePass
-from whispertide.types import SAMPLE_RATE, Word
-
-S = SAMPLE_RATE
+from whispertide.types import Word
 
 
 def word(text: str, start: float, token: int) -> TokenWord:
@@ -24,24 +22,12 @@ def word(text: str, start: float, token: int) -> TokenWord:
 SAID = tuple(word(text, 0.5 * n + 0.2, n) for n, text in enumerate(("one", "two", "three", "four", "five", "six")))
 
 
-def texts(words: Any) -> list[str]:
-    return [item.text.strip() for item in words]
-
-
-class Play:
+class Play(Rounds[HeldState]):
     def __init__(self, **settings: Any) -> None:
-        self.policy = HeldAgreement(**settings)
-        self.state = self.policy.start(0)
-        self.rounds = 0
-
-    def plan(self, end: float, *, is_last: bool = False) -> RoundPlan:
-        at = round(end * S)
-        return self.policy.plan(self.state, at, search=Greedy(), round_id=self.rounds, is_last=is_last)
+        super().__init__(HeldAgreement(**settings))
 
     def round(self, end: float, *words: TokenWord, is_last: bool = False, logprob: float = -0.2) -> Commit:
-        plan = self.plan(end, is_last=is_last)
-        self.rounds += 1
-        return self.policy.apply(self.state, RoundResult(plan, HeardWords(words, len(words), avg_logprob=logprob)))
+        return self.apply(self.plan(end, is_last=is_last), HeardWords(words, len(words), avg_logprob=logprob))
 
 
 def test_what_two_rounds_agree_on_is_confirmed_but_for_the_last_two_words() -> None:

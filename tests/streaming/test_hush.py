@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference import nano
+from reference import nano, own_nano
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
-from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.decoding.alignment import WordTiming, within
 from whispertide.decoding.segments import TimedSegment
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
@@ -117,13 +116,7 @@ def test_what_is_no_hush_word_is_refused(case: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def own_model(tmp_path: Path) -> WhisperModel:
-    """The bundled model in a folder of the user's own, without what lies next to it."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    for file in (BUNDLED_DIR / "nano.en").iterdir():
-        if file.suffix != ".npz":
-            (folder / file.name).symlink_to(file)
-    return load_model(str(folder), EngineOptions(precision="fp32", threads=1))
+    return load_model(str(own_nano(tmp_path / "mine")), EngineOptions(precision="fp32", threads=1))
 
 
 def test_the_hush_word_next_to_the_checkpoint_is_found(own_model: WhisperModel, tmp_path: Path) -> None:
@@ -174,7 +167,7 @@ def test_recipes_know_the_framing() -> None:
 # --- after the window -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(count=st.integers(160, 30_000), length=st.integers(1600, 16_000), seed=st.integers(0, 50))
 def test_the_samples_are_appended_as_they_are(count: int, length: int, seed: int) -> None:
     """The frames are those of speech and hush word in one recording."""
@@ -328,7 +321,7 @@ def test_confirmed_text_is_append_only_and_does_not_depend_on_portions(
     assert all(word.end <= len(clip) for word in transcript)
     assert all(a.start <= b.start for a, b in pairwise(transcript))
 
-    @settings(max_examples=3, deadline=None, derandomize=True)
+    @settings(max_examples=3)
     @given(sizes=st.lists(st.integers(3_000, 40_000), min_size=1, max_size=5))
     def chunked(sizes: list[int]) -> None:
         assert run(sizes) == transcript

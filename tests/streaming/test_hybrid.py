@@ -109,6 +109,30 @@ def test_times_of_words_are_the_server_s_where_it_has_any() -> None:
         assert words_of({"text": "a bbb", "words": wrong}, window) == spread
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["می\u200cخواهم", "क्\u200dष", "\N{WOMAN}\u200d\N{ROCKET}", "\u200fשלום\u200e", "Wach\u00adstube"],
+    ids=["Persian", "Hindi", "picture", "direction", "soft hyphen"],
+)
+def test_a_text_may_have_the_invisible_characters_of_its_script(text: str) -> None:
+    assert [word.text for word in words_of({"text": text}, Span(0, SAMPLE_RATE))] == [f" {text}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("你好。 走吧。", ["你好。", " 走吧。"]),
+        ("「はい。」", ["「はい。」"]),
+        ("“好。”", ["“好。”"]),
+        ("안녕 네", [" 안녕", " 네"]),
+        ("“No.” Yes", [" “No.”", " Yes"]),
+        ("", []),
+    ],
+)
+def test_an_answer_in_chinese_or_japanese_begins_without_a_space(text: str, words: list[str]) -> None:
+    assert [word.text for word in words_of({"text": text}, Span(0, SAMPLE_RATE))] == words
+
+
 def test_a_threshold_of_nothing_sends_everything_and_an_infinite_one_nothing() -> None:
     for signal in ("perplexity", "entropy", "random"):
         everything, nothing = Offramp(signal, 0.0), Offramp(signal, float("inf"))
@@ -481,5 +505,8 @@ def test_what_a_server_says_is_looked_at() -> None:
     for text in ("a" * 200, "one\ntwo\x07"):
         with pytest.raises(RemoteError, match="no text of this audio"):
             words_of({"text": text}, window)
+    for wrong in "\u0000\ud800\ue000\u0378":
+        with pytest.raises(RemoteError, match="no text of this audio"):
+            words_of({"text": f"one{wrong}"}, window)
     assert {*ANSWERS, *STATUSES} <= {*FAILURES}
     assert isinstance(FakeRemote().url, str)

@@ -1,7 +1,6 @@
 """What holds for every stream under the recipe `pilot`: nothing lost, nothing said twice, nothing before its time."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from oracle import audio_between, make_gate, speech
 from pilot_oracle import PilotOracle, Slow
-from test_session_properties import Talk, confirmed, gaps, play, portions, quick, said, talks, without_stats
-from whispertide.events import Confirmed, End, Event, Hypothesis, Lag, SpeechStop
+from test_session_properties import Talk, confirmed, gaps, play, portions, push, said, said_by, talks, without_stats
+from whispertide.events import Confirmed, End, Hypothesis, SpeechStop
 from whispertide.session import Session
 from whispertide.streaming.pilot import HeardUtterance
 from whispertide.streaming.recipe import Recipe
@@ -30,16 +30,6 @@ RECIPES = {
 }
 
 
-def play_some(session: Session, sizes: Sequence[int]) -> list[Event]:
-    """Push audio in portions of those sizes; the session may go on."""
-    return [event for size in sizes for event in session.push(audio_between(session.received, session.received + size))]
-
-
-def said_by(events: Sequence[Event]) -> list[Event]:
-    """All but what depends on lateness."""
-    return [replace(event, seq=0) for event in without_stats(events) if not isinstance(event, Lag)]
-
-
 names = st.sampled_from(sorted(RECIPES))
 
 
@@ -48,7 +38,7 @@ def build(talk: Talk, recipe: Recipe, *, gated: bool, slow_s: float = 0.0, **mor
     return Session(recipe, PilotOracle(talk.words, talk.seed, slow_s=slow_s), gate, **{"live": True, **more})
 
 
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans(), name=names)
 def test_every_word_is_confirmed_once_and_in_order(data: st.DataObject, gated: bool, name: str) -> None:
     talk = data.draw(talks())
@@ -61,7 +51,7 @@ def test_every_word_is_confirmed_once_and_in_order(data: st.DataObject, gated: b
     assert isinstance(events[-1], End)
 
 
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans(), name=names)
 def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gated: bool, name: str) -> None:
     talk = data.draw(talks())
@@ -72,21 +62,21 @@ def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gat
     assert said_by(repeated) == said_by(happened)
 
 
-@quick
+@quick(6)
 @given(data=st.data(), name=names)
 def test_a_restored_session_has_the_same_future(data: st.DataObject, name: str) -> None:
     talk = data.draw(talks())
     sizes = data.draw(st.composite(portions)(talk.duration))
     here = data.draw(st.integers(0, len(sizes)))
     session = build(talk, RECIPES[name], gated=True)
-    play_some(session, sizes[:here])
+    push(session, sizes[:here])
     kept = session.snapshot()
     future = play(session, sizes[here:])
     session.restore(kept)
     assert play(session, sizes[here:]) == future
 
 
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans(), name=names, share=st.sampled_from([0.0, 0.5, 1.0]))
 def test_no_word_is_lost_with_pilots_that_are_given_up(
     data: st.DataObject, gated: bool, name: str, share: float
@@ -97,7 +87,7 @@ def test_no_word_is_lost_with_pilots_that_are_given_up(
     session = Session(RECIPES[name], slow, make_gate(talk.words) if gated else None, live=True)
     sizes = data.draw(st.composite(portions)(talk.duration))
     here = data.draw(st.integers(0, len(sizes)))
-    events = play_some(session, sizes[:here])
+    events = push(session, sizes[:here])
     kept = session.snapshot()
     if data.draw(st.booleans()):
         slow.land()
@@ -110,7 +100,7 @@ def test_no_word_is_lost_with_pilots_that_are_given_up(
     assert not any(flying.cancelled for flying in slow.begun if flying.plan.is_last and not flying.done)
 
 
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans(), name=names)
 def test_windows_stay_within_the_cap_and_pilots_confirm_nothing(data: st.DataObject, gated: bool, name: str) -> None:
     talk = data.draw(talks())
@@ -279,6 +269,19 @@ def test_what_is_being_computed_ahead_is_given_up_with_other_settings() -> None:
     assert said(session.transcript.words) == said(WORDS)
 
 
+def test_after_other_settings_in_a_pause_there_is_a_snapshot_to_go_on_from() -> None:
+    slow = Slow(PilotOracle(WORDS))
+    session, _ = heard(slow, 4.5, PILOT.replace(pilots_from_s=30.0))
+    session.configure(prompt="Hello")
+    assert [flying.cancelled for flying in slow.begun] == [True]
+    kept = session.snapshot()
+    assert (kept.turns.in_flight, kept.turns.stale) == ([], set())
+    for _ in range(2):
+        session.push(audio_between(session.received, 5 * SAMPLE_RATE))
+        assert said(session.transcript.words) == said(WORDS)
+        session.restore(kept)
+
+
 def test_a_last_round_ahead_that_is_under_way_when_speech_ends_is_waited_for() -> None:
     slow = Slow(PilotOracle(WORDS))
     recipe = PILOT.replace(pilots_from_s=30.0)
@@ -289,7 +292,7 @@ def test_a_last_round_ahead_that_is_under_way_when_speech_ends_is_waited_for() -
     assert said(session.transcript.words) == said(WORDS)
 
 
-@quick
+@quick(6)
 @given(data=st.data(), name=names)
 def test_nothing_but_the_time_changes_with_what_is_computed_ahead(data: st.DataObject, name: str) -> None:
     talk = data.draw(talks())
@@ -301,7 +304,7 @@ def test_nothing_but_the_time_changes_with_what_is_computed_ahead(data: st.DataO
 
 
 @pytest.mark.slow
-@quick
+@quick(6)
 @given(data=st.data(), gated=st.booleans(), slow_s=st.sampled_from([0.2, 4.0]))
 def test_where_audio_is_not_live_it_does_not_matter_how_long_rounds_take(
     data: st.DataObject, gated: bool, slow_s: float

@@ -75,6 +75,27 @@ def test_the_last_override_counts_and_none_changes_nothing() -> None:
     assert parse_overrides(BASE, ["search=greedy", "search=beam"]) == BASE
 
 
+def test_of_two_names_of_a_field_the_last_counts() -> None:
+    for short, full, one, two in [
+        ("step_s", "schedule.step_s", 0.5, 1.5),
+        ("lag_s", "schedule.lag_s", 2.0, 3.0),
+        ("beam", "search.beam", 2, 3),
+        ("trim_s", "policy.trim_s", 9.0, 12.0),
+        ("hard_cap_s", "policy.hard_cap_s", 27.0, 28.0),
+    ]:
+        for first, last in ((short, full), (full, short)):
+            found = parse_overrides(BASE, [f"{first}={one}", f"{last}={two}"])
+            assert found == BASE.replace(**{short: two})
+            assert parse_overrides(BASE, [f"{last}={one}", f"{first}={one}", f"{last}={two}"]) == found
+
+
+def test_of_wrong_overrides_the_first_is_named() -> None:
+    wrong = [f"wrong{number}=1" for number in range(8)]
+    for texts in (wrong, wrong[::-1]):
+        with pytest.raises(OptionError, match=f"got '{texts[0][:6]}'"):
+            parse_overrides(BASE, texts)
+
+
 def test_overrides_may_come_in_any_order() -> None:
     """Fields that bound each other, and a choice with fields that only it has."""
     for texts in (["trim_s=20", "hard_cap_s=22"], ["hard_cap_s=4", "trim_s=4"]):
@@ -597,7 +618,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
         return Recipe("plain", schedule=drawn["schedule"], framing=framing)  # type: ignore[arg-type]
 
 
-@settings(max_examples=50, derandomize=True, deadline=None)
+@settings(max_examples=50)
 @given(recipe=recipes())
 def test_any_recipe_comes_out_of_its_settings(recipe: Recipe) -> None:
     assert recipe.replace(**recipe.settings()) == recipe
@@ -605,7 +626,7 @@ def test_any_recipe_comes_out_of_its_settings(recipe: Recipe) -> None:
     assert all(recipe.has(name) for name in recipe.settings())
 
 
-@settings(max_examples=50, derandomize=True, deadline=None)
+@settings(max_examples=50)
 @given(other=recipes(), recipe=recipes())
 @example(other=BASE.replace(step_s=3.0), recipe=Recipe("x", schedule=Adaptive()))
 def test_whatever_the_recipe_was_before(other: Recipe, recipe: Recipe) -> None:

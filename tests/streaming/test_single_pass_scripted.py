@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
+from scripted_model import HEADS, ScriptedModel, Story, multilingual, story, telling
 from stepwise import Stepwise
 from whispertide.decoding.guards import Halt, HaltReason, Head, Scene
 from whispertide.decoding.rules import build_rules
@@ -26,10 +26,6 @@ START = 3200 * 320  # somewhere in the middle of a stream
 WALK = story((" we", 10), (" walk", 40), (" home", 70))
 TOKENS = tuple(token for token, _ in WALK)
 SECONDS = 2 * 16_000
-
-
-def telling(told: Story, **about: Any) -> ScriptedModel:
-    return ScriptedModel(lambda encoded: told, **about)
 
 
 def hear(

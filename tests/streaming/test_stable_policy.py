@@ -8,19 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policy_rounds import Rounds, S, texts, word
 from whispertide.decoding.stable import Scored
 from whispertide.decoding.token_words import TokenWord
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
-from whispertide.streaming.searches import Greedy
-from whispertide.streaming.stable import Stable
+from whispertide.streaming.round import Commit, RoundPlan
+from whispertide.streaming.stable import Stable, StableState
 from whispertide.streaming.stable_beam import HeardStream, StableBeam
-from whispertide.types import SAMPLE_RATE, Word, to_samples
-
-S = SAMPLE_RATE
-
-
-def word(text: str, start: float, end: float, *tokens: int) -> TokenWord:
-    return TokenWord(Word(" " + text, round(start * S), round(end * S)), tokens)
+from whispertide.types import Word, to_samples
 
 
 def scored(*words: TokenWord) -> Scored:
@@ -32,19 +26,9 @@ def heard(*words: TokenWord, others: Sequence[Scored] = ()) -> HeardStream:
     return HeardStream(words, (scored(*words), *others))
 
 
-def texts(words: Any) -> list[str]:
-    return [item.text.strip() for item in words]
-
-
-class Play:
+class Play(Rounds[StableState]):
     def __init__(self, **changes: Any) -> None:
-        self.policy = Stable(**changes)
-        self.state = self.policy.start(0)
-        self.rounds = 0
-
-    def plan(self, end: float, *, is_last: bool = False) -> RoundPlan:
-        at = round(end * S)
-        return self.policy.plan(self.state, at, search=Greedy(), round_id=self.rounds, is_last=is_last)
+        super().__init__(Stable(**changes))
 
     def hearing(self, end: float) -> StableBeam:
         hearing = self.plan(end).hearing
@@ -52,9 +36,7 @@ class Play:
         return hearing
 
     def take(self, end: float, result: HeardStream | None, *, is_last: bool = False) -> Commit:
-        plan = self.plan(end, is_last=is_last)
-        self.rounds += 1
-        return self.policy.apply(self.state, RoundResult(plan, result))
+        return self.apply(self.plan(end, is_last=is_last), result)
 
     def round(self, end: float, *words: TokenWord, is_last: bool = False) -> tuple[list[str], list[str]]:
         commit = self.take(end, heard(*words), is_last=is_last)
@@ -304,7 +286,7 @@ def streams(draw: st.DrawFn) -> list[list[int] | None]:
     return draw(st.lists(st.one_of(st.none(), st.lists(st.integers(1, 3), max_size=6)), min_size=1, max_size=40))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(rounds=streams(), confirm_s=st.sampled_from([0.0, 0.2, 0.5]), cap_s=st.sampled_from([4.0, 28.0]))
 def test_whatever_rounds_hear_what_is_confirmed_stays(
     rounds: list[list[int] | None], confirm_s: float, cap_s: float

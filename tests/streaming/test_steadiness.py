@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policy_rounds import S, texts
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import AlignAtt
@@ -23,7 +24,6 @@ from whispertide.streaming.steadiness import (
 )
 from whispertide.types import Word
 
-S = 16_000
 FACTS = Facts(S, S, 5, 0.9, 0.8, 1.0, None, 0, 1, True, False, S // 4)
 
 
@@ -112,10 +112,6 @@ def test_the_shipped_rule_trusts_what_was_heard_long_ago_and_surely() -> None:
 
 
 # --- the calm view ------------------------------------------------------------------------------------------------
-
-
-def texts(words: tuple[Word, ...]) -> list[str]:
-    return [one.text.strip() for one in words]
 
 
 def view(

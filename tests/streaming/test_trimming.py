@@ -43,6 +43,11 @@ def test_the_cut_is_at_the_end_of_the_last_sentence_but_one() -> None:
     assert sentence_cut(()) is None
 
 
+def test_sentences_end_with_the_marks_of_their_script() -> None:
+    words = speech(("「はい。」", 0, 1), ("نعم؟", 1, 2), ("ہاں۔", 2, 3), ("हाँ।", 3, 4), ("five", 4, 5))
+    assert [sentence_cut(words[: count + 1]) for count in range(1, 5)] == [S, 2 * S, 3 * S, 4 * S]
+
+
 def test_a_full_window_is_cut_at_its_widest_pause() -> None:
     words = speech(("a", 5, 6), ("b", 6.2, 7), ("c", 7, 8), ("d", 9.5, 10), ("e", 10, 11), ("f", 26, 27))
     cut = forced_cut(words, Span(0, 28 * S), least=3 * S)

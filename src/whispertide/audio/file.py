@@ -281,6 +281,7 @@ class _Track:
         self._replaced = 0
         # In seconds, because the rate may change in mid-stream.
         self._decoded_s = 0.0
+        self._end_s = 0.0  # where the newest frame ends by its time stamp
         self._damaged = 0  # packets that could not be decoded
         self._failure = ""  # why reading stopped before the end
 
@@ -326,6 +327,8 @@ class _Track:
         values = frame.to_ndarray()  # planar: [channels, n]; packed: [1, n * channels]
         samples = to_float(values.T if frame.format.is_planar else values.reshape(-1, channels))
         self._decoded_s += len(samples) / rate
+        if frame.time is not None:
+            self._end_s = frame.time + len(samples) / rate
         yield current.push(samples)
 
     def _flushed(self) -> FloatArray:
@@ -355,9 +358,15 @@ class _Track:
         if promised is not None and there < promised:
             return f"the file is cut off: its header promises {promised} bytes, it has {there}"
         whole_s = self._promised_s()
-        if whole_s is not None and self._decoded_s < whole_s - _TOLERANCE_S:
+        if whole_s is not None and self._reached_s() < whole_s - _TOLERANCE_S:
             return f"the file is cut off: its header promises {whole_s:.1f} s"
         return f"{self._damaged} damaged parts were skipped" if self._damaged else ""
+
+    def _reached_s(self) -> float:
+        """How much of the promised length is there. Matroska promises the last time stamp: before it there may be gaps,
+        where a recorder left silence out, and the first one need not be 0.
+        """
+        return max(self._decoded_s, self._end_s) if "matroska" in self._container.format.name else self._decoded_s
 
     def _promised_s(self) -> float | None:
         """The exact length by the header, where there is one for this track alone."""

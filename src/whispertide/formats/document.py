@@ -3,16 +3,19 @@
 Pure: this module knows nothing of models, sessions, file formats or where a text goes. Time is in samples.
 """
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from whispertide.punctuation import CHINESE_OR_JAPANESE, CLAUSE_ENDS, CLOSING, FULL_WIDTH_ENDS, SENTENCE_ENDS
 from whispertide.types import SAMPLE_RATE, Timed, Word
 
-SENTENCE_ENDS = ".?!…。？！"
-CLAUSE_ENDS = ",;:—、，；："
-CLOSING = "\"'”’»)]"
+# Vowels of Thai and Lao that are written before their consonant, and signs of Burmese and Khmer that put the next
+# consonant under the one before.
+_JOINED_TO_NEXT = "เแโใไເແໂໃໄ\u1039\u17d2"
+_JOINED_TO_LAST = "ฯะาำๅๆຯະາຳໆ"  # marks of Thai and Lao that are letters in Unicode
 PAUSE = SAMPLE_RATE  # a second without speech ends a line
 
 _NO_SCORES: Mapping[str, float] = MappingProxyType({})
@@ -92,7 +95,7 @@ class Segmenter:
             if self.held and _starts_new(self.held, word):
                 done += self._take(len(self.held))
             while self.held and self._too_long(word):
-                done += self._take(_cut(self.held))
+                done += self._take(_cut(self.held, word))
             self.held.append(word)
         return done
 
@@ -119,18 +122,36 @@ def _starts_new(held: Sequence[Word], word: Word) -> bool:
     Nobody knows where a word without length lies in the silence around it, so a pause is measured from the last word
     that has one, and what is held is not cut off where none has.
     """
-    last = held[-1].text.rstrip(CLOSING)
-    spaced = word.text[:1].isspace() or last[-1:] in "。？！"
+    # Where a word may be a single character, a closing mark is a word of its own.
+    said = next((bare for other in reversed(held) if (bare := other.text.rstrip(CLOSING))), "")
+    if inseparable(said, word.text):
+        return False
+    spaced_end = word.text[:1].isspace() and held[-1].text.rstrip(CLOSING).endswith(SENTENCE_ENDS)
     spoken = next((other.end for other in reversed(held) if other.end > other.start), word.start)
-    return (last.endswith(tuple(SENTENCE_ENDS)) and spaced) or word.start - spoken >= PAUSE
+    return said.endswith(FULL_WIDTH_ENDS) or spaced_end or word.start - spoken >= PAUSE
 
 
-def _cut(words: list[Word]) -> int:
-    """How many words to keep of a line that got too long: up to the last clause in its second half, else all."""
-    for count in range(len(words), len(words) // 2, -1):
-        if words[count - 1].text.endswith(tuple(CLAUSE_ENDS)):
-            return count
-    return len(words)
+def inseparable(before: str, after: str) -> bool:
+    """Whether two texts are never cut apart, although no space is needed between words of their script.
+
+    A vowel or tone mark stays with its consonant, and a Chinese or Japanese closing mark with what it closes.
+    """
+    if not before or not after:
+        return False
+    follows = unicodedata.category(after[0]).startswith("M") or after[0] in _JOINED_TO_LAST
+    closes = not after.strip(CLOSING) and CHINESE_OR_JAPANESE.match(before[::-1]) is not None
+    return follows or closes or before[-1] in _JOINED_TO_NEXT
+
+
+def _cut(words: list[Word], after: Word) -> int:
+    """How many words to keep of a line that got too long: up to the last clause in its second half, else all.
+
+    Fewer where the cut would be inside a syllable; `after` is the word that comes next.
+    """
+    pairs = zip(words, [*words[1:], after], strict=True)
+    counts = [count for count, (word, following) in enumerate(pairs, 1) if not inseparable(word.text, following.text)]
+    clauses = [count for count in counts if count > len(words) // 2 and words[count - 1].text.endswith(CLAUSE_ENDS)]
+    return (clauses or counts or [len(words)])[-1]
 
 
 def segment_words(words: Iterable[Word], limits: Limits = SENTENCES) -> tuple[TextSegment, ...]:

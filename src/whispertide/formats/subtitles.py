@@ -11,12 +11,13 @@ of 42 characters and words that always come in order; a test compares what the t
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from whispertide.formats.document import CLAUSE_ENDS, CLOSING, SENTENCE_ENDS, Document, Limits, segment_words
+from whispertide.formats.document import Document, Limits, inseparable, segment_words
 from whispertide.options import SubtitleOptions
+from whispertide.punctuation import CHINESE_OR_JAPANESE, CLAUSE_ENDS, CLOSING, SENTENCE_ENDS
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
 SUBTITLES = SubtitleOptions()
@@ -31,6 +32,9 @@ _WIDE = re.compile(
     "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\uffe0-\uffe6"
     "\U0001f300-\U0001f64f\U00020000-\U0003fffd]"
 )
+
+_ENDS = (*CLAUSE_ENDS, *SENTENCE_ENDS)
+_NOT_FIRST = (*_ENDS, *CLOSING)  # in a line
 
 # What a break costs. The unit is that of a break at a comma.
 _AT_COMMA, _AT_BREATH, _ANYWHERE = 1.0, 1.5, 4.0
@@ -72,7 +76,7 @@ class _Unit:
 
     @property
     def ends_clause(self) -> bool:
-        return self.text.rstrip(CLOSING).endswith(tuple(CLAUSE_ENDS + SENTENCE_ENDS))
+        return self.text.rstrip(CLOSING).endswith(_ENDS)
 
 
 def cues(document: Document, clean: Callable[[str], str] = str, options: SubtitleOptions = SUBTITLES) -> list[Cue]:
@@ -85,7 +89,7 @@ def cues(document: Document, clean: Callable[[str], str] = str, options: Subtitl
     for segment in document.segments:
         if segment.words:
             for phrase in segment_words(segment.words, _PHRASES):
-                run += _units(phrase.words, clean)
+                run += _units(phrase.words, clean, run[-1].text if run else "")
             continue
         found += _cut(run, options)
         run = []
@@ -97,10 +101,10 @@ def cues(document: Document, clean: Callable[[str], str] = str, options: Subtitl
 # --- words -> units --------------------------------------------------------------------------------------------------
 
 
-def _units(words: Iterable[Word], clean: Callable[[str], str]) -> list[_Unit]:
-    """The words of one phrase; what no line may break is put together."""
+def _units(words: Sequence[Word], clean: Callable[[str], str], preceding: str = "") -> list[_Unit]:
+    """The words of one phrase, which follows the text `preceding`; what no line may break is put together."""
     units: list[_Unit] = []
-    for part in _parts(words):
+    for part in _parts(words, preceding):
         if units and not part.spaced and not _may_break(units[-1].text, part.text):
             before = units.pop()
             sized = [unit for unit in (before, part) if unit.sized] or [before]
@@ -114,9 +118,10 @@ def _units(words: Iterable[Word], clean: Callable[[str], str]) -> list[_Unit]:
     return cleaned
 
 
-def _parts(words: Iterable[Word]) -> Iterator[_Unit]:
+def _parts(words: Sequence[Word], preceding: str) -> Iterator[_Unit]:
     """Words without the white space in and around them; where there is some inside, the time is shared out."""
-    spaced = True
+    # Phrases are parted by a space also where nobody wrote one, but not in Chinese and Japanese.
+    spaced = not (CHINESE_OR_JAPANESE.match(preceding[::-1]) and CHINESE_OR_JAPANESE.match(words[0].text))
     for word in words:
         pieces = word.text.split()
         spaced = spaced or word.text[:1].isspace()
@@ -131,7 +136,8 @@ def _parts(words: Iterable[Word]) -> Iterator[_Unit]:
 
 def _may_break(before: str, after: str) -> bool:
     """Whether a line may end between two words that no space separates."""
-    return before[-1] >= _UNSPACED and after[0] >= _UNSPACED and after[0] not in SENTENCE_ENDS + CLAUSE_ENDS + CLOSING
+    unspaced = before[-1] >= _UNSPACED and after[0] >= _UNSPACED
+    return unspaced and after[0] not in _NOT_FIRST and not inseparable(before, after)
 
 
 def _width_of(text: str) -> int:

@@ -233,12 +233,15 @@ def parse_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
         name, equals, text = setting.partition("=")
         if not equals:
             raise OptionError(f"expected FIELD=VALUE, for example step_s=0.5; got {setting!r}")
-        texts[name.strip().replace("-", "_")] = text.strip()
+        key = name.strip().replace("-", "_")
+        texts.pop(key, None)  # the last one counts, also where a field is given by both of its names
+        texts[key] = text.strip()
     # Choices first: the type of a field is that of the choice which the changes lead to, in whatever order they come.
     chosen = {name: text for name, text in texts.items() if name in CHOICES or name == "name"}
     among = _Choices({axis: _given(axis, chosen.get(axis), choice)[0] for axis, choice in recipe.choices.items()})
     values: dict[str, Any] = dict(chosen)
-    for key in texts.keys() - chosen.keys():
-        axis, name = among.locate(key)
-        values[key] = parse_value(name, field_types(among.by_axis[axis])[name], texts[key])
+    for key, text in texts.items():
+        if key not in chosen:
+            axis, name = among.locate(key)
+            values[key] = parse_value(name, field_types(among.by_axis[axis])[name], text)
     return recipe.replace(**values)

@@ -140,7 +140,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         )
     }
 )
-# What each is like, in a line, for whoever has to choose one (docs/guides/choosing.md has the figures).
+# What each is like, in a line, for whoever has to choose one (docs/benchmarks.md has the figures).
 ABOUT: Mapping[str, str] = MappingProxyType(
     {
         "whisper-streaming": "Two rounds must agree on a word. Suits every model; words are late.",

@@ -10,6 +10,7 @@ import asyncio
 import io
 import json
 import threading
+import unicodedata
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -21,12 +22,14 @@ import numpy as np
 
 from whispertide.audio.wav import wav_writer
 from whispertide.errors import OptionError, WhispertideError
+from whispertide.punctuation import CHINESE_OR_JAPANESE
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, to_samples
 
 LONGEST_ANSWER = 2**20  # bytes; an hour of speech has fewer
 FASTEST = 40  # characters a second that anybody speaks, at the most
 LONGEST_S = 1e6  # later than any word
 PAUSE_S = 0.1  # between two tries
+_NO_TEXT = ("Cc", "Cs", "Co", "Cn")  # control characters, surrogates, private and unassigned ones (Unicode)
 
 
 class RemoteError(WhispertideError):
@@ -263,17 +266,21 @@ def words_of(answer: Mapping[str, Any], window: Span) -> tuple[Word, ...]:
     """
     spoken = str(answer["text"]).split()
     text = " ".join(spoken)
+    # Not `isprintable`, which refuses the joiners of Persian, Hindi and emoji and the marks of direction.
+    strange = any(unicodedata.category(char) in _NO_TEXT for char in text)
     # A second is added, or the only word of a very short window would be too much.
-    if len(text) > FASTEST * (len(window) / SAMPLE_RATE + 1) or not text.isprintable():
+    if len(text) > FASTEST * (len(window) / SAMPLE_RATE + 1) or strange:
         raise RemoteError("the server's answer is no text of this audio")
     timed = _timed(answer.get("words"), spoken, window)
     if timed is None:
         length = sum(map(len, spoken)) or 1
         ends = [sum(map(len, spoken[: n + 1])) * len(window) // length for n in range(len(spoken))]
         timed = list(zip([0, *ends[:-1]], ends, strict=True)) if ends else []
+    # As a model's own words begin: utterances are joined as they are.
+    first = "" if CHINESE_OR_JAPANESE.match(text) else " "
     return tuple(
-        Word(" " + word, window.start + start, window.start + end)
-        for word, (start, end) in zip(spoken, timed, strict=True)
+        Word((" " if number else first) + word, window.start + start, window.start + end)
+        for number, (word, (start, end)) in enumerate(zip(spoken, timed, strict=True))
     )
 
 

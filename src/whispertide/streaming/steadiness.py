@@ -16,8 +16,8 @@ from importlib.resources import files
 
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
+from whispertide.punctuation import CLOSING, SENTENCE_ENDS
 from whispertide.streaming.repetition import normalise
-from whispertide.streaming.trimming import CLOSING, SENTENCE_ENDS
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
 SAME_PLACE = SAMPLE_RATE // 2  # two rounds mean the same word if their starts are no further apart

@@ -7,12 +7,11 @@ nothing gets confirmed must not outgrow the 30 s that Whisper can hear.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from whispertide.punctuation import CLOSING, SENTENCE_ENDS
 from whispertide.streaming.whole_window import HeardSegment
 from whispertide.types import SAMPLE_RATE, Span, Word
 
 MARGIN = SAMPLE_RATE // 10  # a word's start is known to about 0.1 s
-SENTENCE_ENDS = (".", "?", "!", "…", "。", "？", "！")
-CLOSING = "\"'”’»)]"
 
 
 def segment_cut(segments: Sequence[HeardSegment], last_time: int) -> int | None:

@@ -17,8 +17,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from whispertide.audio.buffer import AudioBuffer, checked
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import Gate, GateEvent, SpeechGate, SpeechStarted
@@ -170,39 +168,53 @@ class Understanding:
         self.model, self.gate, self.sending, self.live = model, gate or SpeechGate(), sending, live
         self.pilots, self.search = pilots or Pilots(), search or HybridOptions()
         self._buffer = AudioBuffer()
+        self._fed = 0  # how many samples the gate was given
         self._open: _Utterance | None = None
 
     def push(self, samples: FloatArray) -> list[Understood]:
-        """16 kHz mono [n]. Raises `AudioError` for what is no audio."""
+        """16 kHz mono [n]. Raises `AudioError` for what is no audio, and what a search raises: the next call then goes
+        on in the same audio.
+        """
         began = time.perf_counter()
         audio, _ = checked(samples)
-        said = self._landed()
-        at = self._buffer.end
         self._buffer.append(audio)
-        for block in np.split(audio, range(BLOCK - at % BLOCK, len(audio), BLOCK)):  # as the gate judges them
-            at += len(block)
-            # Only up to the last whole block: the gate has not judged the rest yet.
-            said += self._after(self.gate.feed(block), at - at % BLOCK, began)
+        said = self._landed()
+        said += self._feed(began)
         self._let_go()
         self._take_off()
         return said
 
     def finish(self) -> list[Understood]:
         """An utterance that goes on ends here. More audio may follow."""
+        began = time.perf_counter()
         said = self._landed()
-        said += self._after(self.gate.finish(), self._buffer.end, time.perf_counter())
+        said += self._feed(began)
+        said += self._after(self.gate.finish(), self._buffer.end, began)
         self._let_go()
         return said
 
     def clear(self) -> None:
         """Forget an utterance that goes on. More audio may follow."""
-        # For its effect alone: the gate must not go on with the utterance.
+        # For their effect alone: the gate counts all samples, and must not go on with the utterance.
+        self.gate.feed(self._buffer.read(self._fed, self._buffer.end))
+        self._fed = self._buffer.end
         self.gate.finish()
         if self._open is not None:
             self._open.give_up()
             self._take_back(self._open)
         self._open = None
         self._buffer.drop_before(self._buffer.end)
+
+    def _feed(self, began: float) -> list[Understood]:
+        """What is said of the audio that the gate was not given yet."""
+        said: list[Understood] = []
+        while self._fed < self._buffer.end:
+            end = min(self._fed - self._fed % BLOCK + BLOCK, self._buffer.end)  # in blocks, as the gate judges them
+            events = self.gate.feed(self._buffer.read(self._fed, end))
+            self._fed = end
+            # Only up to the last whole block: the gate has not judged the rest yet.
+            said += self._after(events, end - end % BLOCK, began)
+        return said
 
     def _after(self, events: Sequence[GateEvent], until: int, began: float) -> list[Understood]:
         """What is said of the audio before the sample `until` by what the gate tells of it."""
