@@ -32,6 +32,7 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.model.batched import BatchedEngine
 from whispertide.model.whisper import WhisperModel, open_engine
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.streaming.remote import wav
 from whispertide.types import FloatArray
 
 CLIPS = Path(__file__).parents[1] / "tests" / "clips"
@@ -44,16 +45,12 @@ def clips() -> list[FloatArray]:
 
 def make(folder: Path, files: int) -> list[Task]:
     """Recordings of 4 to 7 s."""
-    import wave
-
     short = [clip for clip in clips() if len(clip) < 10 * 16_000]
     tasks = []
     for number in range(files):
         sound = short[number % len(short)][160 * (number // len(short)) :]
         path = folder / f"{number}.wav"
-        with wave.open(str(path), "wb") as file:
-            file.setparams((1, 2, 16_000, 0, "NONE", ""))
-            file.writeframes((np.clip(sound, -1, 1) * 32_767).astype("<i2").tobytes())
+        path.write_bytes(wav(sound))
         tasks.append(Task(str(path), PurePosixPath(f"{number}.txt")))
     return tasks
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from whispertide.checkpoint import load_checkpoint
 from whispertide.lab.compression.folder import as_kept, write_folder
-from whispertide.lab.compression.palettise import Form, palettise
+from whispertide.lab.compression.palettise import palettise
 from whispertide.lab.compression.sensitivity import compressible
 
 BITS = 6  # what most tensors get at 0.4 of fp16
@@ -26,9 +26,7 @@ def compressed(model: str, folder: Path) -> Path:
     checkpoint = load_checkpoint(model)
     names = frozenset(compressible(checkpoint))
     tensors = {
-        name: palettise(checkpoint.tensors.get(name), Form(BITS))
-        if name in names
-        else as_kept(checkpoint.tensors.get(name))
+        name: palettise(checkpoint.tensors.get(name), BITS) if name in names else as_kept(checkpoint.tensors.get(name))
         for name in sorted(checkpoint.tensors.names())
     }
     folder.mkdir()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from paced_sessions import Listen, listen_to_livekit, listen_to_us
 
+from whispertide.model.providers import usable_cpus
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -92,10 +94,5 @@ def livekit(arguments: argparse.Namespace, policy: str, links: Path) -> Contende
         command += ["--lan", "en", "--pcm-input", "--backend", "faster-whisper", "--backend-policy", policy]
         return [*command, "--warmup-file", "", "--port", str(port)]
 
-    environment = {"OMP_NUM_THREADS": str(cores()), "HF_HUB_OFFLINE": "1"}
+    environment = {"OMP_NUM_THREADS": str(len(usable_cpus())), "HF_HUB_OFFLINE": "1"}
     return Contender("whisperlivekit", policy, command, listen_to_livekit, environment)
-
-
-def cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

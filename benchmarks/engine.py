@@ -17,7 +17,6 @@ import argparse
 import importlib.metadata
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -264,10 +263,12 @@ def main() -> None:
         kind = Ours if arguments.worker == "ours" else Peer
         return serve(kind(arguments.folder, arguments.threads[0]))
 
+    from whispertide.streaming.allocation import processor  # not in the workers, whose time and memory count
+
     folder = random_checkpoint(arguments.folder, "base.en")
     rounds = 2 if arguments.quick else 7
     versions = {name: importlib.metadata.version(name) for name in ("onnxruntime", "ctranslate2", "faster-whisper")}
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, {versions}")
+    print(f"{processor()}, {os.cpu_count()} CPUs, {versions}")
     for threads in arguments.threads:
         figures = compare(folder, threads, rounds)
         seconds, peak = measure_cold_start(folder, threads, 2 if arguments.quick else 5)

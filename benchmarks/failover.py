@@ -27,11 +27,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from campaign.processes import ours, process
 from campaign.speaker import Speaker, make_talk
+from journals import append_ms
 
 from nats_server import Nats, nats_server
-from whispertide.server.nats_stream import SessionStream
 
 _TAKEN_OVER = 4001
+_RECORD = 8_000  # bytes
 
 
 @dataclass
@@ -136,21 +137,6 @@ async def refused(old: object) -> bool:
     return told and socket.close_code == _TAKEN_OVER  # type: ignore[attr-defined]
 
 
-async def overhead(nats: Nats, count: int = 1_000, size: int = 8_000) -> None:
-    """What writing one record takes, one after another, as the steps of a session do."""
-    stream = SessionStream(nats.address, "overhead")
-    await stream.connect()
-    last, took = 0, []
-    for _ in range(count):
-        began = time.perf_counter()
-        last = await stream.append("overhead", bytes(size), last)
-        took.append(1000 * (time.perf_counter() - began))
-    await stream.forget("overhead")
-    await stream.close()
-    p50, p95 = np.percentile(took, [50, 95])
-    print(f"writing a record of {size} bytes: p50 {p50:.2f} ms, p95 {p95:.2f} ms")
-
-
 def main() -> None:
     """Run it."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -162,7 +148,8 @@ def main() -> None:
     asked = options.parse_args()
     figures, until = Figures(), time.monotonic() + 60 * asked.minutes
     with tempfile.TemporaryDirectory(prefix="failover-") as place, nats_server(Path(place) / "nats") as nats:
-        asyncio.run(overhead(nats))
+        p50, p95 = asyncio.run(append_ms(nats, _RECORD, 1_000))
+        print(f"writing a record of {_RECORD} bytes: p50 {p50:.2f} ms, p95 {p95:.2f} ms")
         number = 0
         while time.monotonic() < until:
             kills = min(4, asked.kills - len(figures.resumed))

@@ -8,7 +8,6 @@ the state takes in memory there.
 
 import argparse
 import os
-import platform
 import statistics
 import time
 from collections import defaultdict
@@ -22,6 +21,7 @@ from whispertide.model.engine import EncoderState
 from whispertide.model.incremental import START, Growing
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import PRECISIONS, EngineOptions
+from whispertide.streaming.allocation import processor
 
 FIRST, BLOCK, SECOND = 30, 5, 50  # encoder frames: the first block, every other one, one second
 MARKS = (0.6, 4, 8, 12, 16, 20, 24, 28)  # seconds of the stream
@@ -78,7 +78,7 @@ def main() -> None:
             for mark, seconds in blocks_of(model, arguments.blocks).items():
                 taken[name][mark] += seconds
 
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, {arguments.threads} thread(s)")
+    print(f"{processor()}, {os.cpu_count()} CPUs, {arguments.threads} thread(s)")
     print("| seconds of stream | " + " | ".join(f"{mark:g}" for mark in MARKS) + " |")
     print("|---|" + "---:|" * len(MARKS))
     for name, marks in taken.items():

@@ -21,6 +21,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from journals import append_ms
+
 from nats_server import Nats, nats_server
 from nats_wire import wire_to
 from served import client, limited
@@ -30,6 +32,7 @@ from whispertide.server.nats_journal import NatsJournal
 from whispertide.server.nats_stream import SessionStream
 from whispertide.server.serving import assemble, running
 from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.remote import pcm
 from whispertide.types import SAMPLE_RATE, seconds
 
 _PIECE = SAMPLE_RATE // 10
@@ -49,8 +52,7 @@ class Written:
 
 async def written(nats: Nats, audio_s: float) -> Written:
     """One session whose client acknowledges what it gets."""
-    sound = bundled_audio()
-    pcm = np.resize((np.clip(sound, -1, 1) * 32767).astype("<i2"), round(audio_s * SAMPLE_RATE))
+    samples = np.resize(np.frombuffer(pcm(bundled_audio()), "<i2"), round(audio_s * SAMPLE_RATE))
     with wire_to(nats) as wire:
         hub, close = assemble(
             {"nano.en": load("nano.en")}, get_recipe("tide"), replace(limited(), journal=wire.address)
@@ -63,8 +65,8 @@ async def written(nats: Nats, audio_s: float) -> Written:
                 assert isinstance(journal, NatsJournal)
                 (live,) = hub.sessions.values()
                 kept = []
-                for start in range(0, len(pcm), SAMPLE_RATE):
-                    second = pcm[start : start + SAMPLE_RATE]
+                for start in range(0, len(samples), SAMPLE_RATE):
+                    second = samples[start : start + SAMPLE_RATE]
                     await one.send(*(second[at : at + _PIECE].tobytes() for at in range(0, len(second), _PIECE)))
                     while live.safe < start + len(second) or live.inbox or live.running or live.queued_at is not None:
                         await asyncio.sleep(0.02)
@@ -75,7 +77,7 @@ async def written(nats: Nats, audio_s: float) -> Written:
                     kept.append((await asyncio.wrap_future(info)).state.bytes)
                 rounds = hub.metrics.registry.get_sample_value("whispertide_rounds_total") or 0
                 messages = journal._stream._client.stats["out_msgs"] - len(kept)
-                sent, heard = wire.sent, seconds(len(pcm))
+                sent, heard = wire.sent, seconds(len(samples))
                 await one.send({"type": "finish"})
                 await one.rest()
         finally:
@@ -113,21 +115,6 @@ async def capacity(nats: Nats, size: int, for_s: float = 10.0) -> tuple[float, f
     return rate, each
 
 
-async def append_ms(nats: Nats, size: int, count: int = 300) -> tuple[float, float]:
-    """What one write after another takes, p50 and p95, in ms."""
-    stream = SessionStream(nats.address, "append")
-    await stream.connect()
-    last, took = 0, []
-    for _ in range(count):
-        began = time.perf_counter()
-        last = await stream.append("append", bytes(size), last)
-        took.append(1000 * (time.perf_counter() - began))
-    await stream.forget("append")
-    await stream.close()
-    p50, p95 = np.percentile(took, [50, 95])
-    return float(p50), float(p95)
-
-
 def main() -> None:
     """Measure, print, and write."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -142,7 +129,7 @@ def main() -> None:
         found = {**asdict(one), "nats_messages_per_s": rate, "nats_cpu_s": each, "sync": {}}
         for name, setting in (("2 min", ""), ("1 s", "sync_interval: 1s"), ("always", "sync_interval: always")):
             with nats_server(Path(place) / name.replace(" ", ""), setting) as nats:
-                found["sync"][name] = asyncio.run(append_ms(nats, size))
+                found["sync"][name] = asyncio.run(append_ms(nats, size, 300))
     print(json.dumps(found))
     if asked.write:
         figures = json.loads(asked.write.read_text())

@@ -15,7 +15,6 @@ cut into windows of 30 s and decoded greedily, with the mask alone and with the 
 
 import argparse
 import os
-import platform
 import statistics
 import time
 from collections import defaultdict
@@ -34,6 +33,7 @@ from whispertide.lab.speech.utterance import Beginnings
 from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.streaming.allocation import processor
 from whispertide.streaming.framing import BARE, PAD30, Framing
 from whispertide.streaming.masked import Masked
 from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray
@@ -77,7 +77,7 @@ def cost(arguments: argparse.Namespace) -> None:
             taken[row, column].append(1000 * (time.process_time() - began))
     found = {way: statistics.median(spent[1:]) for way, spent in taken.items()}  # the first opens graphs
     whole = found["none", "all blocks"]
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, {arguments.precision}, one thread")
+    print(f"{processor()}, {os.cpu_count()} CPUs, {arguments.precision}, one thread")
     print("| encoder | all blocks | at 4 s | at 28 s |")
     print("|---|---:|---:|---:|")
     for row in dict.fromkeys(row for row, _ in found):

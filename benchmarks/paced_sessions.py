@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect
 
 from whispertide import api
 from whispertide.audio.file import load_audio
+from whispertide.streaming.remote import pcm
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 
 CLIPS_AT = Path(__file__).parents[1] / "tests" / "clips"
@@ -89,10 +90,10 @@ def in_common(one: Sequence[str], other: Sequence[str]) -> float:
 
 async def pace(talk: Talk, send: Callable[[bytes], Awaitable[None]]) -> None:
     """Send the talk as fast as it is spoken."""
-    pcm = (np.clip(talk.samples, -1, 1) * 32767).astype("<i2")
+    samples = np.frombuffer(pcm(talk.samples), "<i2")
     began = time.perf_counter()
-    for start in range(0, len(pcm), BLOCK):
-        block = pcm[start : start + BLOCK]
+    for start in range(0, len(samples), BLOCK):
+        block = samples[start : start + BLOCK]
         await asyncio.sleep(max(0.0, began + (start + len(block)) / SAMPLE_RATE - time.perf_counter()))
         await send(block.tobytes())
 

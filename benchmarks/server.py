@@ -34,12 +34,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contenders import Contender, cores, livekit, ours, started
+from contenders import Contender, livekit, ours, started
 from empty_server import cycles, overhead
 from journals import JOURNALS, journal_at
 from paced_sessions import Heard, Listen, Talk, beginning, in_common, make_talk
 
 from whispertide.checkpoint import load_checkpoint
+from whispertide.model.providers import usable_cpus
 
 PARTS = ("load", "overhead", "cycles")
 PEER_POLICIES = ("localagreement", "simulstreaming")
@@ -161,7 +162,8 @@ def search(measure: Callable[[int, float], Row], limit_s: float, first: int, mos
 def load(arguments: argparse.Namespace, talk: Talk, contender: Contender, notes: Notes) -> Row:
     """Search, or measure the numbers that were asked for; these are compared with the fewest sessions among them."""
     settings = {key: value for key, value in vars(arguments).items() if key in _DETERMINE}
-    known = [contender.name, contender.variant, load_checkpoint(arguments.model).content_hash, cores(), settings]
+    weights = load_checkpoint(arguments.model).content_hash
+    known = [contender.name, contender.variant, weights, len(usable_cpus()), settings]
     alone: list[str] = []
 
     def measure(sessions: int, limit_s: float) -> Row:
@@ -251,7 +253,7 @@ def main() -> None:
         results += [asyncio.run(overhead(kind, round_s)) for round_s in ROUNDS_S for kind in arguments.journal]
     if "cycles" in arguments.parts:
         results.append(asyncio.run(cycles(arguments.cycles)))
-    facts = {"machine": platform.machine(), "cores": cores(), "model": arguments.model}
+    facts = {"machine": platform.machine(), "cores": len(usable_cpus()), "model": arguments.model}
     settings = {"recipe": arguments.recipe, "set": arguments.set, "duration_s": arguments.duration}
     for result in results:
         print(json.dumps({**result, **facts, **settings}))

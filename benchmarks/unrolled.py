@@ -9,7 +9,6 @@ added to the resident memory.
 import argparse
 import json
 import os
-import platform
 from typing import Any
 
 from random_checkpoint import random_checkpoint
@@ -26,6 +25,7 @@ from whispertide.lab.evaluation.static_decoding import (
     speeds,
 )
 from whispertide.options import EngineOptions
+from whispertide.streaming.allocation import processor
 
 
 def main() -> None:
@@ -42,9 +42,7 @@ def main() -> None:
     checkpoint = load_checkpoint(name)
     options = EngineOptions(precision="fp32", provider="cpu", threads=arguments.threads)
     ways, memory = contenders(checkpoint, home / f"unrolled-{checkpoint.content_hash[:12]}", options)
-    print(
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, {checkpoint.name}, {FRAMES} frames, fp32"
-    )
+    print(f"{processor()}, {os.cpu_count()} CPUs, {checkpoint.name}, {FRAMES} frames, fp32")
     figures: dict[str, Any] = {"threads": arguments.threads, "session_mb": memory}
     for fed in FED:
         rounds = list(interleaved(ways, fed, QUICK_ROUNDS if arguments.quick else ROUNDS))

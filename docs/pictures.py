@@ -93,7 +93,7 @@ def recipes(folder: Path) -> publish.Part:
     setup = Setup("free", excerpt_s=EXCERPT_S, engine=EngineOptions("int8", "cpu", 1), models=(api.BUNDLED_MODEL,))
     runner = Runner(folder, setup, Watch())
     cells = [runner.run(wanted) for wanted in grid(tuple(RECIPES), (api.BUNDLED_MODEL,), ("talks",), (), ())]
-    return publish.streaming_part("The recipes", "", cells, "recipes", "benchmarks")
+    return publish.streaming_part("The recipes", "", cells, "recipes")
 
 
 def drawn(numbers: Path) -> Drawing:

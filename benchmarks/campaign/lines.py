@@ -82,7 +82,3 @@ class Notes:
                 yield Line(**json.loads(text))
             except ValueError:
                 continue
-
-    def scenarios(self) -> list[str]:
-        """Those that have lines."""
-        return sorted(path.stem for path in self.folder.glob("*.jsonl"))

@@ -20,7 +20,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from contenders import Contender, livekit, ours, started
 from paced_sessions import BLOCK, PATIENCE_S, SETTINGS, plain
 from websockets.asyncio.client import ClientConnection, connect
@@ -30,6 +29,7 @@ from campaign.difference import other_words
 from campaign.lines import Line
 from campaign.scenario import Runner, Scenario
 from whispertide.cli.bundled import bundled_audio
+from whispertide.streaming import remote
 from whispertide.types import SAMPLE_RATE, seconds
 
 SERVERS = ("whispertide", "localagreement", "simulstreaming")
@@ -130,7 +130,7 @@ async def _read(socket: ClientConnection, screen: Screen) -> None:
 @contextmanager
 def compare(_: Path) -> Iterator[Runner]:
     """A seed is one recording, to the servers and with the kinds of harm in turn."""
-    pcm = (np.clip(bundled_audio(), -1, 1) * 32767).astype("<i2").tobytes()
+    pcm = remote.pcm(bundled_audio())
     truths: dict[str, list[str]] = {}
 
     def run(seed: int) -> Line:

@@ -1,7 +1,6 @@
 """The lines of a campaign as a page: what was done, what was found, and memory over time as a figure."""
 
 import os
-import platform
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from campaign.scenario import Scenario
 from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.drawing import Curve, read
 from whispertide.lab.evaluation.page import stored_tables
+from whispertide.streaming.allocation import processor
 
 BEGIN, END = "<!-- figures: written by benchmarks/soak.py -->", "<!-- end of the figures -->"
 WARM = 0.25  # of a process's lines come before its memory counts
@@ -57,8 +57,7 @@ def figures(
         table = earlier[earlier.index(header) :] if header in earlier else []
         return next((row for row in takewhile(bool, table) if row.startswith(f"| `{name}` |")), "")
 
-    processor = next((line for line in _processor()), platform.machine())
-    yield f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {processor}."
+    yield f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {processor()}."
     yield ""
     yield FOUND
     yield "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
@@ -171,10 +170,3 @@ def memory(lines: Mapping[str, Sequence[Line]], stem: Path) -> None:
         title="Resident memory of the soak campaign's processes",
         zero=False,
     ).save(stem)
-
-
-def _processor() -> Iterator[str]:
-    path = Path("/proc/cpuinfo")
-    for line in path.read_text().splitlines() if path.exists() else ():
-        if line.startswith("model name"):
-            yield line.split(":", 1)[1].strip()

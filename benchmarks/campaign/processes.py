@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-import numpy as np
-
 from campaign.difference import other_words
 from campaign.lines import Line
 from campaign.scenario import Runner, Scenario
@@ -25,6 +23,7 @@ from served import text_of
 from whispertide.cli.bundled import bundled_audio
 from whispertide.events import Confirmed
 from whispertide.lab.evaluation.energy import resident_mb
+from whispertide.streaming.remote import pcm
 from whispertide.types import FloatArray, join_words, seconds
 
 STARTING_S = 60.0
@@ -118,8 +117,7 @@ def nano(_: Path) -> Iterator[Runner]:
 
 
 def _listener(name: str, audio: FloatArray) -> Speaker:
-    pcm = (np.clip(audio, -1, 1) * 32767).astype("<i2").tobytes()
-    return Speaker(Talk((), len(audio)), random.Random(name), "tide", pcm, pause_s=0.005)
+    return Speaker(Talk((), len(audio)), random.Random(name), "tide", pcm(audio), pause_s=0.005)
 
 
 async def _nano_session(one: Speaker, kills: int) -> str:

@@ -75,7 +75,7 @@ def openai_beam(
     return cut[0][best].tolist(), scores[0][best]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 100_000),
     timestamps=st.booleans(),

@@ -47,7 +47,7 @@ def prefix_of(scores: Sums, tokens: tuple[int, ...]) -> Prefixes:
     return prefix
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.lists(st.integers(0, 1), max_size=4).map(tuple))
 def test_totals_are_sums_over_all_paths(seed: int, frames: int, tokens: tuple[int, ...]) -> None:
     scores = posteriors(seed, frames)
@@ -59,7 +59,7 @@ def test_totals_are_sums_over_all_paths(seed: int, frames: int, tokens: tuple[in
     np.testing.assert_allclose(prefix.wholes, [texts.get(tokens, -np.inf)], atol=1e-9)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 10**6), st.integers(200, 750), st.sampled_from([1.0, 30.0]))
 def test_long_and_sharp_posteriors_frame_by_frame(seed: int, frames: int, sharp: float) -> None:
     logits = sharp * np.random.default_rng(seed).standard_normal((frames, 4))

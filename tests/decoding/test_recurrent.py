@@ -197,7 +197,7 @@ def decoded(model: WhisperModel, audio: int, drafter: Drafter | None, *, timesta
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 10_000),
     audio=st.integers(0, 1),

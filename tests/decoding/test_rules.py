@@ -236,7 +236,7 @@ class TestBuildRules:
 sampled_tokens = st.lists(st.integers(0, SIZE - 1), max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(sampled=sampled_tokens, seed=st.integers(0, 10_000), max_index=st.none() | st.integers(1, TIMES))
 def test_equals_openai_whisper(sampled: list[int], seed: int, max_index: int | None) -> None:
     torch = pytest.importorskip("torch")

@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
+from scripted_model import HEADS, ScriptedModel, Story, by_window, multilingual, story, telling, time
 from whispertide.decoding import longform, token_search
 from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
 from whispertide.decoding.alignment import SpokenSegment
@@ -23,17 +23,8 @@ from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, Span, Word
 WORDS = story((" we", 10), (" walk", 40), (" home", 70))
 
 
-def time(frame: int) -> tuple[int, int]:
-    """A timestamp."""
-    return ScriptedModel(lambda encoded: ()).tokenizer.timestamp_begin + frame, frame
-
-
 WALK = [time(0), *WORDS, time(80)]
 TOKENS = tuple(token for token, _ in WALK)
-
-
-def telling(told: Story, **about: Any) -> ScriptedModel:
-    return ScriptedModel(lambda encoded: told, **about)
 
 
 def encoded(model: ScriptedModel, frames: int = 100) -> Any:
@@ -209,12 +200,6 @@ class TestAligning:
         assert first[1] > 100
         ((first,), _) = self.aligned(late, offset=320 * 100, last_speech=320 * 190)
         assert first[1] == 100
-
-
-def by_window(*stories: Story) -> ScriptedModel:
-    """Says one story after the other, window by window."""
-    model = ScriptedModel(lambda encoded: stories[[window is encoded for window in model.windows].index(True)])
-    return model
 
 
 def transcription(model: ScriptedModel, seconds: float = 2.0, **about: Any) -> Transcription:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from random_models import SHAPES, RandomModel, random_model
+from random_models import SHAPES, RandomModel, random_model, speechlike
 from whispertide.checkpoint import load_checkpoint
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.decoder import DecoderState, Rows
@@ -57,13 +57,6 @@ def relative_error(ours: FloatArray, reference: FloatArray) -> float:
     return float(np.abs(ours - reference).max() / np.abs(reference).max())
 
 
-def speechlike_mel(n_mels: int, seed: int) -> FloatArray:
-    """Smooth random features within the range of Whisper's, [n_mels, 3000]."""
-    noise = np.random.default_rng(seed).standard_normal((n_mels, 3000)).astype(np.float32)
-    smooth = np.apply_along_axis(lambda row: np.convolve(row, np.ones(8) / 8, mode="same"), 1, noise)
-    return np.asarray(np.clip(smooth, -1.0, 1.5), np.float32)
-
-
 def live_tokens(model: RandomModel) -> IntArray:
     embedding = np.asarray(model.checkpoint.tensors.get("decoder.embed_tokens.weight"), np.float32)
     live = np.flatnonzero(np.linalg.norm(embedding, axis=1) < 100)
@@ -86,7 +79,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     model = bundled() if request.param == "nano.en" else random_model(request.param, folder / "hf")
     options = EngineOptions(precision="fp32", provider="cpu", threads=1)
     dims = model.checkpoint.dims
-    mel = speechlike_mel(dims.n_mels, seed=1)
+    mel = speechlike(1, 1500, dims.n_mels)
     ids = np.random.default_rng(2).integers(0, 50000, (1, LENGTH))
     with torch.no_grad():
         out = model.module(

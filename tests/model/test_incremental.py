@@ -103,7 +103,7 @@ def check_pieces(engine: OnnxEngine, mel: FloatArray, ends: list[int]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(sizes=SIZES, seed=st.integers(0, 100))
 def test_any_pieces_are_the_masked_whole(sizes: list[int], seed: int) -> None:
     engine, ends = of_nano(), ends_of(sizes, 160)

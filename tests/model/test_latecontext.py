@@ -93,7 +93,7 @@ def test_a_network_without_attention_has_no_graphs(tmp_path: Path) -> None:
         pass
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, 9_000), max_size=6))
 def test_in_pieces_it_hears_what_it_hears_whole(model: LateModel, pieces: list[int]) -> None:
     whole = model.ingest(model.nothing(), SOUND, ended=True)

@@ -118,7 +118,7 @@ def test_at_the_true_shape_of_tiny(mask: str, tiny: tuple[Checkpoint, OnnxEngine
 
 
 @pytest.mark.slow
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(name=NAMES, length=st.integers(2, 3000), cuts=st.sets(st.integers(1, 3000), max_size=5), seed=st.integers(0, 9))
 def test_in_any_portions_the_same_window(name: str, length: int, cuts: set[int], seed: int) -> None:
     mel = speech(length, seed)
@@ -126,7 +126,7 @@ def test_in_any_portions_the_same_window(name: str, length: int, cuts: set[int],
     assert apart(grown(of_nano(), mel, name, [*portions, length]), fresh(of_nano(), mel, name)) < 1e-5
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(name=st.sampled_from(["d750", "d500", "d250"]), blocks=st.integers(1, 5), seed=st.integers(0, 9))
 @pytest.mark.slow
 def test_speech_then_silence_is_the_cached_form(name: str, blocks: int, seed: int) -> None:

@@ -87,14 +87,14 @@ MeasuredModel = Annotated[
     ),
 ]
 Revision = Annotated[str | None, _engine("--revision", help="Branch, tag or commit of a model on the hub.")]
-Engine = Annotated[
-    EngineOptions,
-    {
-        "precision": _engine("--precision", metavar="NAME", help=f"{', '.join(PRECISIONS)}."),
-        "provider": _engine("--provider", metavar="NAME", help=f"{', '.join(PROVIDERS)}."),
-        "threads": _engine("--threads", min=0, max=MOST_THREADS, help="0 = one per core, at most 4."),
-    },
-]
+_ENGINE: dict[str, Any] = {
+    "precision": _engine("--precision", metavar="NAME", help=f"{', '.join(PRECISIONS)}."),
+    "provider": _engine("--provider", metavar="NAME", help=f"{', '.join(PROVIDERS)}."),
+    "threads": _engine("--threads", min=0, max=MOST_THREADS, help="0 = one per core, at most 4."),
+}
+_OF_WORKERS = _engine("--threads", min=0, max=MOST_THREADS, help="Of each worker; 0 = one.")
+Engine = Annotated[EngineOptions, _ENGINE]
+WorkersEngine = Annotated[EngineOptions, _ENGINE | {"threads": _OF_WORKERS}]
 
 
 def load(

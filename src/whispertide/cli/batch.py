@@ -59,7 +59,7 @@ def batch(
     workers: Annotated[
         int | None, _workers("--workers", "-w", min=1, help="Each has the model to itself. Default: as cores allow.")
     ] = None,
-    engine: arguments.Engine,
+    engine: arguments.WorkersEngine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
     """Transcribe an archive: every recording once, whatever is killed. The same command goes on where it stopped."""

@@ -8,7 +8,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.train_epochs import RUN, SPEECH, Training, file_for, length
+from whispertide.cli.train_epochs import RUN, SPEECH, RankOption, RateOption, Training, file_for, length
 from whispertide.cli.train_fit import train_device
 
 
@@ -22,10 +22,8 @@ def blocks(
         typer.Option("--mask", metavar="NAME", help="d750, d500 or d250: blocks of 15, 10, 5 s; c250: causal ones."),
     ] = "d750",
     output: arguments.Attachment = None,
-    rank: Annotated[
-        int, typer.Option("--rank", min=1, help="Of the changes (LoRA). The file's size grows with it.")
-    ] = 16,
-    rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 1e-3,
+    rank: RankOption = 16,
+    rate: RateOption = 1e-3,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Windows of 30 s in an update.")] = 4,
     training: Annotated[Training, {**SPEECH, **length(2000), **RUN}],
 ) -> ExitCode:

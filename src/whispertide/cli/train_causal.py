@@ -7,7 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.train_epochs import RUN, SPEECH, Training, file_for, length
+from whispertide.cli.train_epochs import RUN, SPEECH, RankOption, RateOption, Training, file_for, length
 from whispertide.cli.train_fit import train_device
 from whispertide.errors import OptionError
 
@@ -23,10 +23,8 @@ def causal(
         str, typer.Option("--chunk", metavar="S", help="Seconds of a chunk, or any: all from 0.1 to 1 s.")
     ] = "any",
     output: arguments.Attachment = None,
-    rank: Annotated[
-        int, typer.Option("--rank", min=1, help="Of the changes (LoRA). The file's size grows with it.")
-    ] = 32,
-    rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 1e-3,
+    rank: RankOption = 32,
+    rate: RateOption = 1e-3,
     batch_s: Annotated[
         float, typer.Option("--batch", metavar="S", min=1, help="Seconds of sound in an update.")
     ] = 40.0,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -82,6 +82,8 @@ class Training:
         return ExitCode.OK
 
 
+RankOption = Annotated[int, typer.Option("--rank", min=1, help="Of the changes (LoRA). The file's size grows with it.")]
+RateOption = Annotated[float, typer.Option("--rate", help="Highest learning rate.")]
 SPEECH: arguments.Fields = {
     "data": typer.Option("--data", metavar="PATH", help="A manifest, or folders of shards. Default: synthetic speech."),
     "language": get_args(SpokenOption)[1],

@@ -7,7 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.train_epochs import RUN, SPEECH, Training, file_for, length
+from whispertide.cli.train_epochs import RUN, SPEECH, RateOption, Training, file_for, length
 from whispertide.cli.train_fit import train_device
 
 
@@ -19,7 +19,7 @@ def hush(
     seconds: Annotated[float, typer.Option("--seconds", help="Length of the hush word.")] = 0.5,
     output: arguments.Attachment = None,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Windows in an update.")] = 8,
-    rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 0.01,
+    rate: RateOption = 0.01,
     held_out: Annotated[
         int, typer.Option("--held-out", min=1, help="Held-out windows, by which the best epochs are chosen.")
     ] = 80,

@@ -7,7 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded
-from whispertide.cli.train_epochs import RUN, Training, length
+from whispertide.cli.train_epochs import RUN, RateOption, Training, length
 from whispertide.cli.train_fit import train_device
 
 _ALIGNED = 0.3  # of the run, frames learn what is said in them
@@ -37,7 +37,7 @@ def latecontext(
         typer.Option("--attending-inner", min=0, help="Inner width of these; 0: attention alone. Default: 4 widths."),
     ] = None,
     width: Annotated[int, typer.Option("--width", min=8, help="Of a frame.")] = 160,
-    rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 1.5e-3,
+    rate: RateOption = 1.5e-3,
     training: Annotated[Training, {**length(20_000), **RUN}],
 ) -> ExitCode:
     """Train a network that hears commands and says what is wanted: convolutions first, attention at the end.

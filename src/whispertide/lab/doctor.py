@@ -367,12 +367,11 @@ def _transcript(model: "WhisperModel", mel: FloatArray) -> list[int]:
 def log_probabilities(model: "WhisperModel", mel: FloatArray, tokens: list[int]) -> FloatArray:
     """[positions, vocab] log-probabilities of the next token along `tokens`."""
     from whispertide.decoding.search import DecodeRequest
+    from whispertide.model.engine import required
 
     request = DecodeRequest(np.array([tokens], np.int64), logits_at=tuple(range(len(tokens))), need="logits")
     output = model.decoder(model.encode(mel)).run(request)
-    if output.logits is None:
-        raise ValueError("the decoder returned no logits although they were asked for")
-    return log_softmax(output.logits[0].astype(np.float64))
+    return log_softmax(required(output.logits, "logits")[0].astype(np.float64))
 
 
 def transformers_log_probabilities(folder: Path, mel: FloatArray, tokens: list[int]) -> FloatArray | None:

@@ -66,7 +66,7 @@ def test_silence_has_no_rate() -> None:
 WORDS = st.lists(st.sampled_from(["red", "green", "blue"]), max_size=6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(reference=WORDS.filter(bool), confirmed=WORDS, guess=WORDS)
 def test_edits_are_those_that_jiwer_counts(reference: list[str], confirmed: list[str], guess: list[str]) -> None:
     said = utterance(*((word, 0.1) for word in reference))

@@ -14,26 +14,18 @@ from whispertide.audio.file import load_audio
 from whispertide.errors import OptionError
 from whispertide.features import log_mel
 from whispertide.lab.evaluation import attention_items as items
-from whispertide.lab.evaluation.attention_items import Looked, Spoken, look, sentences_of, unhidden, width_s
+from whispertide.lab.evaluation.attention_items import Looked, Spoken, look, unhidden, width_s
 from whispertide.lab.evaluation.clips import Clip
 from whispertide.lab.evaluation.guard_items import decode_clip
 from whispertide.lab.evaluation.wer import Counts
 from whispertide.lab.speech.utterance import RefWord
-from whispertide.types import SAMPLE_RATE, to_samples
+from whispertide.types import SAMPLE_RATE
 
 FOLDER = Path(__file__).parents[2] / "clips"
 TALK = reference(
     *(("No.", 0.5, 0.9), ("The", 2.0, 2.2), ("river", 2.2, 2.6), ("rises,", 2.6, 4.0), ("slowly.", 4.0, 4.5)),
     seconds=10.0,
 )
-
-
-def test_sentences_are_cut_out_with_their_times() -> None:
-    ((audio, words),) = sentences_of(TALK)  # the first is too short
-    assert len(audio) == to_samples(2.9)
-    assert [word.text for word in words] == ["The", "river", "rises,", "slowly."]
-    assert (words[0].start, words[-1].end) == (to_samples(0.2), to_samples(2.7))
-    assert list(sentences_of(replace(TALK, exact_times=False))) == []
 
 
 def test_the_width_of_an_even_attention_is_its_length() -> None:

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lab.evaluation.traces import reference
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.clips import clips, clips_of
+from whispertide.lab.evaluation.clips import clips, clips_of, cut_sentences
 from whispertide.lab.speech.utterance import RefWord, Utterance
-from whispertide.types import SAMPLE_RATE
+from whispertide.types import SAMPLE_RATE, to_samples
 
 
 def utterance(spans: list[tuple[float, float]], length: float) -> Utterance:
@@ -75,6 +76,16 @@ def test_a_long_silence_in_front_costs_no_word() -> None:
 def test_a_clip_is_in_the_language_of_its_recording(exact_times: bool) -> None:
     german = replace(utterance([(0.0, 1.0)], 5.0), exact_times=exact_times, language="de")
     assert [clip.language for clip in clips(german)] == ["de"]
+
+
+def test_sentences_are_cut_out_with_their_times() -> None:
+    said = (("No.", 0.5, 0.9), ("The", 2.0, 2.2), ("river", 2.2, 2.6), ("rises,", 2.6, 4.0), ("slowly.", 4.0, 4.5))
+    talk = reference(*said, seconds=10.0)
+    ((audio, words),) = cut_sentences(talk, 0.2, 2.0, 12.0)  # the first is too short
+    assert len(audio) == to_samples(2.9)
+    assert [word.text for word in words] == ["The", "river", "rises,", "slowly."]
+    assert (words[0].start, words[-1].end) == (to_samples(0.2), to_samples(2.7))
+    assert list(cut_sentences(replace(talk, exact_times=False), 0.2, 2.0, 12.0)) == []
 
 
 class Corpus:

@@ -318,7 +318,7 @@ def test_two_workers_that_take_no_time_are_as_quick_as_one() -> None:
     assert [cost.start_s for cost in two.rounds] == [cost.start_s for cost in one.rounds]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 5), st.floats(0, 3), st.sampled_from([FIXED, BEST]), st.integers(160, 8000))
 def test_every_word_is_shown_after_its_round_and_rounds_never_overlap(
     length: int, compute: float, recipe: Recipe, block: int

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lab.evaluation.tables import by_first
 from lab.evaluation.traces import reference
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import pilot_items as items
@@ -66,16 +67,12 @@ class FakeRunner:
         return Way(waits=[waits, waits], errors=[(1, 10), (0, 10)], cpu_s=0.05)
 
 
-def table(outcome: Any) -> dict[str, tuple[str, ...]]:
-    return {row[0]: row[1:] for row in outcome.tables[0].rows}
-
-
 def test_pilots_stand_next_to_the_paper_s() -> None:
     runner: Any = FakeRunner()
-    rows = table(items.frequency_table(runner))
+    rows = by_first(items.frequency_table(runner))
     assert rows["no pilots"] == ("0.1600", "0.200", "5.00", "0.020", "0.168")
     assert rows["every 0.5 s"] == ("0.0800", "0.100", "5.00", "0.020", "0.120")
-    parts = table(items.ablation_figure(runner))
+    parts = by_first(items.ablation_figure(runner))
     assert parts["no collapse"][:2] == ("190.0", "1.90")
     assert parts["no pilots"][1] == "2.00"
 
@@ -83,7 +80,7 @@ def test_pilots_stand_next_to_the_paper_s() -> None:
 def test_what_is_sent_for_a_goal_stands_next_to_the_paper_s() -> None:
     runner: Any = FakeRunner()
     outcome = items.sending(*items.both(runner))
-    rows = table(outcome)
+    rows = by_first(outcome)
     assert rows["perplexity"][:2] == ("25.0", f"{(mean_wait_s(HEARD, [1, 9, 2, 5], 1, items.LINK)) / 4:.3f}")
     assert [rows["perplexity"][place] for place in (2, 4, 6)] == ["50.0", "50.0", "50.0"]
     assert rows["perplexity"][-4:] == ("25.0", "34.5", "47.3", "–")
@@ -94,11 +91,11 @@ def test_what_is_sent_for_a_goal_stands_next_to_the_paper_s() -> None:
 
 def test_the_figures_have_every_way_to_decide() -> None:
     runner: Any = FakeRunner()
-    rows = table(items.trade_off(*items.both(runner)))
+    rows = by_first(items.trade_off(*items.both(runner)))
     assert rows["all here"] == ("0.025", "17.50")
     assert rows["all sent"][1] == "5.00"
     assert rows["perplexity, half sent"][1] == "5.00"
-    chosen = table(items.selection(*items.both(runner)))
+    chosen = by_first(items.selection(*items.both(runner)))
     assert chosen["perplexity, +1"] == ("100.0", "0.0", "50.0")
     assert chosen["random (NaiveHybrid), +1"] == ("75.0", "75.0", "75.0")
 

@@ -10,7 +10,7 @@ from whispertide.lab.evaluation.plots import Bar
 
 
 def test_a_distribution_of_many_words_has_few_points() -> None:
-    drawing = plots.distribution([("a", [float(value) for value in range(100_000)])], x_label="s", title="many")
+    drawing = plots.distribution([("a", [float(value) for value in range(100_000)])], title="many")
     assert len(drawing.rows) == 251
     assert drawing.rows[-1] == ("a", "99999", "100", "")
 
@@ -28,7 +28,7 @@ def test_bars_have_their_numbers() -> None:
 def test_plots_can_be_drawn_of_next_to_nothing() -> None:
     point = Curve("a", (0.0,), (1.0,))
     for drawing in (
-        plots.distribution([("a", [1.0])], x_label="s", title="one word"),
+        plots.distribution([("a", [1.0])], title="one word"),
         plots.over_time([point], y_label="y", title="point"),
         plots.front(point, point, point, x_label="x", y_label="y", title="t"),
         plots.scatter([], x_label="x", y_label="y", title="t"),

@@ -45,7 +45,7 @@ def test_a_streaming_part_marks_defaults_and_best_steps(tmp_path: Path) -> None:
         make_cell(results, recogniser="peer:simulstreaming", step_s=0.1, score=SCORE),
         make_cell(results, recogniser="offline", step_s=None, streaming=False, score=SCORE),
     ]
-    part = publish.streaming_part("Small", "note", cells, "small", "plots")
+    part = publish.streaming_part("Small", "note", cells, "small")
     found = {(row[0], row[1]): row[2:] for row in rows(part.text)}
     assert found["whisper-streaming", "1 s"][0] == "default"
     assert found["whisper-streaming", "0.5 s"][0] == "best step"
@@ -53,9 +53,9 @@ def test_a_streaming_part_marks_defaults_and_best_steps(tmp_path: Path) -> None:
     assert found["whisper-streaming", "0.5 s"][1] == "5.00"
     assert "offline" in {name for name, _ in found}
     assert part.text.startswith("note 2400 words in 24 pieces.\n\n")
-    few = publish.streaming_part("x", "", [replace(cells[0], utterances=cells[0].utterances[:2])], "x", "x")
+    few = publish.streaming_part("x", "", [replace(cells[0], utterances=cells[0].utterances[:2])], "x")
     assert few.text.startswith("200 words in 2 pieces. With so few, ")
-    assert re.findall(r"\((plots/.*?)\)", part.text) == ["plots/small-trade-off.png", "plots/small-latency.png"]
+    assert re.findall(r"\(benchmarks/(.*?)\)", part.text) == ["small-trade-off.png", "small-latency.png"]
     assert set(part.plots) == {"small-trade-off", "small-latency"}
 
 
@@ -67,7 +67,7 @@ def test_rows_are_ours_before_others_and_steps_together(tmp_path: Path) -> None:
         make_cell(results, recogniser="simulstreaming", step_s=1.2),
         make_cell(results, step_s=0.5),
     ]
-    table = rows(publish.streaming_part("x", "", cells, "x", "x").text)
+    table = rows(publish.streaming_part("x", "", cells, "x").text)
     assert [row[:2] for row in table[2:]] == [
         ["simulstreaming", "1.2 s"],
         ["whisper-streaming", "0.5 s"],
@@ -77,7 +77,7 @@ def test_rows_are_ours_before_others_and_steps_together(tmp_path: Path) -> None:
 
 
 def test_nothing_measured_is_said() -> None:
-    part = publish.streaming_part("x", "note", [], "x", "x")
+    part = publish.streaming_part("x", "note", [], "x")
     assert part.text == "note\n\nNot measured."
     assert not part.plots
 
@@ -86,8 +86,8 @@ def test_unreliable_latencies_are_said_to_be(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     sure = make_cell(results, score=SCORE)
     unreliable = make_cell(results, step_s=0.5, score={**SCORE, "matched": 0.8, "matched_enough": False})
-    assert "do not rely on them" not in publish.streaming_part("x", "", [sure], "x", "x").text
-    part = publish.streaming_part("x", "", [sure, unreliable], "x", "x")
+    assert "do not rely on them" not in publish.streaming_part("x", "", [sure], "x").text
+    part = publish.streaming_part("x", "", [sure, unreliable], "x")
     assert "do not rely on them" in part.text
     assert "80.00 !" in part.text
 

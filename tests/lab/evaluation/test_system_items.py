@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lab.evaluation.tables import by_first
 from lab.evaluation.traces import reference, trace
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.lab.evaluation import report
@@ -84,10 +85,6 @@ class FakeRunner:
         return SimpleNamespace(score=score, traces=lambda: iter([found]), spec=SimpleNamespace(label=name))
 
 
-def rows(outcome: Any) -> dict[str, tuple[str, ...]]:
-    return {row[0]: row[1:] for row in outcome.tables[0].rows}
-
-
 def test_every_system_has_a_round_every_two_seconds() -> None:
     runner: Any = FakeRunner()
     items.processor_table(runner)
@@ -99,7 +96,7 @@ def test_every_system_has_a_round_every_two_seconds() -> None:
 
 def test_the_table_of_processors_counts_padding_and_rounds_that_are_too_slow() -> None:
     runner: Any = FakeRunner()
-    found = rows(items.processor_table(runner))
+    found = by_first(items.processor_table(runner))
     assert found["one: Whisper-Streaming"] == ("5.00", "–", "3.00", "30.0", "625", "1250", "0", "100")
     assert found["two: NPUsper"] == ("5.00", "0.0±0.0", "1.00", "2.0", "100", "200", "0", "0")
     assert found["one: WhisperFlow"][3] == "2.5", "with its hush word"
@@ -107,15 +104,15 @@ def test_the_table_of_processors_counts_padding_and_rounds_that_are_too_slow() -
 
 def test_work_is_counted_by_round_and_by_token() -> None:
     runner: Any = FakeRunner(("one",))
-    assert rows(items.work_table(runner))["one: NPUsper"] == ("0.200", "400", "80.0", "16.7")
+    assert by_first(items.work_table(runner))["one: NPUsper"] == ("0.200", "400", "80.0", "16.7")
 
 
 def test_a_system_that_cannot_run_is_named_with_the_reason() -> None:
     runner: Any = FakeRunner(("one",), detectors=False)
     outcome = items.errors_table(runner)
-    assert "one: Simul-Whisper" not in rows(outcome)
+    assert "one: Simul-Whisper" not in by_first(outcome)
     assert "Not measured: Simul-Whisper with one: no detector." in outcome.note
-    assert rows(outcome)["one: NPUsper"][:3] == ("1", "0.0±0.0", "0.0±0.0")
+    assert by_first(outcome)["one: NPUsper"][:3] == ("1", "0.0±0.0", "0.0±0.0")
 
 
 def test_the_paper_s_errors_are_those_of_both_of_its_corpora() -> None:
@@ -129,8 +126,8 @@ def test_the_paper_s_errors_are_those_of_both_of_its_corpora() -> None:
 def test_inferences_are_compared_with_npusper_s_of_the_same_model() -> None:
     runner: Any = FakeRunner()
     outcome = items.stage_figure(runner)
-    assert rows(outcome)["two: Whisper-Streaming"] == ("625", "1250", "0", "6.25", "2500", "1.50")
-    assert rows(outcome)["two: NPUsper"][3:5] == ("1.00", "400")
+    assert by_first(outcome)["two: Whisper-Streaming"] == ("625", "1250", "0", "6.25", "2500", "1.50")
+    assert by_first(outcome)["two: NPUsper"][3:5] == ("1.00", "400")
 
 
 def test_the_first_text_takes_the_round_that_gave_it() -> None:
@@ -160,9 +157,9 @@ def test_latencies_stand_at_the_paper_s_step_and_at_each_system_s_own(monkeypatc
 def test_latencies_of_too_few_matched_words_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "cells_table", lambda cells, columns: None)
     runner: Any = FakeRunner(("one",), few=("whisperflow",))
-    found = rows(items.processor_table(runner))
+    found = by_first(items.processor_table(runner))
     assert (found["one: WhisperFlow"][2], found["one: NPUsper"][2]) == ("2.00 !", "1.00")
-    assert rows(items.stage_figure(runner))["one: WhisperFlow"][-1] == "1.50 !"
+    assert by_first(items.stage_figure(runner))["one: WhisperFlow"][-1] == "1.50 !"
     figure: Any = items.word_figure(runner)
     assert "WhisperFlow 2.00 !, SimulStreaming 4.00," in figure.note
     labels = [row[0] for row in figure.plots[0].drawing.rows]

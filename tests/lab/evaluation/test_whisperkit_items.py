@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lab.evaluation.tables import by_first
 from whispertide.lab.evaluation import whisperkit_items as items
 from whispertide.lab.evaluation.peer_cells import PeerMissing
 from whispertide.lab.evaluation.peers import PEERS
@@ -39,14 +40,10 @@ class FakeRunner:
         raise PeerMissing("not installed")
 
 
-def table(outcome: Any) -> dict[str, tuple[str, ...]]:
-    return {row[0]: row[1:] for row in outcome.tables[0].rows}
-
-
 def test_both_measures_of_the_hypothesis_stand_side_by_side() -> None:
     runner: Any = FakeRunner()
     outcome = items.hypothesis_figure(runner)
-    rows = table(outcome)
+    rows = by_first(outcome)
     assert runner.asked == ["whisperkit", *items.OTHERS]
     assert rows["whisperkit"] == ("1.50", "1.25", "1.10", "1.10", "1.10", "9.00", "97.00")
     assert rows["whisper-streaming (peer)"][0] == "50.50"
@@ -60,7 +57,7 @@ def test_latencies_of_too_few_matched_words_are_marked(monkeypatch: pytest.Monke
     monkeypatch.setattr(items, "_cells", lambda runner: ([("whisperkit", few)], []))
     runner: Any = FakeRunner()
     outcome = items.hypothesis_figure(runner)
-    assert table(outcome)["whisperkit"][:3] == ("1.50 !", "1.25 !", "1.10 !")
+    assert by_first(outcome)["whisperkit"][:3] == ("1.50 !", "1.25 !", "1.10 !")
     assert UNRELIABLE_NOTE in outcome.note
 
 
@@ -74,7 +71,7 @@ def test_peers_that_cannot_run_are_named_with_the_reason() -> None:
 
 def test_the_confirmed_stream_is_compared_with_what_is_said_of_it() -> None:
     runner: Any = FakeRunner(quick=True)
-    rows = table(items.confirmed_figure(runner))
+    rows = by_first(items.confirmed_figure(runner))
     assert runner.asked == ["whisperkit", *items.QUICK_OTHERS]
     assert rows["OpenAI gpt-4o-transcribe, paper"][0] == "1.70"
     assert "Fireworks, paper" not in rows
@@ -83,7 +80,7 @@ def test_the_confirmed_stream_is_compared_with_what_is_said_of_it() -> None:
 def test_word_errors_stand_next_to_corrections() -> None:
     runner: Any = FakeRunner(quick=True)
     outcome = items.accuracy_figure(runner)
-    rows = table(outcome)
+    rows = by_first(outcome)
     assert rows["whisperkit"] == ("1.00", "10.0", "7")
     assert rows["Argmax's app, not causal, OpenBench"] == ("2.65", "–", "539")
     assert rows["Fireworks, paper"] == ("4.72", "–", "–")

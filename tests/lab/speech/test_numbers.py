@@ -28,6 +28,14 @@ def test_cardinals_with_and() -> None:
     assert numbers.cardinal(1200, with_and=True) == "one thousand two hundred"
 
 
+@pytest.mark.parametrize(
+    ("ending", "those"),
+    [("st", (1, 21, 101)), ("nd", (2, 32)), ("rd", (3, 1923)), ("th", (0, 4, 11, 12, 13, 20, 111, 1812))],
+)
+def test_endings_of_ordinals(ending: str, those: tuple[int, ...]) -> None:
+    assert {numbers.ordinal_ending(number) for number in those} == {ending}
+
+
 def test_what_has_no_name_is_refused() -> None:
     with pytest.raises(ValueError, match="expected a number"):
         numbers.cardinal(10**12)

@@ -20,7 +20,7 @@ from whispertide.lab.training.augment import (
 from whispertide.lab.training.noise import add_noise, disturb, make_noise, narrow, telephone
 from whispertide.types import FloatArray
 
-FEW = settings(max_examples=20, deadline=None)
+FEW = settings(max_examples=20)
 seeds = st.integers(0, 2**32 - 1)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from small_training import nano, small_batches, spoken, write_speech
+from small_training import nano, small_batches, spoken
 from whispertide.features import log_mel
 
 torch = pytest.importorskip("torch")
@@ -18,11 +18,6 @@ from whispertide.lab.training.shards import open_shards, write_shard  # noqa: E4
 from whispertide.lab.training.windows import WindowOptions, compose  # noqa: E402
 
 TENSORS = ("mel", "tokens", "targets", "places")
-
-
-@pytest.fixture(scope="module")
-def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_speech(tmp_path_factory.mktemp("speech") / "shards")
 
 
 def same(one: Any, other: Any) -> bool:

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from small_training import model_folder, nano, small_dims, spoken
+from small_training import nano, quiet, small_dims, spoken
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import adapted_names, merged
-from whispertide.checkpoint.weights import TensorStore
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import block_ends, causal_log_mel
@@ -31,36 +30,10 @@ from whispertide.lab.training.causal_decoding import Shown, arwer, shown_at_ends
 from whispertide.lab.training.causal_network import causal_loss, encode, heard_until  # noqa: E402
 from whispertide.lab.training.loop import LOG, STATE  # noqa: E402
 from whispertide.lab.training.lora import adapt, adapters  # noqa: E402
-from whispertide.lab.training.network import load_network, new_network, save_tensors  # noqa: E402
+from whispertide.lab.training.network import load_network, new_network  # noqa: E402
 from whispertide.lab.training.shards import Shards, open_shards, write_shard  # noqa: E402
 
 BATCH = CausalBatchOptions(seconds=4.0, lengths_s=(2.0,), shares=(1.0,))
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixty utterances of tones."""
-    folder = tmp_path_factory.mktemp("speech")
-    write_shard(folder, 0, [spoken(number) for number in range(60)])
-    return folder
-
-
-@pytest.fixture(scope="module")
-def shards(speech: Path) -> Shards:
-    return open_shards([speech])
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    """One layer of width 16, random weights."""
-    folder = tmp_path_factory.mktemp("small")
-    save_tensors(new_network(small_dims(), 0), folder / "model.safetensors", np.float32)
-    return replace(nano(), dims=small_dims(), tensors=TensorStore.from_folder(folder))
 
 
 OPTIONS = CausalOptions(rank=2, steps=6, epoch=2, rate=0.01, best=2, held_out=2, sentences=1, batch=BATCH)
@@ -73,10 +46,6 @@ def trainer(checkpoint: Checkpoint, shards: Shards, folder: Path, **changes: Any
 
 def batch(shards: Shards, number: int = 0, **changes: Any) -> CausalBatch:
     return CausalBatches(shards, nano().tokenizer, replace(BATCH, **changes), n_mels=80, seed=0)[number]
-
-
-def ignored(step: int, figures: dict[str, float]) -> None:
-    pass
 
 
 # --- what is heard ----------------------------------------------------------------------------------------------------
@@ -196,16 +165,16 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     tmp_path: Path, shards: Shards, checkpoint: Checkpoint
 ) -> None:
     whole = trainer(checkpoint, shards, tmp_path / "whole")
-    assert whole.run(ignored)
+    assert whole.run(quiet)
     expected = whole.result()
     for stop_at in (1, 4):
         folder = tmp_path / f"stopped{stop_at}"
         first = trainer(checkpoint, shards, folder)
         steps = iter([False] * (stop_at - 1) + [True])
-        assert not first.run(ignored, stop=steps.__next__)
+        assert not first.run(quiet, stop=steps.__next__)
         second = trainer(checkpoint, shards, folder)
         assert second.step == stop_at
-        assert second.run(ignored)
+        assert second.run(quiet)
         result = second.result()
         assert result.report == expected.report
         for name, (a, b) in expected.matrices.items():
@@ -216,7 +185,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
 
 def test_a_limit_of_time_ends_a_run(tmp_path: Path, shards: Shards, checkpoint: Checkpoint) -> None:
     run = trainer(checkpoint, shards, tmp_path / "run", steps=10**6, minutes=1e-9)
-    assert run.run(ignored)
+    assert run.run(quiet)
     assert run.step == 1
     assert len(run.best) == 1
 
@@ -224,7 +193,7 @@ def test_a_limit_of_time_ends_a_run(tmp_path: Path, shards: Shards, checkpoint: 
 def test_what_was_trained_can_be_merged(tmp_path: Path, shards: Shards, checkpoint: Checkpoint) -> None:
     """The merged checkpoint computes what the adapted network does, after the way through the file."""
     run = trainer(checkpoint, shards, tmp_path / "run", steps=2)
-    run.run(ignored)
+    run.run(quiet)
     adapter = run.result()
     adapter.save(tmp_path / "causal.npz")
     plain = load_network(merged(checkpoint, CausalAdapter.load(tmp_path / "causal.npz", checkpoint))).eval()
@@ -243,7 +212,7 @@ def test_of_the_best_by_loss_the_lowest_arwer_is_kept(
 ) -> None:
     """More than the last few: here it is the one with the highest loss of them."""
     run = trainer(checkpoint, shards, tmp_path / "run", steps=9, epoch=1, best=CausalOptions().best)
-    run.run(ignored)
+    run.run(quiet)
     rates = iter([0.9, 0.8, 0.7, 0.8, 0.7, 0.9, 0.8, 0.6, 1.0])  # the last is that of the checkpoint itself
     monkeypatch.setattr(CausalTrainer, "arwer", lambda _: next(rates))
     expected = run.best[-1].step
@@ -301,21 +270,17 @@ def command(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["train", "causal", *map(str, arguments)])
 
 
-@pytest.fixture
-def folder(tmp_path: Path, checkpoint: Checkpoint) -> Path:
-    return model_folder(tmp_path / "model", checkpoint)
-
-
 @pytest.mark.slow
-def test_the_command_trains_and_goes_on(tmp_path: Path, folder: Path, speech: Path) -> None:
-    common = (folder, "--data", speech, "--run", tmp_path / "run", "--batch", 4, "--rank", 2, "-j", 0, "--chunk", 0.3)
+def test_the_command_trains_and_goes_on(tmp_path: Path, small_folder: Path, more_speech: Path) -> None:
+    common = [small_folder, "--data", more_speech, "--run", tmp_path / "run"]
+    common += ["--batch", 4, "--rank", 2, "-j", 0, "--chunk", 0.3]
     result = command(*common, "--steps", 1)
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.strip() == str(folder / "causal.npz")
+    assert result.stdout.strip() == str(small_folder / "causal.npz")
     assert "ARWER: " in result.stderr
     from whispertide.checkpoint import load_checkpoint
 
-    adapter = CausalAdapter.of_checkpoint(load_checkpoint(folder))
+    adapter = CausalAdapter.of_checkpoint(load_checkpoint(small_folder))
     assert (adapter.rank, adapter.block, adapter.first) == (2, 15, 30)
     assert (tmp_path / "run" / LOG).exists()
     assert (tmp_path / "run" / STATE).exists()

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from whispertide.lab.training.device import choose_device, has_bfloat16_units, mixed_precision  # noqa: E402
+from whispertide.lab.training.device import choose_device, has_bfloat16_units, mixed_precision, on_threads  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,10 @@ def test_a_gpu_leaves_the_processors_to_what_makes_batches(
     monkeypatch.setattr("torch.set_num_threads", asked.append)
     assert choose_device("auto") == device
     assert asked == threads
+
+
+def test_threads_are_as_many_as_before() -> None:
+    before = torch.get_num_threads()
+    with on_threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before

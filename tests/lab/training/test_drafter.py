@@ -1,6 +1,5 @@
 """A drafter's training: what is heard belongs to what is said, a language is learned, and a run can be taken up."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,15 +45,6 @@ def text(number: int, length: int = 30) -> HiddenStates:
 
 
 TEXTS = [text(number) for number in range(40)]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Several would wait for each other longer than they compute."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def trainer(folder: Path, **changes: Any) -> DrafterTrainer:

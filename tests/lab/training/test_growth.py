@@ -17,11 +17,6 @@ from whispertide.lab.training.widen import Target, Widening  # noqa: E402
 TOLERANCE = 1e-5  # of the largest logit
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def small_network() -> Any:
     """One layer of width 16, with biases and norms that are not those of a new network."""
     network = new_network(small_dims(), 1)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from command_line import write_wav
-from small_training import nano, small_dims, spoken
+from small_training import nano, quiet, small_dims
 from whispertide.cli.main import app
 from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
 from whispertide.lab.training.augment import Augmentation
@@ -29,31 +29,12 @@ from whispertide.lab.training.hush import (  # noqa: E402
 )
 from whispertide.lab.training.loop import LOG, STATE  # noqa: E402
 from whispertide.lab.training.network import Whisper, load_network, new_network  # noqa: E402
-from whispertide.lab.training.shards import Shards, open_shards, write_shard  # noqa: E402
+from whispertide.lab.training.shards import Shards, open_shards  # noqa: E402
 
 WINDOWS = HushWindowOptions(longest_s=1.5, augmentation=Augmentation.none())
 OPTIONS = HushOptions(
     seconds=0.2, steps=6, epoch=2, batch=2, rate=0.05, best=2, held_out=3, content_hash="c" * 64, windows=WINDOWS
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixty utterances of tones, in two shards."""
-    folder = tmp_path_factory.mktemp("speech")
-    for shard in (0, 1):
-        write_shard(folder, shard, [spoken(30 * shard + number) for number in range(30)])
-    return folder
-
-
-@pytest.fixture(scope="module")
-def shards(speech: Path) -> Shards:
-    return open_shards([speech])
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +48,6 @@ def batches(shards: Shards, options: HushOptions = OPTIONS) -> HushBatches:
 
 def trainer(network: Whisper, shards: Shards, folder: Path, **changes: Any) -> HushTrainer:
     return open_trainer(network, nano().tokenizer, shards, replace(OPTIONS, **changes), folder)
-
-
-def ignored(step: int, figures: dict[str, float]) -> None:
-    pass
 
 
 def in_double(window: HushWindow) -> HushWindow:
@@ -121,15 +98,15 @@ def test_the_loss_falls_on_a_fixed_batch(tmp_path: Path, shards: Shards) -> None
 @pytest.mark.slow
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(tmp_path: Path, network: Whisper, shards: Shards) -> None:
     whole = trainer(network, shards, tmp_path / "whole")
-    assert whole.run(ignored)
+    assert whole.run(quiet)
     for stop_at in (1, 4):
         folder = tmp_path / f"stopped{stop_at}"
         first = trainer(network, shards, folder)
         steps = iter([False] * (stop_at - 1) + [True])
-        assert not first.run(ignored, stop=steps.__next__)
+        assert not first.run(quiet, stop=steps.__next__)
         second = trainer(network, shards, folder)
         assert second.step == stop_at
-        assert second.run(ignored)
+        assert second.run(quiet)
         np.testing.assert_array_equal(second.result().samples, whole.result().samples)
         assert [epoch.step for epoch in second.best] == [epoch.step for epoch in whole.best]
 
@@ -188,7 +165,7 @@ def command(*arguments: object) -> Result:
 
 
 @pytest.mark.slow
-def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path) -> None:
+def test_the_command_trains_and_goes_on(tmp_path: Path, more_speech: Path) -> None:
     path = tmp_path / "hush.npz"
     common = (
         "--model",
@@ -206,28 +183,28 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path) -> None:
         "-j",
         0,
     )
-    result = command(*common, "--data", speech, "--steps", 2)
+    result = command(*common, "--data", more_speech, "--steps", 2)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.strip() == str(path)
     word = HushWord.load(path)
     assert (word.seconds, word.content_hash) == (0.2, nano().content_hash)
     path.unlink()
-    again = command(*common, "--data", speech, "--steps", 2)
+    again = command(*common, "--data", more_speech, "--steps", 2)
     assert again.exit_code == 0
     assert "update 2, 100% of the run" in again.stderr
     np.testing.assert_array_equal(HushWord.load(path).samples, word.samples)
-    other = command(*common, "--data", speech, "--steps", 3)
+    other = command(*common, "--data", more_speech, "--steps", 3)
     assert other.exit_code == 2
     assert "got others for steps" in other.stderr
 
 
 @pytest.mark.slow
 def test_without_a_folder_the_run_is_kept_here_under_its_length_and_model(
-    tmp_path: Path, speech: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, more_speech: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     asked = ("--model", "nano.en", "--seconds", 0.2, "--batch", 1, "--held-out", 1, "-j", 0, "--steps", 1)
-    result = command(*asked, "--data", speech, "-o", "word.npz")
+    result = command(*asked, "--data", more_speech, "-o", "word.npz")
     assert result.exit_code == 0, result.stderr
     folder = f"hush-0.2s-{nano().content_hash[:8]}"
     assert f"the run is kept in {folder}" in result.stderr
@@ -251,10 +228,10 @@ def test_a_manifest_is_prepared_next_to_the_run_once(tmp_path: Path) -> None:
     assert first.stderr.endswith(again.stderr), "nothing is prepared again"
 
 
-def test_the_command_says_what_is_wrong(tmp_path: Path, speech: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_what_is_wrong(tmp_path: Path, more_speech: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = command("--model", "nano.en", "--run", tmp_path / "run", "--data", tmp_path / "nowhere")
     assert (missing.exit_code, "does not exist" in missing.stderr) == (2, True)
-    length = command("--model", "nano.en", "--run", tmp_path / "run", "--data", speech, "--seconds", 7)
+    length = command("--model", "nano.en", "--run", tmp_path / "run", "--data", more_speech, "--seconds", 7)
     assert length.exit_code == 2
     assert "0.1 to 5 s" in length.stderr
     import sys

@@ -29,7 +29,7 @@ def silence_after(made: Window) -> float:
     return (len(made.samples) - 1 - int(np.flatnonzero(np.abs(made.samples) > 1e-4)[-1])) / SAMPLE_RATE
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6))
 def test_an_answer_is_what_can_be_heard(seed: int) -> None:
     made, eot = window(seed, CLEAN), nano().tokenizer.eot

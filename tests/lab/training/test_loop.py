@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from small_training import small_batches, small_trainer, write_speech
+from small_training import quiet, small_batches, small_trainer
 from whispertide.errors import CheckpointError
 
 torch = pytest.importorskip("torch")
@@ -24,19 +24,9 @@ from whispertide.lab.training.losses import departure  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    return write_speech(tmp_path_factory.mktemp("speech") / "shards")
-
-
-@pytest.fixture(scope="module")
 def whole(speech: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nothing interrupted."""
     return train(speech, tmp_path_factory.mktemp("run"))
-
-
-def quiet(step: int, figures: dict[str, float]) -> None:
-    pass
 
 
 def train(speech: Path, run: Path, **options: Any) -> Path:

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from small_training import model_folder, nano, small_dims, spoken
+from small_training import nano, quiet, small_dims
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.low_rank import adapted_names, merged
 from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import GROUPS, MaskedAdapter
-from whispertide.checkpoint.weights import TensorStore
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 
@@ -26,45 +25,15 @@ from whispertide.lab.training.masked import MaskedOptions, MaskedTrainer, open_t
 from whispertide.lab.training.masked_batches import MaskedBatches, MaskedBatchOptions  # noqa: E402
 from whispertide.lab.training.masked_network import distances, encode_masked  # noqa: E402
 from whispertide.lab.training.masks import mask_bias  # noqa: E402
-from whispertide.lab.training.network import load_network, new_network, save_tensors  # noqa: E402
-from whispertide.lab.training.shards import Shards, open_shards, write_shard  # noqa: E402
+from whispertide.lab.training.network import load_network, new_network  # noqa: E402
+from whispertide.lab.training.shards import Shards  # noqa: E402
 
 BATCH = MaskedBatchOptions(count=2, lengths_s=(2.0, 6.0), shares=(0.5, 0.5))
 OPTIONS = MaskedOptions(mask="d250", rank=2, steps=4, epoch=2, rate=0.01, best=2, held_out=1, batch=BATCH)
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixty utterances of tones."""
-    folder = tmp_path_factory.mktemp("speech")
-    write_shard(folder, 0, [spoken(number) for number in range(60)])
-    return folder
-
-
-@pytest.fixture(scope="module")
-def shards(speech: Path) -> Shards:
-    return open_shards([speech])
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    """One layer of width 16, random weights."""
-    folder = tmp_path_factory.mktemp("small")
-    save_tensors(new_network(small_dims(), 0), folder / "model.safetensors", np.float32)
-    return replace(nano(), dims=small_dims(), tensors=TensorStore.from_folder(folder))
-
-
 def trainer(checkpoint: Checkpoint, shards: Shards, folder: Path, **changes: Any) -> MaskedTrainer:
     return open_trainer(checkpoint, shards, replace(OPTIONS, content_hash=checkpoint.content_hash, **changes), folder)
-
-
-def ignored(step: int, figures: dict[str, float]) -> None:
-    pass
 
 
 # --- the student ------------------------------------------------------------------------------------------------------
@@ -135,13 +104,13 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     tmp_path: Path, shards: Shards, checkpoint: Checkpoint
 ) -> None:
     whole = trainer(checkpoint, shards, tmp_path / "whole")
-    assert whole.run(ignored)
+    assert whole.run(quiet)
     expected = whole.result()
     first = trainer(checkpoint, shards, tmp_path / "stopped")
-    assert not first.run(ignored, stop=iter([False, False, True]).__next__)
+    assert not first.run(quiet, stop=iter([False, False, True]).__next__)
     second = trainer(checkpoint, shards, tmp_path / "stopped")
     assert second.step == 3
-    assert second.run(ignored)
+    assert second.run(quiet)
     result = second.result()
     assert result.report == expected.report
     assert {"held_out", "held_out_without", "distances", "distances_without", "kept"} <= result.report.keys()
@@ -177,9 +146,9 @@ def command(*arguments: object) -> Result:
 
 
 @pytest.mark.slow
-def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path, small_folder: Path) -> None:
-    common = [small_folder, "--mask", "d250", "--data", speech, "--run", tmp_path / "run", "--batch", 1, "--steps", 1]
-    common += ["--rank", 2, "-j", 0, "--device", "cpu"]
+def test_the_command_trains_and_goes_on(tmp_path: Path, more_speech: Path, small_folder: Path) -> None:
+    common = [small_folder, "--mask", "d250", "--data", more_speech, "--run", tmp_path / "run", "--batch", 1]
+    common += ["--steps", 1, "--rank", 2, "-j", 0, "--device", "cpu"]
     result = command(*common)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.strip() == str(small_folder / "masked-d250.npz")
@@ -195,8 +164,3 @@ def test_a_mask_that_is_none(mask: str, message: str, tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert not (tmp_path / "run").exists()
-
-
-@pytest.fixture
-def small_folder(tmp_path: Path, checkpoint: Checkpoint) -> Path:
-    return model_folder(tmp_path / "model", checkpoint)

@@ -42,7 +42,6 @@ def question() -> tuple[Any, Any]:
 @pytest.fixture(scope="module", params=["nano.en", pytest.param("tiny.en", marks=pytest.mark.slow)])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, Any]:
     """A checkpoint with random weights and the `transformers` module with the same."""
-    torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(random_models.SHAPES, "nano.en", (80, 128, 2, 2, 2, 51864))
         model = random_models.random_model(request.param, tmp_path_factory.mktemp("random"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reference import hf_model
-from small_training import nano, small_dims, spoken, write_speech
+from small_training import nano, quiet, small_dims, spoken, write_speech
 from whispertide.checkpoint import load_checkpoint
 from whispertide.errors import (
     CheckpointError,
@@ -52,15 +52,9 @@ QUICK = (
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shapes of one or two layers next to the real ones."""
-    torch.set_num_threads(1)
     monkeypatch.setitem(shapes.SHAPES, "small", Target(16, 2, 1))
     monkeypatch.setitem(shapes.SHAPES, "wide", Target(24, 3, 2))
     monkeypatch.setitem(shapes.SHAPES, "low", Target(256, 4, 2))
-
-
-@pytest.fixture(scope="module")
-def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_speech(tmp_path_factory.mktemp("speech") / "shards")
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +64,6 @@ def network() -> Whisper:
 
 
 def silent(message: str) -> None:
-    pass
-
-
-def quiet(step: int, figures: dict[str, float]) -> None:
     pass
 
 

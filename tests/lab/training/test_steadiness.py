@@ -29,7 +29,6 @@ from whispertide.lab.training.steadiness import (
     report,
     save,
 )
-from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
@@ -145,8 +144,8 @@ class Hearing:
     def __init__(self, said: tuple[Word, ...]) -> None:
         self.said = said
 
-    def session(self, recipe: Recipe, *, options: DecodeOptions) -> Session:
-        return Session(recipe, ListeningOracle(self.said, 1), options=options)
+    def session(self, recipe: Recipe) -> Session:
+        return Session(recipe, ListeningOracle(self.said, 1))
 
 
 def test_a_stream_is_recorded_with_patience_and_its_guesses_are_judged_by_its_end() -> None:

@@ -46,7 +46,7 @@ def spoken(seed: int, words: int = 8) -> Utterance:
     return Utterance(samples, " ".join(["word"] * words), "tone", tuple(spans))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 10**6), longest=st.floats(1.0, 6.0))
 def test_a_window_is_what_it_says(seed: int, longest: float) -> None:
     said = spoken(seed % 50)

@@ -29,7 +29,7 @@ from whispertide.lab.training.windows import (
 
 TOKENIZER = nano().tokenizer
 CLEAN = WindowOptions(silent=0.0, augmentation=Augmentation.none())
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=25)
 seeds = st.integers(0, 2**32 - 1)
 lengths = st.sampled_from([1.0, 2.5, 6.0, 30.0])
 

@@ -19,7 +19,7 @@ from whispertide.errors import AudioError, CheckpointError, OptionError, OutputE
 from whispertide.lab.compression.choice import by_thresholds, forced, size_of, within
 from whispertide.lab.compression.divergence import Comparison
 from whispertide.lab.compression.folder import as_kept, check_folders, half_size, write_folder
-from whispertide.lab.compression.palettise import Form, palettise
+from whispertide.lab.compression.palettise import palettise
 from whispertide.lab.compression.report import REPORT, Report, row_of
 from whispertide.lab.compression.samples import Sample, digest_of_samples, speech_samples
 from whispertide.lab.compression.sensitivity import (
@@ -152,7 +152,7 @@ class Compression:
         found: dict[str, Stored] = {}
         for name in sorted(self.checkpoint.tensors.names()):
             weight, width = self.checkpoint.tensors.get(name), bits.get(name, UNCHANGED)
-            found[name] = as_kept(weight) if width == UNCHANGED else palettise(weight, Form(width))
+            found[name] = as_kept(weight) if width == UNCHANGED else palettise(weight, width)
         return found
 
     def write(self, sensitivities: Sequence[Sensitivity], bits: Bits, output: Path) -> Report:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,31 +17,8 @@ _AT_ONCE = 1 << 22  # weights that are clustered at a time
 _LARGEST = float(np.finfo(np.float16).max)
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How tensors are palettised.
-
-    bits         of an index
-    rows         that share a palette; None: as few as make palettes small next to the indices
-    outlier_std  how far from the mean an outlier is, in standard deviations; infinity: there are none
-    """
-
-    bits: int
-    rows: int | None = None
-    outlier_std: float = OUTLIER_STD
-
-    def rows_of(self, shape: tuple[int, ...]) -> int:
-        """How many rows of a tensor of that shape share a palette."""
-        if self.rows is not None:
-            return max(1, min(self.rows, shape[0]))
-        columns = math.prod(shape[1:])
-        palette = 2 * (1 << self.bits)  # bytes
-        enough = (rows for rows in ROWS if rows * columns * self.bits / 8 >= _PALETTE_SHARE * palette)
-        return min(next(enough, ROWS[-1]), shape[0])
-
-
-def palettise(weight: Weights, form: Form) -> Palettised:
-    """A tensor of two dimensions or more as palettes.
+def palettise(weight: Weights, bits: int) -> Palettised:
+    """A tensor of two dimensions or more as palettes; `bits` of an index.
 
     Values are rounded to float16 first, as everything in a palette is. Raises ValueError for a tensor that holds no
     finite numbers or nothing at all.
@@ -50,33 +26,41 @@ def palettise(weight: Weights, form: Form) -> Palettised:
     values = np.clip(np.asarray(weight, np.float32), -_LARGEST, _LARGEST).astype(np.float16)
     if not np.isfinite(weight).all() or not values.size:
         raise ValueError("expected finite weights")
-    rows = form.rows_of(values.shape)
+    rows = _rows(values.shape, bits)
     flat = values.reshape(-1)
-    far = _outliers(flat, form.outlier_std)
-    palettes = np.zeros((group_count(values.shape, rows), 1 << form.bits), np.float16)
+    far = _outliers(flat)
+    palettes = np.zeros((group_count(values.shape, rows), 1 << bits), np.float16)
     indices = np.zeros(flat.size, np.uint8)
     for groups, part in _parts(values.shape, rows):
         group = np.arange(part.stop - part.start) // (rows * math.prod(values.shape[1:]))
         inlier = ~far[part]
         clustered, members = flat[part][inlier].astype(np.float64), group[inlier]
-        centres = k_means(clustered, members, groups.stop - groups.start, 1 << form.bits)
+        centres = k_means(clustered, members, groups.stop - groups.start, 1 << bits)
         palettes[groups] = centres
         indices[part][inlier] = nearest(clustered, members, palettes[groups])
     places: IntArray = np.flatnonzero(far)
     return Palettised(
         shape=values.shape,
-        bits=form.bits,
+        bits=bits,
         rows=rows,
         palettes=palettes,
-        indices=pack(indices, form.bits),
+        indices=pack(indices, bits),
         outliers=flat[far],
         gaps=gaps_of(places),
     )
 
 
-def _outliers(values: Weights, outlier_std: float) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
+def _rows(shape: tuple[int, ...], bits: int) -> int:
+    """How many rows of a tensor of that shape share a palette: as few as make palettes small next to the indices."""
+    columns = math.prod(shape[1:])
+    palette = 2 * (1 << bits)  # bytes
+    enough = (rows for rows in ROWS if rows * columns * bits / 8 >= _PALETTE_SHARE * palette)
+    return min(next(enough, ROWS[-1]), shape[0])
+
+
+def _outliers(values: Weights) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
     wide = values.astype(np.float64)
-    found: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = np.abs(wide - wide.mean()) > outlier_std * wide.std()
+    found: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = np.abs(wide - wide.mean()) > OUTLIER_STD * wide.std()
     return found
 
 

@@ -4,8 +4,6 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from whispertide.features import log_mel
 from whispertide.model.whisper import WhisperModel
 from whispertide.offline import OfflineSegment, transcribe_samples
@@ -75,6 +73,4 @@ def _joined(recording: FloatArray, held: list[OfflineSegment]) -> tuple[FloatArr
 def _mel(model: WhisperModel, audio: FloatArray) -> FloatArray:
     longest = model.dims.n_audio_ctx * 320
     length = longest if not model.generation.short_windows else min(longest, -(-max(1, len(audio)) // 320) * 320)
-    padded = np.zeros(length, np.float32)
-    padded[: len(audio)] = audio[:length]
-    return log_mel(padded, model.dims.n_mels)
+    return log_mel(audio[:length], model.dims.n_mels, padding=max(0, length - len(audio)))

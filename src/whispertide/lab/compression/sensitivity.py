@@ -13,7 +13,7 @@ from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.checkpoint.palette import BITS
 from whispertide.lab.compression.divergence import Comparison, can_be_changed
-from whispertide.lab.compression.palettise import Form, palettise
+from whispertide.lab.compression.palettise import palettise
 
 MIN_WEIGHTS = 16_384  # smaller tensors stay as they are; WhisperKit's limit of 1e5 would leave much of a small model
 UNCHANGED = 16  # the bits of a tensor that is kept as it is
@@ -120,7 +120,7 @@ def measure(
 
 
 def _measured(checkpoint: Checkpoint, comparison: Comparison, name: str, bits: int) -> Option:
-    palettised = palettise(checkpoint.tensors.get(name), Form(bits))
+    palettised = palettise(checkpoint.tensors.get(name), bits)
     divergence = comparison.divergence({name: palettised.values()})
     return Option(bits, palettised.nbytes, divergence.kl, divergence.mse)
 

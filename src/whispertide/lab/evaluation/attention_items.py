@@ -8,7 +8,7 @@ Figure 14. Windows are padded to the buckets of NPUsper. The encoder's output is
 decoder attends to the padded frames too. It is fed what it says without them, and its likeliest tokens are compared.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -19,7 +19,7 @@ from whispertide.decoding.rules import log_softmax
 from whispertide.decoding.token_words import TokenKinds
 from whispertide.features import log_mel
 from whispertide.lab.evaluation import plots, report
-from whispertide.lab.evaluation.clips import ABOUT, Clip, evenly, sentences_in
+from whispertide.lab.evaluation.clips import ABOUT, Clip, cut_sentences, evenly
 from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.guard_items import decode_clip
 from whispertide.lab.evaluation.page import Table
@@ -34,7 +34,6 @@ from whispertide.types import FRAME_SAMPLES, FloatArray, seconds, to_samples
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner
-    from whispertide.lab.speech.utterance import Utterance
     from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
@@ -89,20 +88,8 @@ def layer_figure(runner: "Runner") -> Outcome:
 
 def _sentences(runner: "Runner") -> list[tuple[FloatArray, tuple[RefWord, ...]]]:
     most = QUICK_SENTENCES if runner.quick else SENTENCES
-    found = [one for utterance in runner.corpus.utterances() for one in sentences_of(utterance)]
+    found = [one for each in runner.corpus.utterances() for one in cut_sentences(each, AROUND_S, LEAST_S, MOST_S)]
     return evenly(found, most, runner.corpus)
-
-
-def sentences_of(utterance: "Utterance") -> "Iterator[tuple[FloatArray, tuple[RefWord, ...]]]":
-    """Audio and words of sentences that are neither short nor long; times are from the beginning of that audio."""
-    found = list(sentences_in(utterance))
-    audio = utterance.audio() if found else np.zeros(0, np.float32)
-    for said in found:
-        begin = max((said[0].start or 0) - to_samples(AROUND_S), 0)
-        end = min((said[-1].end or 0) + to_samples(AROUND_S), len(audio))
-        if LEAST_S <= seconds(end - begin) <= MOST_S:
-            moved = (replace(one, start=(one.start or 0) - begin, end=(one.end or 0) - begin) for one in said)
-            yield audio[begin:end], tuple(moved)
 
 
 def look(model: "WhisperModel", audio: FloatArray, words: Sequence[RefWord]) -> list[Looked]:

@@ -94,7 +94,7 @@ def latency_plot(
 ) -> Drawing:
     """The distribution of latencies alone; cells without any are left out."""
     samples = [(label(cell, cells), values) for cell in cells if (values := latencies(cell, key))]
-    return plots.distribution(samples, x_label="latency (s)", title=_title(caption, cells))
+    return plots.distribution(samples, title=_title(caption, cells))
 
 
 def _waits(cells: Sequence[Cell]) -> str:

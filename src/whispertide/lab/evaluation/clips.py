@@ -1,8 +1,11 @@
 """Clips: short pieces of a corpus, each heard by itself. How they are cut, and how many of them are taken."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple, TypeVar
+
+import numpy as np
 
 from whispertide.errors import OptionError
 from whispertide.lab.speech.utterance import Corpus, RefWord, Utterance
@@ -66,6 +69,22 @@ def sentences_in(utterance: Utterance) -> Iterator[tuple[RefWord, ...]]:
         if word.text.endswith((".", "?", "!")):
             yield tuple(said)
             said = []
+
+
+def cut_sentences(
+    utterance: Utterance, around_s: float, shortest_s: float, longest_s: float
+) -> Iterator[tuple[FloatArray, tuple[RefWord, ...]]]:
+    """Audio and words of each sentence, with `around_s` of what comes before and after it; what is shorter or longer
+    then is left out. Times are from the beginning of that audio. None where nobody knows exact times.
+    """
+    found, around = list(sentences_in(utterance)), to_samples(around_s)
+    audio = utterance.audio() if found else np.zeros(0, np.float32)
+    for said in found:
+        begin = max((said[0].start or 0) - around, 0)
+        piece = audio[begin : (said[-1].end or 0) + around]
+        if to_samples(shortest_s) <= len(piece) <= to_samples(longest_s):
+            moved = (replace(word, start=(word.start or 0) - begin, end=(word.end or 0) - begin) for word in said)
+            yield piece, tuple(moved)
 
 
 def clips_at_pauses(utterance: Utterance) -> Iterator[Clip]:

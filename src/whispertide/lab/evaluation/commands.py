@@ -17,7 +17,7 @@ import numpy as np
 from whispertide.api import Transcriber
 from whispertide.audio.vad import SpeechStopped
 from whispertide.decoding.search import Guard
-from whispertide.lab.evaluation.clips import sentences_in
+from whispertide.lab.evaluation.clips import cut_sentences
 from whispertide.lab.evaluation.clock import play
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.speech.utterance import Utterance
@@ -62,8 +62,8 @@ GATED: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 SILENCE = np.zeros(SAMPLE_RATE, np.float32)
-AROUND = SAMPLE_RATE // 4
-SHORTEST, LONGEST = 2 * SAMPLE_RATE, 8 * SAMPLE_RATE
+AROUND_S = 0.25
+SHORTEST_S, LONGEST_S = 2.0, 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,8 @@ def sentences(utterances: Iterable[Utterance]) -> Iterator[Sentence]:
         if utterance.intent is not None:
             yield Sentence(tuple(word.text for word in utterance.words), utterance.audio(), utterance.intent)
             continue
-        found = list(sentences_in(utterance))
-        audio = utterance.audio() if found else np.zeros(0, np.float32)
-        for said in found:
-            first, last = said[0].start, said[-1].end
-            assert first is not None
-            assert last is not None
-            piece = audio[max(first - AROUND, 0) : last + AROUND]
-            if SHORTEST <= len(piece) <= LONGEST:
-                yield Sentence(tuple(item.text for item in said), piece)
+        for audio, said in cut_sentences(utterance, AROUND_S, SHORTEST_S, LONGEST_S):
+            yield Sentence(tuple(word.text for word in said), audio)
 
 
 @dataclass(slots=True)

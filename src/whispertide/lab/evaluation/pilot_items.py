@@ -17,6 +17,7 @@ import numpy as np
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import plots, report
+from whispertide.lab.evaluation.clips import evenly
 from whispertide.lab.evaluation.commands import BASE, WAYS, Sentence, Way, hear, sentences
 from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.offloading import (
@@ -124,11 +125,7 @@ def _hear(runner: "Runner", name: str, said: Sequence[Sentence]) -> Way:
 def all_sentences(runner: "Runner") -> list[Sentence]:
     """Of the chosen corpus. Raises `OptionError` where it has none."""
     found = list(sentences(runner.corpus.utterances()))
-    if not found:
-        raise OptionError(
-            f"expected a corpus of sentences with exact word times, for example talks; {runner.corpus.name} has none"
-        )
-    return found
+    return evenly(found, len(found), runner.corpus)
 
 
 def watched(runner: "Runner", label: str, said: Sequence[Sentence]) -> Iterable[Sentence]:

@@ -54,9 +54,9 @@ def scatter(
     return of_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
 
 
-def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, x_label: str, title: str) -> Drawing:
-    """Cumulative distributions, of many values by some of them."""
-    return shares([_cumulative(label, values) for label, values in samples], x_label=x_label, title=title)
+def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Drawing:
+    """Cumulative distributions of latencies in seconds, of many values by some of them."""
+    return shares([_cumulative(label, values) for label, values in samples], x_label="latency (s)", title=title)
 
 
 def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = "words (%)") -> Drawing:

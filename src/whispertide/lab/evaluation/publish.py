@@ -60,8 +60,8 @@ def page(title: str, lead: str, parts: Iterable[Part]) -> tuple[str, dict[str, D
     )
 
 
-def streaming_part(title: str, note: str, cells: Sequence[Cell], name: str, folder: str) -> Part:
-    """Recognisers of one model on one corpus: tables and plots, which are called `name`-... and lie in `folder`."""
+def streaming_part(title: str, note: str, cells: Sequence[Cell], name: str) -> Part:
+    """Recognisers of one model on one corpus: tables and plots, which are called `name`-... and lie in `benchmarks`."""
     if not cells:
         return Part(title, f"{note}\n\n{NOTHING}")
     live = sorted((cell for cell in cells if cell.spec.streaming), key=_place)
@@ -73,8 +73,8 @@ def streaming_part(title: str, note: str, cells: Sequence[Cell], name: str, fold
     if any(cell.score.get("confirmed_mean_s") is not None for cell in live):
         plots[f"{name}-trade-off"] = charts.trade_off_plot(live)
         plots[f"{name}-latency"] = charts.latency_plot(charts.typical(live))
-        text.append(f"![Latency against word error rate, a point per step]({folder}/{name}-trade-off.png)")
-        text.append(f"![How late words are confirmed, as shares]({folder}/{name}-latency.png)")
+        text.append(f"![Latency against word error rate, a point per step](benchmarks/{name}-trade-off.png)")
+        text.append(f"![How late words are confirmed, as shares](benchmarks/{name}-latency.png)")
     if offline:
         text.append("Offline, for comparison: the same weights on the same audio, all of it at once.")
         text.append(markdown_table(_table(offline, _OFFLINE, {})))

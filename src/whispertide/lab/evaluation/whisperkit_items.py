@@ -113,7 +113,7 @@ def _late(runner: "Runner", ours: str, cursor: str, published: str, caption: str
         Plot(plots.bars(bars, x_label="cursor latency (s)", title=caption.lower()), f"{caption}: OpenBench's mean")
     ]
     if spread:
-        drawing = plots.distribution(spread, x_label="latency (s)", title=caption.lower())
+        drawing = plots.distribution(spread, title=caption.lower())
         drawn.append(Plot(drawing, f"{caption}: each word, from its end"))
     return Outcome((Table(columns, tuple(rows)),), tuple(drawn), _with(note, missing))
 

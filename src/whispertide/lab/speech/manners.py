@@ -1,6 +1,6 @@
 """The voices that may be trained on, and how each speaks: at what rate and pitch, how lively.
 
-A voice is named as "espeak-ng:en-us+m1", "flite:slt" or "festival:kdl". Those of `evaluation.corpora.voices.HELD_OUT`
+A voice is named as "espeak-ng:en-us+m1", "flite:slt" or "festival:kdl". Those of `lab.speech.voices.HELD_OUT`
 are never among them, nor whatever is made from them: the accents, the variants on top of any other accent, variants
 copied from these, and the same speaker in another synthesizer (festival's kal_diphone is flite's kal; kal16 is known
 to be trained on). Knows nothing of how a synthesizer is called.

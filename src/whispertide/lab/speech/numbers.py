@@ -1,4 +1,4 @@
-"""How numbers are said in English. Knows nothing of how they are written, or of sentences."""
+"""How numbers are said in English, and how ordinals end in figures. Knows nothing of sentences."""
 
 _NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen ten twenty thirty forty fifty sixty seventy eighty ninety"""
@@ -41,6 +41,11 @@ def ordinal(number: int) -> str:
     *head, last = cardinal(number).split()
     regular = last[:-1] + "ieth" if last.endswith("y") else last + "th"
     return " ".join((*head, _ORDINALS.get(last, regular)))
+
+
+def ordinal_ending(number: int) -> str:
+    """Of an ordinal in figures: "st", "nd", "rd" or "th"."""
+    return "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
 
 
 def year(number: int, *, pairs: bool = True) -> str:

@@ -1,7 +1,7 @@
 """Patterns of what people say that texts say too seldom: figures, dates, money, names, contractions, short turns.
 
 Data only. A name in braces is a slot: in capitals a list of words here or in the grammar of the talks
-(`evaluation.corpora.grammar`), in small letters a figure that `phrases` makes up. Written as Whisper writes.
+(`lab.speech.grammar`), in small letters a figure that `phrases` makes up. Written as Whisper writes.
 """
 
 from types import MappingProxyType

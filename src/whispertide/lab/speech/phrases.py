@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+from whispertide.lab.speech.numbers import ordinal_ending
 from whispertide.lab.speech.patterns import FIGURES, LISTS, NAMES, TALK
 from whispertide.lab.speech.sources import spelled_words
 
@@ -61,7 +62,8 @@ def _figure(slot: str, dice: Dice) -> str:
         case "day":
             return str(among(1, 32))
         case "ordinal":
-            return _with_ending(among(1, 32))
+            number = among(1, 32)
+            return f"{number}{ordinal_ending(number)}"
         case "time":
             return f"{among(1, 13)}:{among(0, 60) if dice.random_sample() < 0.5 else 5 * among(1, 12):02d}"
         case "oclock":
@@ -92,8 +94,3 @@ def _figure(slot: str, dice: Dice) -> str:
         case "number":
             return str(among(11, 100))
     raise ValueError(f"no slot of a pattern is called {slot!r}")
-
-
-def _with_ending(number: int) -> str:
-    ending = "th" if 10 < number < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"

@@ -186,8 +186,7 @@ def _decade(found: re.Match[str], before: str, after: str, dice: Dice) -> str | 
 
 def _ordinal(found: re.Match[str], before: str, after: str, dice: Dice) -> str | None:
     number = int(found[1])
-    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return numbers.ordinal(number) if found[2] == ending else None
+    return numbers.ordinal(number) if found[2] == numbers.ordinal_ending(number) else None
 
 
 def _compound(found: re.Match[str], before: str, after: str, dice: Dice) -> str | None:

@@ -10,13 +10,12 @@ import numpy as np
 
 from whispertide.lab.speech.espeak import EspeakSpeaker, espeak_version
 from whispertide.lab.speech.festival import FestivalSpeaker
-from whispertide.lab.speech.flite import FliteSpeaker, check_flite
+from whispertide.lab.speech.flite import SLOW_VOICES, FliteSpeaker, check_flite
 from whispertide.lab.speech.manners import Manner
 from whispertide.lab.speech.voices import Speaker, Spoken, at_16k
 from whispertide.types import SAMPLE_RATE
 
 _ESPEAK_WORDS_PER_MINUTE = 155
-_STRETCH = {"rms": 0.85}  # flite's voices that are slow by themselves
 # Voices whose pitch their synthesizers cannot set: they speak slower and are played faster, or the other way round.
 _WITHOUT_PITCH = ("flite:rms", "festival:slt")
 
@@ -40,7 +39,7 @@ def _synthesizer(manner: Manner, played: float) -> Speaker:
     """The voice, whose sound will be played `played` times as fast."""
     kind, _, voice = manner.voice.partition(":")
     if kind == "flite":
-        stretch = _STRETCH.get(voice, 1.0) / manner.rate * played
+        stretch = SLOW_VOICES.get(voice, 1.0) / manner.rate * played
         return FliteSpeaker(voice, stretch=stretch, shift=manner.pitch / played)
     if kind == "festival":
         return FestivalSpeaker(voice, rate=manner.rate / played, pitch=manner.pitch / played)

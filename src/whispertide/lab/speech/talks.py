@@ -23,7 +23,7 @@ import numpy as np
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.lab.speech.cached import CachedCorpus, cached_corpus, make_apart, write_recording
 from whispertide.lab.speech.espeak import EspeakSpeaker
-from whispertide.lab.speech.flite import FliteSpeaker
+from whispertide.lab.speech.flite import SLOW_VOICES, FliteSpeaker
 from whispertide.lab.speech.installed import EVERY_VOICE, Installed, installed
 from whispertide.lab.speech.noise import between
 from whispertide.lab.speech.text import TEXT_VERSION, reserved_sentences
@@ -39,7 +39,6 @@ QUICK_WORDS = 90
 _WORDS = (900, 1750)  # in a talk: 5 to 15 minutes at any of the paces
 _ESPEAK_RATE = (130, 165)  # what espeak-ng calls words per minute
 _FLITE_STRETCH = (1.0, 1.2)
-_SLOW_VOICES = {"rms": 0.85}  # its own speed against that of the others
 _SENTENCES = (4, 8)  # in a paragraph
 _PAUSE_S = (0.25, 0.9)  # besides what the synthesizer itself leaves between sentences
 _PARAGRAPH_S = (1.2, 3.0)
@@ -145,7 +144,7 @@ def open_speaker(voice: Voice, pace: float) -> Speaker:
         return EspeakSpeaker(voice.name, rate=round(slow + (fast - slow) * pace), pitch=50)
     fast_stretch, slow_stretch = _FLITE_STRETCH
     stretch = slow_stretch + (fast_stretch - slow_stretch) * pace
-    return FliteSpeaker(voice.name, stretch=stretch * _SLOW_VOICES.get(voice.name, 1.0))
+    return FliteSpeaker(voice.name, stretch=stretch * SLOW_VOICES.get(voice.name, 1.0))
 
 
 def assemble(plan: TalkPlan, speaker: Speaker) -> tuple[Int16Array, list[tuple[str, int, int]]]:

@@ -1,6 +1,6 @@
 """What is said: sentences drawn from texts, from the talks' grammar and from patterns with figures and names.
 
-None of them is a test sentence (`evaluation.corpora.text`). With a limit on the vocabulary, which makes a curriculum
+None of them is a test sentence (`lab.speech.text`). With a limit on the vocabulary, which makes a curriculum
 possible, sentences of the texts that need other words than its most frequent ones are left out; the words of the
 grammar and of the patterns are always in it.
 

@@ -27,7 +27,10 @@ class CommandCorpus:
     def _utterance(self, number: int, place: ShardEntry) -> Utterance:
         entry = place.entry
         words, spans = entry["text"].split(), entry.get("words")
-        said = [RefWord(word) for word in words] if spans is None else [RefWord(*of) for of in _timed(words, spans)]
+        if spans is None:
+            said = [RefWord(word) for word in words]
+        else:
+            said = [RefWord(word, first, end) for word, (first, end) in zip(words, spans, strict=True)]
 
         def audio() -> FloatArray:
             return to_float(self.shards[number].samples)
@@ -36,10 +39,6 @@ class CommandCorpus:
         return Utterance(
             f"{self.name}/{number}", tuple(said), place.seconds, audio, exact, entry["source"], intent=intent
         )
-
-
-def _timed(words: list[str], spans: list[list[int]]) -> Iterator[tuple[str, int, int]]:
-    return ((word, first, end) for word, (first, end) in zip(words, spans, strict=True))
 
 
 def open_commands(path: str | Path, *, quick: bool = False, seed: int = 0) -> CommandCorpus:

@@ -1,6 +1,7 @@
 """Which device trains, and in which precision. Needs torch."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
@@ -24,6 +25,17 @@ def choose_device(name: str) -> str:
     # The other processors make batches. Torch's own threads would wait for them at each of its short operations.
     torch.set_num_threads(1)
     return "cuda"
+
+
+@contextmanager
+def on_threads(count: int) -> Iterator[None]:
+    """torch computes on so many threads; afterwards on as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def has_bfloat16_units(device: str) -> bool:

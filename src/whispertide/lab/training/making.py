@@ -147,9 +147,7 @@ def _prepare(folder: Path, recipe: Recipe, sentences: Path | None, announce: Ann
 def _differences(before: Recipe, now: Recipe) -> str:
     """What differs, and what it was."""
     pairs = ((each.name, getattr(before, each.name), getattr(now, each.name)) for each in fields(Recipe))
-    return ", ".join(
-        f"its {name}: {_short(was)}, not {_short(asked)}" for name, was, asked in pairs if was != asked
-    )
+    return ", ".join(f"its {name}: {_short(was)}, not {_short(asked)}" for name, was, asked in pairs if was != asked)
 
 
 def _short(value: object) -> str:

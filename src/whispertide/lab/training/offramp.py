@@ -6,7 +6,6 @@ half of these choose the epoch, the other half are for the report. Needs torch.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from whispertide.lab.evaluation.commands import area
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.speech.noise import between
 from whispertide.lab.training.augment import Augmentation, vary
+from whispertide.lab.training.device import on_threads
 from whispertide.lab.training.noise import add_noise
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.whisper import WhisperModel
@@ -259,18 +259,7 @@ def train_offramp(
     return replace(offramp, report=report)
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """The networks are too small to be shared among threads, which would wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-@_one_thread()
+@on_threads(1)  # the networks are too small to be shared among threads, which would wait for each other
 def _fit(
     network: nn.Module,
     trained: tuple[list[Tensor], Tensor],

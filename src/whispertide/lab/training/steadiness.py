@@ -25,7 +25,6 @@ import numpy as np
 
 from whispertide.atomic import write_text
 from whispertide.errors import OptionError
-from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
 from whispertide.streaming.recipe import Recipe
@@ -81,19 +80,12 @@ def as_busy(recipe: Recipe, number: int) -> Recipe:
     return recipe.replace(**{name: step * _BUSY for name, step in steps.items()})
 
 
-def record_stream(
-    transcriber: "Transcriber",
-    recipe: Recipe,
-    audio: FloatArray,
-    *,
-    voice: str = "",
-    language: str | None = None,
-) -> Examples:
+def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray, *, voice: str = "") -> Examples:
     """Every word of every guess in `audio` [n], 16 kHz, and whether it stayed.
 
     Raises `OptionError` for a recipe whose policy is not AlignAtt.
     """
-    session = transcriber.session(patient(recipe), options=DecodeOptions(language=language))
+    session = transcriber.session(patient(recipe))
     guesses: list[Guess] = []
     for start in range(0, len(audio), _BLOCK):
         session.ingest(audio[start : start + _BLOCK])

@@ -23,6 +23,7 @@ from whispertide.atomic import replacing
 from whispertide.checkpoint import Checkpoint, ModelDims, causal, load_checkpoint, masked
 from whispertide.checkpoint.attachments import place
 from whispertide.checkpoint.causal import CausalAdapter
+from whispertide.checkpoint.generation import heads_or_later_half
 from whispertide.checkpoint.layout import Shape, expected_shapes
 from whispertide.checkpoint.low_rank import Adapter, Matrices, adapted_names
 from whispertide.checkpoint.mask import Mask
@@ -249,13 +250,11 @@ def _changes(checkpoint: Checkpoint, widening: Widening) -> dict[str, Any]:
 def _heads(checkpoint: Checkpoint, widening: Widening) -> list[list[int]]:
     """The source's alignment heads, where they are now: the first copy of each.
 
-    A checkpoint that names none leaves the choice to its reader, who would take the later half of the layers
-    (openai/whisper, model.py); here that half might have added ones.
+    A checkpoint that names none leaves the choice to its reader, who would take the later half of the layers; here that
+    half might have added ones.
     """
-    layers, added = widening.layers("decoder")
-    heads = checkpoint.generation.alignment_heads or tuple(
-        (layer, head) for layer in range(layers // 2, layers) for head in range(checkpoint.dims.n_text_head)
-    )
+    _, added = widening.layers("decoder")
+    heads = heads_or_later_half(checkpoint.generation.alignment_heads, checkpoint.dims)
     return [[layer + added, head] for layer, head in heads]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lab.evaluation.tables import by_first
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import pilot_items as by_whisper
 from whispertide.lab.evaluation.paper import Outcome
@@ -49,12 +50,8 @@ class FakeRunner:
 RUNNER: Any = FakeRunner()
 
 
-def rows(outcome: Outcome) -> dict[str | None, tuple[str | None, ...]]:
-    return {row[0]: row[1:] for row in outcome.tables[0].rows}
-
-
 def test_delays_stand_next_to_the_paper_s() -> None:
-    found = rows(items.frequency_table(RUNNER))
+    found = by_first(items.frequency_table(RUNNER))
     assert found[BASE] == ("0.0100", "1.00", "20.0", "20.0", "0", "25.00", "33.3", "0.250", "0.168", "1.00")
     assert found["every 1 s"][:2] == ("0.0050", "2.00")
     assert found["every 0.5 s"][-2:] == ("0.120", "1.40")
@@ -62,25 +59,25 @@ def test_delays_stand_next_to_the_paper_s() -> None:
 
 def test_each_part_is_left_out_once() -> None:
     outcome = items.ablation_figure(RUNNER)
-    assert list(rows(outcome)) == list(items.PARTS)
-    assert rows(outcome)["no collapse"][:2] == ("3.00", "30.0")
+    assert list(by_first(outcome)) == list(items.PARTS)
+    assert by_first(outcome)["no collapse"][:2] == ("3.00", "30.0")
     assert [row[0] for row in outcome.plots[0].drawing.rows] == list(items.PARTS)
 
 
 def test_those_with_a_pilot_are_sent_by_its_perplexity() -> None:
     outcome = items.sending_table(RUNNER)
-    assert rows(outcome)["perplexity"][:1] == ("50.0",), "the one that the server hears better goes first"
+    assert by_first(outcome)["perplexity"][:1] == ("50.0",), "the one that the server hears better goes first"
     assert "3 commands of commands-spoken" in outcome.note
     assert "2 had a pilot" in outcome.note
-    assert rows(items.trade_off_figure(RUNNER))["all here"][1] == "25.00"
-    assert rows(items.selection_figure(RUNNER))["perplexity, +1"] == ("100.0", "0.0", "50.0")
+    assert by_first(items.trade_off_figure(RUNNER))["all here"][1] == "25.00"
+    assert by_first(items.selection_figure(RUNNER))["perplexity, +1"] == ("100.0", "0.0", "50.0")
 
 
 def test_those_without_a_final_text_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are no wait of 0 s, neither in a mean nor where something is sent."""
     some = [heard(2, 0.02, 9.0), heard(4, None, 5.0), heard(1, 0.04, 1.0)]
     monkeypatch.setattr(items, "_heard", lambda runner, said, names: dict.fromkeys(names, some))
-    measured = dict(zip(items._MEASURED, rows(items.frequency_table(RUNNER))[BASE][2:], strict=False))
+    measured = dict(zip(items._MEASURED, by_first(items.frequency_table(RUNNER))[BASE][2:], strict=False))
     assert (measured["wait mean ms"], measured["no final text"]) == ("30.0", "1")
     assert "2 had a pilot, one every second, and a final text." in items.sending_table(RUNNER).note
 

@@ -24,11 +24,6 @@ WITHOUT_SILENCE = replace(BATCH, before_s=0.0, after_s=0.0)
 OPTIONS = LateOptions(dims=DIMS, steps=4, epoch=2, rate=0.01, best=2, held_out=1, batch=BATCH)
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def command(number: int) -> Utterance:
     """One to three words, each a tone of its own; the first is what is wanted."""
     dice = np.random.RandomState(number)

@@ -44,7 +44,7 @@ class Gated:
                 self._take_until(event["start"])
                 self._open = self._begin()
             elif "end" in event and self._open is not None:
-                self._end(self._take_until(event["end"]))
+                self._end(self._open, self._take_until(event["end"]))
         if self._open is None:
             self._kept = self._kept[-_PRE_ROLL:]
         elif len(self._kept) >= self._step:
@@ -55,14 +55,13 @@ class Gated:
     def finish(self) -> Words:
         """The audio is over: all words."""
         if self._open is not None:
-            self._end(self._take_until(self._received))
+            self._end(self._open, self._take_until(self._received))
         return self._done
 
-    def _end(self, samples: FloatArray) -> None:
-        if self._open is not None:
-            if len(samples):
-                self._open.feed(samples)
-            self._done += self._open.finish()
+    def _end(self, stepped: Stepped, samples: FloatArray) -> None:
+        if len(samples):
+            stepped.feed(samples)
+        self._done += stepped.finish()
         self._open, self._shown = None, ((), ())
 
     def _take_until(self, sample: int) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.checkpoint import load_checkpoint
+from whispertide.checkpoint.generation import heads_or_later_half
 from whispertide.lab.evaluation.peers.wire import Job
 
 
@@ -48,14 +49,12 @@ def open_engine(job: Job, policy: str, *, gate: bool) -> Any:
 def alignment_mask(model: str) -> str:
     """The alignment heads as openai/whisper writes them: a boolean [layers, heads], zipped, in base 85.
 
-    Without them it takes all heads of the later half of the layers.
+    Where a checkpoint names none, those of the later half of the layers, as openai/whisper does.
     """
     checkpoint = load_checkpoint(model)
     mask = np.zeros((checkpoint.dims.n_text_layer, checkpoint.dims.n_text_head), bool)
-    for layer, head in checkpoint.generation.alignment_heads:
+    for layer, head in heads_or_later_half(checkpoint.generation.alignment_heads, checkpoint.dims):
         mask[layer, head] = True
-    if not mask.any():
-        mask[len(mask) // 2 :] = True
     return base64.b85encode(gzip.compress(mask.tobytes())).decode()
 
 

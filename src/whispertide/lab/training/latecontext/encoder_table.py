@@ -6,8 +6,7 @@ are of those folders among the models of the run that hold one. Needs the extra 
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -152,13 +151,14 @@ def encoding(dims: LateDims, seconds: float, threads: int) -> Encoding:
     """What an encoder of this shape, of random weights, takes for so many seconds of speech."""
     import torch
 
+    from whispertide.lab.training.device import on_threads
     from whispertide.lab.training.latecontext.network import parameter_count
     from whispertide.lab.training.latecontext.work import encoder_work
 
     torch.manual_seed(0)
     network, work = _network(dims), encoder_work(dims, seconds)
     count = round(seconds * SAMPLE_RATE / SAMPLES_PER_FRAME)
-    with torch.inference_mode(), _on_threads(threads):
+    with torch.inference_mode(), on_threads(threads):
         frames = network.encoder.ingested(torch.randn(1, dims.n_mels, 4 * count))
         wait_s = _seconds(lambda: network.encoder.contextualised(frames, None))
     gflop = 2e-9 * (work.ingested + work.waiting)
@@ -172,15 +172,3 @@ def _seconds(work: Callable[[], object]) -> float:
         work()
         taken.append(time.perf_counter() - began)
     return median(taken[WARM_UP:])
-
-
-@contextmanager
-def _on_threads(count: int) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -49,13 +49,11 @@ class LateOptions(EpochOptions):
     epoch: int = 200
     rate: float = 2e-3
     best: int = 5
-    held_out: int = 8
     ctc: float = 0.3
     aligned: float = 0.3
     smoothing: float = 0.1
     dropout: float = 0.1
     batch: LateBatchOptions = field(default_factory=LateBatchOptions)
-    content_hash: str = ""
 
     def __post_init__(self) -> None:
         EpochOptions.__post_init__(self)

@@ -1,0 +1,50 @@
+"""What tests of training share. Some run without torch: what needs it is imported where it is used."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from small_training import model_folder, nano, small_dims, write_speech
+from whispertide.checkpoint import Checkpoint
+from whispertide.checkpoint.weights import TensorStore
+from whispertide.lab.training.shards import Shards, open_shards
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> None:
+    """Several would wait for each other longer than they compute."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_speech(tmp_path_factory.mktemp("speech") / "shards")
+
+
+@pytest.fixture(scope="module")
+def more_speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_speech(tmp_path_factory.mktemp("speech") / "shards", each=30)
+
+
+@pytest.fixture(scope="module")
+def shards(more_speech: Path) -> Shards:
+    return open_shards([more_speech])
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """One layer of width 16, random weights."""
+    from whispertide.lab.training.network import new_network, save_tensors
+
+    folder = tmp_path_factory.mktemp("small")
+    save_tensors(new_network(small_dims(), 0), folder / "model.safetensors", np.float32)
+    return replace(nano(), dims=small_dims(), tensors=TensorStore.from_folder(folder))
+
+
+@pytest.fixture
+def small_folder(tmp_path: Path, checkpoint: Checkpoint) -> Path:
+    return model_folder(tmp_path / "model", checkpoint)
