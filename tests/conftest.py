@@ -65,10 +65,16 @@ def compile_share(config: pytest.Config, number: int, count: int) -> None:
             _write_pyc(config.stash[assertstate_key], code, checksum, compiled)
 
 
+# Packages that take seconds to import, and helpers that import them. With its first optimizer torch imports a compiler.
+TRANSFORMERS = re.compile(r"\b(transformers|peft|lora|random_models|small_models)\b")
+TORCH = re.compile(r"\b(torch|small_training|small_late)\b")
+
+
 @cache
-def brings_transformers(file: Path) -> bool:
-    """Whether the tests of a file import transformers or peft, itself or by a helper."""
-    return bool(re.search(r"\b(transformers|peft|lora|random_models|small_models)\b", file.read_text()))
+def light(file: Path) -> tuple[bool, bool]:
+    """Whether a file needs no transformers, and whether it needs no torch."""
+    text = file.read_text()
+    return not TRANSFORMERS.search(text), not TORCH.search(text)
 
 
 @cache
@@ -86,18 +92,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before some are deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """These packages take seconds to import: the first of several processes has all tests that do."""
+    """The first of several processes has all tests that import what takes long to import."""
     unnamed = {str(item.path) for item in items if item.get_closest_marker("slow") and not names_slow(item.path)}
     if unnamed:
         raise pytest.UsageError(f"expected the word slow in files with slow tests; it is not in {sorted(unnamed)}")
-    items.sort(key=lambda item: not brings_transformers(item.path))
+    items.sort(key=lambda item: light(item.path))
 
 
 def pytest_collection_finish() -> None:
     """What was imported stays: the collector need not look at it, and less often at what tests allocate."""
     gc.enable()
     gc.set_threshold(20_000, 20, 20)
-    gc.collect()
     gc.freeze()
 
 

@@ -22,11 +22,13 @@ from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 JITTER = SAMPLE_RATE // 20
 BLOCK = 512
 _PATTERN = 977  # prime: samples tell where they belong
+_SAMPLES = np.arange(_PATTERN, dtype=np.float32) / np.float32(_PATTERN)
 
 
 def audio_between(start: int, end: int) -> FloatArray:
     """The samples `start`..`end` of every stream here; each value tells its own index modulo 977."""
-    return (np.arange(start, end) % _PATTERN).astype(np.float32) / np.float32(_PATTERN)
+    first = start % _PATTERN
+    return np.tile(_SAMPLES, (first + end - start) // _PATTERN + 1)[first : first + end - start]
 
 
 @dataclass

@@ -4,7 +4,6 @@ Most checkpoints of the tests have the tokenizer of nano.en, and to read it take
 """
 
 from functools import cached_property
-from hashlib import sha256
 from typing import Any
 
 from whispertide.checkpoint.tokenizer import TOKENIZER_JSON, Vocabulary
@@ -21,10 +20,10 @@ def share_vocabularies() -> None:
         path = vocabulary.folder / TOKENIZER_JSON
         if not path.is_file() or path.stat().st_size > _MOST:
             return read(vocabulary)
-        key = sha256(path.read_bytes()).digest()
-        if key not in known:
-            known[key] = read(vocabulary)
-        return known[key]
+        content = path.read_bytes()
+        if content not in known:
+            known[content] = read(vocabulary)
+        return known[content]
 
     shared = cached_property(loaded)
     shared.__set_name__(Vocabulary, "_loaded")

@@ -30,9 +30,12 @@ def nano() -> Checkpoint:
     return load_checkpoint("nano.en")
 
 
+@cache
 def tone(count: int, hertz: float) -> Int16Array:
     """A tone [count] at a third of full scale."""
-    return (10_000 * np.sin(2 * np.pi * hertz * np.arange(count) / RATE)).astype(np.int16)
+    samples: Int16Array = (10_000 * np.sin(2 * np.pi * hertz * np.arange(count) / RATE)).astype(np.int16)
+    samples.flags.writeable = False  # every caller has this array
+    return samples
 
 
 def spoken(number: int, *, timed: bool = True) -> Utterance:

@@ -38,8 +38,7 @@ def talks(draw: st.DrawFn, max_words: int = 20) -> Talk:
         st.integers(0, 4_000),
         st.integers(0, 4_000),
         st.integers(12_000, 48_000),
-        st.just(20 * SAMPLE_RATE),
-        st.just(45 * SAMPLE_RATE),
+        st.sampled_from([20 * SAMPLE_RATE, 45 * SAMPLE_RATE]),
     )
     shape = st.tuples(gap, st.integers(3_200, 9_600), st.sampled_from([1, 1, 1, 1, 2, 3]))
     items = draw(st.lists(shape, max_size=max_words))

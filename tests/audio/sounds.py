@@ -1,6 +1,7 @@
 """Sounds and sound files for the tests: everything is computed, nothing is shipped."""
 
 import struct
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ def tone(seconds: float, rate: int = SAMPLE_RATE, freq: float = 440.0, level: fl
     return samples
 
 
+@cache
 def babble(seconds: float, seed: int = 0) -> FloatArray:
     """What a voice detector takes for speech: a moving pitch through three resonances, five vowels per second."""
     rng = np.random.default_rng(seed)
@@ -37,6 +39,7 @@ def babble(seconds: float, seed: int = 0) -> FloatArray:
         sound += gain / np.sqrt(harmonic) * np.sin(harmonic * phase)
     sound *= np.sqrt(np.abs(np.sin(np.pi * syllable)))
     scaled: FloatArray = (0.3 * sound / np.abs(sound).max()).astype(np.float32)
+    scaled.flags.writeable = False  # every caller has this array
     return scaled
 
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from audio.sounds import encode, encode_video, frequency, loudness, make_wav, tone, wav_bytes
@@ -331,7 +331,6 @@ def test_damage_in_the_middle_loses_only_that_part(tmp_path: Path) -> None:
     assert frequency(samples[-16_000:-2000]) == pytest.approx(440, abs=4)
 
 
-@settings(max_examples=40)
 @given(cut=st.floats(0, 1), noise=st.binary(max_size=30), seed=st.integers(0, 10**6))
 def test_any_damage_is_an_audio_error_or_audio(cut: float, noise: bytes, seed: int) -> None:
     data = bytearray(make_wav(np.stack([tone(0.4)] * 2, axis=1), SAMPLE_RATE))
@@ -497,7 +496,6 @@ def test_a_stream_that_does_not_wait_is_not_taken_for_its_end() -> None:
 # --- raw PCM ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
 @given(
     sizes=st.lists(st.integers(1, 700), max_size=30),
     rate=st.sampled_from([8_000, 16_000, 44_100]),

@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from audio.sounds import frequency, loudness, tone
@@ -62,7 +62,6 @@ def test_every_format_decodes(sample_format: str) -> None:
     assert np.abs(out - samples).max() < (0.01 if kind.itemsize == 1 else 1e-4)
 
 
-@settings(max_examples=40)
 @given(
     data=st.binary(max_size=2000),
     cuts=st.lists(st.integers(0, 2000), max_size=20),
@@ -122,7 +121,6 @@ def test_removes_what_lies_above_the_new_band() -> None:
     assert loudness(out[1000:-1000]) < 1e-4
 
 
-@settings(max_examples=40)
 @given(
     rate=st.sampled_from([8_000, 11_025, 16_000, 44_100, 48_000, 192_000]),
     channels=st.integers(1, 3),

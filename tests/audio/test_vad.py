@@ -1,5 +1,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -99,7 +100,6 @@ def test_needed_from_never_runs_ahead_of_the_next_start() -> None:
     assert needed > 300 * BLOCK
 
 
-@settings(max_examples=30)
 @given(
     script=st.lists(st.sampled_from([0.0, 0.2, 0.4, 0.6, 0.9]), max_size=120),
     cuts=st.lists(st.integers(0, 120 * BLOCK), max_size=20),
@@ -138,7 +138,7 @@ def test_portions_and_snapshots_do_not_change_what_silero_decides(cuts: list[int
     assert before + other.feed(sound[at:]) + other.finish() == whole
 
 
-@pytest.mark.parametrize("level", [0, -10, -20, -30, -40])
+@pytest.mark.parametrize("level", [0, -20, -40])
 def test_quiet_speech_is_not_lost(level: int) -> None:
     """-40 dB is a voice at -55 dBFS, beyond what has to work."""
     said = [(2.0, 3.5), (7.0, 7.6), (11.0, 14.0)]
@@ -161,6 +161,7 @@ def test_a_quiet_speaker_after_a_loud_one_is_heard(seed: int) -> None:
     assert [type(event) for event in events] == [SpeechStarted, SpeechStopped] * 2
 
 
+@cache
 def noises() -> dict[str, FloatArray]:
     size = 20 * SAMPLE_RATE
     spectrum = np.fft.rfft(np.random.default_rng(5).standard_normal(size))

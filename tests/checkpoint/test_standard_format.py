@@ -15,6 +15,7 @@ import pytest
 
 from reference import NANO, ct2_folder, mel_of
 from whispertide.audio.file import load_audio
+from whispertide.checkpoint import load_checkpoint
 from whispertide.decoding.window import decode_window
 from whispertide.lab.evaluation.peers import convert_openai
 from whispertide.model.whisper import WhisperModel, load_model
@@ -61,7 +62,7 @@ def test_sizes(name: str) -> None:
     """Small enough to ship, and of the shapes that were promised."""
     folder = NANO if name == "nano.en" else MODELS / name
     width, heads, megabytes = (256, 4, 45) if folder == NANO else (384, 6, 80)
-    dims = opened(folder).dims
+    dims = load_checkpoint(str(folder)).dims
     assert (dims.n_audio_state, dims.n_text_state) == (width, width)
     assert (dims.n_audio_head, dims.n_audio_layer, dims.n_text_head, dims.n_text_layer) == (heads, 4, heads, 4)
     assert (folder / "model.safetensors").stat().st_size < megabytes * 1e6

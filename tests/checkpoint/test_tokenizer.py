@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.checkpoint import Tokenizer
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError, UnknownLanguageError
@@ -82,7 +83,6 @@ def test_encoding_is_that_of_openai(pair: tuple[Tokenizer, Any]) -> None:
 def test_any_text_survives_and_encodes_as_openai_does(pair: tuple[Tokenizer, Any]) -> None:
     ours, reference = pair
 
-    @settings(max_examples=60)
     @given(st.text())
     def check(text: str) -> None:
         tokens = ours.encode(text)
@@ -96,7 +96,6 @@ def test_any_tokens_decode_as_openai_does(pair: tuple[Tokenizer, Any]) -> None:
     """Random tokens are full of broken UTF-8."""
     ours, reference = pair
 
-    @settings(max_examples=60)
     @given(st.lists(st.integers(0, ours.vocab_size - 1), max_size=12))
     def check(tokens: list[int]) -> None:
         assert ours.decode_with_timestamps(tokens) == reference.decode_with_timestamps(tokens)
@@ -116,7 +115,6 @@ def test_words_are_those_of_openai(v3: Tokenizer, openai_tokenizer: Callable[...
 def test_words_of_any_text_are_those_of_openai(pair: tuple[Tokenizer, Any]) -> None:
     ours, reference = pair
 
-    @settings(max_examples=60)
     @given(st.text())
     def check(text: str) -> None:
         tokens = [*ours.encode(text), ours.eot]
@@ -131,7 +129,7 @@ def test_words_of_any_tokens_lose_none(multilingual: Tokenizer, openai_tokenizer
     """Where openai-whisper can split broken bytes, we split them alike; where it fails or loses tokens, we do not."""
     reference = openai_tokenizer(True, language="ja")
 
-    @settings(max_examples=200)
+    @quick(50)
     @given(st.lists(st.one_of(st.integers(0, 255), st.integers(0, 50_256)), max_size=12))
     def check(tokens: list[int]) -> None:
         words, word_tokens = multilingual.split_to_word_tokens(tokens, "ja")

@@ -64,7 +64,9 @@ def long_talk(tmp_path: Path) -> Path:
     return write_wav(tmp_path / "long.wav", 60)
 
 
-@pytest.mark.parametrize(("pace", "number"), [("max", signal.SIGINT), ("live", signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("pace", "number"), [("max", signal.SIGINT), pytest.param("live", signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_ctrl_c_keeps_what_is_confirmed(long_talk: Path, number: int, pace: str) -> None:
     with started("transcribe", long_talk, "--pace", pace, "-f", "jsonl", FAKE_DELAY_S="0.05") as program:
         before = b"".join(program.stdout.readline() for _ in range(4))

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import whispertide.decoding.alignment as alignment_module
+from few_examples import quick
 from reference import openai_timing
 from whispertide.decoding.alignment import (
     SpokenSegment,
@@ -80,7 +81,6 @@ class TestWarp:
         assert starts.max() <= 2
         assert (np.diff(starts) >= 0).all()
 
-    @settings(max_examples=60)
     @given(seed=st.integers(0, 10_000), rows=st.integers(1, 6), columns=st.integers(1, 12))
     def test_is_the_cheapest_path(self, seed: int, rows: int, columns: int) -> None:
         cost = np.random.default_rng(seed).normal(size=(rows, columns)).astype(np.float32)
@@ -231,7 +231,7 @@ class TestPlaceWords:
         placed = place_words([], [TimedSegment(320, 640, ())], eot=EOT, offset=160)
         assert (placed[0].span.start, placed[0].span.end, placed[0].words) == (480, 800, ())
 
-    @settings(max_examples=100)
+    @quick(50)
     @given(data=st.data())
     def test_equals_openai_whisper(self, data: st.DataObject) -> None:
         theirs = openai_timing()

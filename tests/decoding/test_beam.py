@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scripted_decoder import (
@@ -75,7 +75,6 @@ def openai_beam(
     return cut[0][best].tolist(), scores[0][best]
 
 
-@settings(max_examples=60)
 @given(
     seed=st.integers(0, 100_000),
     timestamps=st.booleans(),

@@ -47,7 +47,6 @@ def prefix_of(scores: Sums, tokens: tuple[int, ...]) -> Prefixes:
     return prefix
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.lists(st.integers(0, 1), max_size=4).map(tuple))
 def test_totals_are_sums_over_all_paths(seed: int, frames: int, tokens: tuple[int, ...]) -> None:
     scores = posteriors(seed, frames)

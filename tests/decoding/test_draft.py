@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import nano
@@ -104,7 +104,6 @@ def trees(draw: st.DrawFn) -> Tree:
     return Tree(tuple(draw(st.integers(0, SIZE - 1)) for _ in parents), tuple(parents))
 
 
-@settings(max_examples=50)
 @given(
     data=st.data(),
     seed=st.integers(0, 100_000),
@@ -223,7 +222,6 @@ def test_longer_matches_go_first_then_later_ones() -> None:
     assert proposed(said, [1, 2, 3], width=9, length=2) == Tree((5, 2, 7, 1, 6, 2), (ROOT, 0, ROOT, 2, ROOT, 4))
 
 
-@settings(max_examples=60)
 @given(seed=st.integers(0, 100_000), width=st.integers(1, 4), length=st.integers(1, 5), period=st.integers(1, 4))
 def test_ngrams_find_what_greedy_finds(seed: int, width: int, length: int, period: int) -> None:
     def loops(seen: tuple[int, ...]) -> FloatArray:  # so that something is said twice

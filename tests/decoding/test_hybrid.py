@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.decoding import hybrid
 from whispertide.decoding.ctc_prefix import Sums, empty, longer, longer_totals
 from whispertide.decoding.hybrid import END, HybridOptions, hybrid_search
@@ -73,7 +74,7 @@ def score_of(ctc: Sums, pairs: Pairs, text: tuple[int, ...], weight: float) -> f
     return weight * sum(float(pairs.table[place]) for place in places) + (1 - weight) * float(prefix.wholes[0])
 
 
-@settings(max_examples=25)
+@quick(10)
 @given(st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([0.0, 0.3, 0.5, 0.9]))
 def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, frames: int, weight: float) -> None:
     ctc, pairs = utterance(seed, frames)
@@ -87,7 +88,6 @@ def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, frames: int, weight:
         assert found.best.score > best - 1e-5
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(4, 9), st.integers(0, 3), st.integers(1, 5))
 def test_leaping_over_the_same_frames_changes_no_text(seed: int, frames: int, more: int, beam: int) -> None:
     ctc, pairs = utterance(seed, frames + more)
@@ -99,7 +99,6 @@ def test_leaping_over_the_same_frames_changes_no_text(seed: int, frames: int, mo
     assert helped.best.score == pytest.approx(alone.best.score, abs=1e-6)
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(2, 8), st.integers(1, 5))
 def test_a_pilot_that_no_hypothesis_agrees_with_changes_nothing(seed: int, frames: int, beam: int) -> None:
     ctc, pairs = utterance(seed, frames)
@@ -196,7 +195,6 @@ def test_a_text_ends_where_the_pilots_pace_says() -> None:
     assert hybrid_search(ctc, pairs, options, unfinished).runs == long.runs, "it does not know how long the text is"
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(2, 9), st.integers(1, 5))
 @example(3, 9, 3)
 def test_a_search_that_stops_where_nothing_can_win_finds_the_same(seed: int, frames: int, beam: int) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scripted_decoder import (
@@ -43,14 +43,12 @@ def test_the_expected_length_grows_with_the_audio() -> None:
     assert expected_length(8, 16_000, 16_000, allowance=0) == 8
 
 
-@settings(max_examples=40)
 @given(seed=seeds)
 def test_without_a_cap_or_with_a_far_one_it_is_the_plain_search(seed: int) -> None:
     plain = run_search(TokenSearch(PROMPT, RULES, Beam(4)), ScriptedDecoder(random_script(seed)))
     assert searched(seed, None) == searched(seed, 99) == plain
 
 
-@settings(max_examples=40)
 @given(seed=seeds, cap=st.integers(1, 8))
 def test_from_the_cap_on_the_first_text_that_ends_is_enough(seed: int, cap: int) -> None:
     plain, capped = searched(seed, None), searched(seed, cap)
@@ -66,7 +64,6 @@ def test_a_cap_saves_runs() -> None:
     assert sum(capped for _, capped in runs) < 0.7 * sum(plain for plain, _ in runs)
 
 
-@settings(max_examples=40)
 @given(seed=seeds, wrong=st.integers(0, 19))
 def test_a_wrong_reference_leaves_the_full_beam(seed: int, wrong: int) -> None:
     """Where it diverges at the first token nothing is lost by it."""

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from scripted_decoder import EOT, NO_TIMESTAMPS, SIZE, SPECIALS, TIME, TIMES, VOCABULARY
 from whispertide.checkpoint.generation import GenerationConfig
 from whispertide.decoding.rules import (
@@ -236,7 +237,7 @@ class TestBuildRules:
 sampled_tokens = st.lists(st.integers(0, SIZE - 1), max_size=6)
 
 
-@settings(max_examples=200)
+@quick(50)
 @given(sampled=sampled_tokens, seed=st.integers(0, 10_000), max_index=st.none() | st.integers(1, TIMES))
 def test_equals_openai_whisper(sampled: list[int], seed: int, max_index: int | None) -> None:
     torch = pytest.importorskip("torch")

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scripted_decoder import (
@@ -58,7 +58,6 @@ def at_odds(tokens: Sequence[int], script: Script, by: float = 0.0) -> Scored:
 # --- greedy -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
 @given(seed=st.integers(0, 100_000))
 def test_without_earlier_text_it_is_the_plain_search(seed: int) -> None:
     script = random_script(seed, eot_bonus=2.0)
@@ -67,7 +66,6 @@ def test_without_earlier_text_it_is_the_plain_search(seed: int) -> None:
     assert (found.best, found.steps) == (plain.best, plain.steps)
 
 
-@settings(max_examples=60)
 @given(seed=st.integers(0, 100_000), last=st.integers(0, 4))
 def test_the_same_audio_finds_the_same_in_one_run_more_than_none(seed: int, last: int) -> None:
     script = random_script(seed, eot_bonus=2.0)
@@ -128,7 +126,6 @@ def test_the_likeliest_token_stays_even_where_it_was_likelier_before() -> None:
     assert searched(script, [at_odds([1, 5], script, by=0.2)], last=1, rule="both")[1].unwound == 1
 
 
-@settings(max_examples=60)
 @given(seed=st.integers(0, 100_000), data=st.data())
 def test_the_end_is_what_greedy_search_finds_after_what_stays(seed: int, data: st.DataObject) -> None:
     """Locally optimal: from the first token that is not stable on, nothing but the audio so far decides."""
@@ -169,7 +166,6 @@ def exhaustive(script: Script, fixed: Sequence[tuple[int, ...]], length: int, to
     return max(ways, key=lambda way: likelihood(script, way))
 
 
-@settings(max_examples=30)
 @given(seed=st.integers(0, 100_000))
 def test_a_wide_beam_finds_what_exhaustive_search_finds(seed: int) -> None:
     """Three words are possible and two are to come; a beam of nine holds all ways to say them."""
@@ -180,7 +176,6 @@ def test_a_wide_beam_finds_what_exhaustive_search_finds(seed: int) -> None:
     assert found.best.tokens == exhaustive(script, [each.tokens for each in earlier], 2, range(3))
 
 
-@settings(max_examples=60)
 @given(seed=st.integers(0, 100_000))
 def test_with_other_audio_a_narrow_beam_still_finds_what_exhaustive_search_finds(seed: int) -> None:
     """A beam of three holds a third of the ways to go on by two of three words, and the likeliest is among them."""
@@ -280,7 +275,6 @@ def test_hypotheses_are_cut_to_the_length_of_the_best_and_shorter_ones_go() -> N
     assert found.best.tokens == (1, 2, 3)
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 100_000), beam=st.integers(1, 4), rule=st.sampled_from(["either", "both", "best"]))
 def test_the_cache_follows_the_hypotheses(seed: int, beam: int, rule: Rule) -> None:
     """The scripted decoder tells logits by all that was fed: a wrong row or length would change the scores."""

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from scripted_decoder import (
     EOT,
     SIZE,
@@ -82,7 +83,7 @@ def same(found: SearchResult, expected: SearchResult) -> None:
 # --- what it promises -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@quick(50)
 @given(seed=st.integers(0, 100_000), timed=st.booleans(), beam=st.integers(1, 5), how=HOW)
 def test_the_truth_prunes_everything(seed: int, timed: bool, beam: int, how: Reference) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, eot_bonus=2.0)
@@ -95,7 +96,6 @@ def test_the_truth_prunes_everything(seed: int, timed: bool, beam: int, how: Ref
     assert found.steps == greedy.steps
 
 
-@settings(max_examples=60)
 @given(
     seed=st.integers(0, 100_000),
     timed=st.booleans(),
@@ -114,7 +114,6 @@ def test_nothing_heard_is_the_full_beam(
     assert [other.tokens for other in found.others] == [other.tokens for other in full.others]
 
 
-@settings(max_examples=60)
 @given(data=st.data(), seed=st.integers(0, 100_000), beam=st.integers(1, 5))
 def test_after_what_was_heard_it_is_the_full_beam(data: st.DataObject, seed: int, beam: int) -> None:
     rules, script = Rules(VOCABULARY, suppressed=SPECIALS), random_script(seed, spread=1.5, eot_bonus=1.0)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from scripted_decoder import (
     EOT,
     SIZE,
@@ -60,7 +61,7 @@ def test_greedy_search_has_no_patience_where_it_verifies() -> None:
         assert run_search(search, ScriptedDecoder(script)).best.tokens == expected.best.tokens
 
 
-@settings(max_examples=100)
+@quick(50)
 @given(data=st.data(), seed=st.integers(0, 100_000), timed=st.booleans(), guarded=st.booleans())
 def test_the_result_is_greedy_searchs(data: st.DataObject, seed: int, timed: bool, guarded: bool) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, eot_bonus=2.0)
@@ -174,7 +175,6 @@ def blocks(decoder: ScriptedDecoder) -> list[list[int]]:
     return [first[len(PROMPT.tokens) :], *later]
 
 
-@settings(max_examples=50)
 @given(
     data=st.data(),
     seed=st.integers(0, 100_000),

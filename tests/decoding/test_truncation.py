@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.decoding.truncation import END_FRAMES, TruncationDetector, last_firing, rescaled
 from whispertide.errors import CheckpointError
 from whispertide.types import FloatArray
@@ -45,7 +46,7 @@ def peaks(frames: int, *places: int, height: float = 0.95, floor: float = 0.002)
     return weights
 
 
-@settings(max_examples=250)
+@quick(50)
 @given(seed=st.integers(0, 10**6), frames=st.integers(4, 60), sharpness=st.floats(0.2, 12), tail=st.booleans())
 @example(seed=55, frames=55, sharpness=8.0, tail=False)  # the very last weight is nearly nothing
 def test_it_fires_where_the_published_code_fires(seed: int, frames: int, sharpness: float, tail: bool) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from scripted_decoder import (
     EOT,
     NO_SPEECH,
@@ -71,7 +72,6 @@ FLAGS = st.tuples(st.booleans(), st.booleans())
 layouts = st.lists(st.lists(st.integers(1, 7), min_size=1, max_size=6), min_size=1, max_size=3)
 
 
-@settings(max_examples=75)
 @given(data=st.data(), plans=layouts, seed=st.integers(0, 100_000), count=st.integers(1, 12))
 def test_the_result_is_greedy_searchs(data: st.DataObject, plans: list[list[int]], seed: int, count: int) -> None:
     block = data.draw(st.integers(1, min(plan[0] for plan in plans)))
@@ -93,7 +93,7 @@ def test_the_result_is_greedy_searchs(data: st.DataObject, plans: list[list[int]
         np.testing.assert_array_equal(ours, theirs)
 
 
-@settings(max_examples=100)
+@quick(50)
 @given(
     seed=st.integers(0, 100_000),
     bonus=st.floats(-2, 5),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.checkpoint import load_checkpoint
@@ -23,7 +23,6 @@ def weights(rows: int, columns: int, seed: int) -> FloatArray:
     return np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
 
 
-@settings(max_examples=30)
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(0, 5))
 def test_columns_come_back_within_half_a_step(rows: int, columns: int, seed: int) -> None:
     original = weights(rows, columns, seed)
@@ -33,7 +32,6 @@ def test_columns_come_back_within_half_a_step(rows: int, columns: int, seed: int
     assert (np.abs(data * scales - original) <= scales / 2 + 1e-6).all()
 
 
-@settings(max_examples=30)
 @given(st.integers(1, 20), st.integers(1, 300), st.sampled_from([32, 128]), st.integers(0, 5))
 def test_blocks_come_back_within_half_a_step(rows: int, columns: int, block: int, seed: int) -> None:
     original = weights(rows, columns, seed)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from small_late import SOUND, late_model, small_late
@@ -93,7 +93,6 @@ def test_a_network_without_attention_has_no_graphs(tmp_path: Path) -> None:
         pass
 
 
-@settings(max_examples=25)
 @given(st.lists(st.integers(0, 9_000), max_size=6))
 def test_in_pieces_it_hears_what_it_hears_whole(model: LateModel, pieces: list[int]) -> None:
     whole = model.ingest(model.nothing(), SOUND, ended=True)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.server.protocols.base import (
     Abandon,
     Ack,
@@ -120,7 +121,7 @@ def test_messages_that_cannot_be_used(message: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@quick(50)
 @given(st.lists(messages, max_size=12), st.data())
 def test_any_messages_in_any_order(sent: list[str | bytes], data: Any) -> None:
     protocol = NativeProtocol(opening("/ws"))
@@ -140,7 +141,7 @@ def test_any_messages_in_any_order(sent: list[str | bytes], data: Any) -> None:
             assert action.samples.ndim == 1
 
 
-@settings(max_examples=100)
+@quick(50)
 @given(
     st.dictionaries(
         st.sampled_from(["rate", "channels", "format", "session", "last_seq", "vad", "task", "model", "x"]),

@@ -1,9 +1,10 @@
 """The ring of unacknowledged events: whatever a client acknowledges and wherever it comes back, it misses nothing."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.events import Confirmed, End, Event, Hypothesis, TurnEnd
 from whispertide.server.outbox import Entry, EventsGoneError, Outbox
 from whispertide.types import Word
@@ -91,7 +92,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=100)
+@quick(50)
 @given(operations)
 def test_a_client_that_comes_back_has_every_event_once(steps: list[tuple[str, object]]) -> None:
     """`seen` is what the client got; "drop" loses the connection with up to 3 events still on their way."""

@@ -127,7 +127,7 @@ def test_assemblyai_tokens() -> None:
     async def run() -> None:
         async with served(keyed(KEY)) as (server, hub):
             address = f"127.0.0.1:{server.port}"
-            async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as http:
+            async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, verify=False) as http:
                 asked: dict[str, Any] = {"expires_in_seconds": 60, "max_session_duration_seconds": 60}
                 assert (await http.get("/v3/token", params=asked)).status_code == 401
                 http.headers["authorization"] = KEY
@@ -190,7 +190,7 @@ def test_no_key_for_a_session_that_cannot_be(session: dict[str, Any], told: str)
     async def run() -> None:
         async with served(keyed(KEY)) as (server, _):
             address, headers = f"http://127.0.0.1:{server.port}", {"authorization": KEY}
-            async with httpx.AsyncClient(base_url=address, trust_env=False, headers=headers) as http:
+            async with httpx.AsyncClient(base_url=address, trust_env=False, verify=False, headers=headers) as http:
                 for path, asked in (("client_secrets", {"session": session}), ("transcription_sessions", session)):
                     answer = await http.post(f"/v1/realtime/{path}", json=asked)
                     assert answer.status_code == 400
@@ -277,7 +277,7 @@ def test_whoever_makes_a_key_is_told_the_session() -> None:
     async def run() -> None:
         async with served(keyed(KEY)) as (server, _):
             address, headers = f"http://127.0.0.1:{server.port}", {"authorization": KEY}
-            async with httpx.AsyncClient(base_url=address, trust_env=False, headers=headers) as http:
+            async with httpx.AsyncClient(base_url=address, trust_env=False, verify=False, headers=headers) as http:
                 made = (await http.post("/v1/realtime/client_secrets", json={"session": asked})).json()
                 older = (await http.post("/v1/realtime/transcription_sessions", json={"turn_detection": None})).json()
         read = response.RealtimeTranscriptionSessionCreateResponse.model_validate(made["session"], strict=True)

@@ -72,7 +72,7 @@ def test_costs_name_every_stage(executor: SerialExecutor, whole: Any) -> None:
     assert abs(whole.costs[0].frames - expected) <= 1
 
 
-@pytest.mark.parametrize("count", [1, 159, 160, 320, 1000, 4801])
+@pytest.mark.parametrize("count", [1, 159, 160, 4801])
 def test_short_windows_are_no_error(executor: SerialExecutor, count: int) -> None:
     result = hear(executor, count)
     assert (result.heard is None) is (count < 160)

@@ -167,7 +167,6 @@ def test_recipes_know_the_framing() -> None:
 # --- after the window -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
 @given(count=st.integers(160, 30_000), length=st.integers(1600, 16_000), seed=st.integers(0, 50))
 def test_the_samples_are_appended_as_they_are(count: int, length: int, seed: int) -> None:
     """The frames are those of speech and hush word in one recording."""

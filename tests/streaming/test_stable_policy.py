@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from policy_rounds import Rounds, S, texts, word
 from whispertide.decoding.stable import Scored
 from whispertide.decoding.token_words import TokenWord
@@ -286,7 +287,7 @@ def streams(draw: st.DrawFn) -> list[list[int] | None]:
     return draw(st.lists(st.one_of(st.none(), st.lists(st.integers(1, 3), max_size=6)), min_size=1, max_size=40))
 
 
-@settings(max_examples=100)
+@quick(50)
 @given(rounds=streams(), confirm_s=st.sampled_from([0.0, 0.2, 0.5]), cap_s=st.sampled_from([4.0, 28.0]))
 def test_whatever_rounds_hear_what_is_confirmed_stays(
     rounds: list[list[int] | None], confirm_s: float, cap_s: float

@@ -3,7 +3,7 @@
 import jiwer
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.lab.evaluation.aligned_errors import AlignedErrors, aligned_errors
@@ -66,7 +66,6 @@ def test_silence_has_no_rate() -> None:
 WORDS = st.lists(st.sampled_from(["red", "green", "blue"]), max_size=6)
 
 
-@settings(max_examples=50)
 @given(reference=WORDS.filter(bool), confirmed=WORDS, guess=WORDS)
 def test_edits_are_those_that_jiwer_counts(reference: list[str], confirmed: list[str], guess: list[str]) -> None:
     said = utterance(*((word, 0.1) for word in reference))

@@ -14,6 +14,11 @@ NEAR = Curve("near", (1.0, 1.05, 1.05, 1.1, 2.0), (5.0, 5.1, 5.3, 5.0, 5.2), ("0
 TOO = Curve("too near, with a name that is long", (1.0, 1.1), (5.1, 5.1), ("0.5 s", "1 s"))
 
 
+@pytest.fixture(autouse=True)
+def layout() -> None:
+    """As it is."""
+
+
 def crowded(levels: tuple[Line, ...] = (Line("level", 5.25),)) -> Drawing:
     return plots.scatter((NEAR, TOO), x_label="x (s)", y_label="y (%)", title="a title, " * 12, levels=levels)
 

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,7 @@ from whispertide.lab.evaluation.inventory import Claim, Entry, build, inventory,
 from whispertide.lab.evaluation.papers import PAPERS
 
 DOCS = Path(__file__).parents[3] / "docs"
-STORED = [
-    pytest.param(claim, id=f"{entry.paper} {entry.id}: {claim.published[:30]}")
-    for entry in inventory()
-    for claim in entry.claims
-    if claim.result
-]
+STORED = [(entry, claim) for entry in inventory() for claim in entry.claims if claim.result]
 FIGURE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?")
 
 
@@ -35,6 +31,7 @@ def test_every_item_has_a_statement() -> None:
     assert [(entry.paper, entry.id) for entry in inventory() if not entry.claims] == []
 
 
+@cache
 def section(result: str) -> str:
     """The section of the documentation that `result` names; a heading of the log stands after its date."""
     file, _, heading = result.partition(": ")
@@ -44,36 +41,30 @@ def section(result: str) -> str:
     return found.group(1)
 
 
-@pytest.mark.parametrize("claim", STORED)
-def test_every_figure_stands_in_the_stored_result(claim: Claim) -> None:
+def test_every_figure_stands_in_the_stored_result() -> None:
     """So nobody can invent one, nor keep one when the result is measured again."""
-    stored = set(FIGURE.findall(section(claim.result)))
-    assert [figure for figure in FIGURE.findall(claim.here) if figure not in stored] == []
+    for _, claim in STORED:
+        stored = set(FIGURE.findall(section(claim.result)))
+        assert [figure for figure in FIGURE.findall(claim.here) if figure not in stored] == [], claim
 
 
-@pytest.mark.parametrize("claim", STORED)
-def test_every_command_is_one_of_ours(claim: Claim) -> None:
-    program, *rest = claim.command.split()
-    assert program in ("whispertide", "python")
-    if program == "python":
-        assert (DOCS.parent / rest[0]).is_file()
+def test_every_command_is_one_of_ours() -> None:
+    for _, claim in STORED:
+        program, *rest = claim.command.split()
+        assert program in ("whispertide", "python"), claim
+        if program == "python":
+            assert (DOCS.parent / rest[0]).is_file(), claim
 
 
-PAPER_COMMANDS = [
-    pytest.param(entry, claim.command, id=f"{entry.paper} {entry.id}: {claim.published[:30]}")
-    for entry in inventory()
-    for claim in entry.claims
-    if "bench paper" in claim.command
-]
-
-
-@pytest.mark.parametrize(("entry", "command"), PAPER_COMMANDS)
-def test_a_command_of_a_paper_makes_the_item_that_it_stands_for(entry: Entry, command: str) -> None:
-    words = shlex.split(command)
-    paper, items = words[words.index("paper") + 1], words[words.index("--items") + 1].split(",")
-    assert paper == entry.paper
-    assert entry.id in items
-    assert set(items) <= {item.id for item in PAPERS[paper].items if item.state != "missing"}
+def test_a_command_of_a_paper_makes_the_item_that_it_stands_for() -> None:
+    commands = [(entry, claim.command) for entry, claim in STORED if "bench paper" in claim.command]
+    assert commands
+    for entry, command in commands:
+        words = shlex.split(command)
+        paper, items = words[words.index("paper") + 1], words[words.index("--items") + 1].split(",")
+        assert paper == entry.paper, command
+        assert entry.id in items, command
+        assert set(items) <= {item.id for item in PAPERS[paper].items if item.state != "missing"}, command
 
 
 VALUES = {"published": "It is so.", "why": "Because.", "here": "1 s", "result": "LOG.md: A", "command": "whispertide"}

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from small_training import RATE, spoken
@@ -20,7 +20,6 @@ from whispertide.lab.training.augment import (
 from whispertide.lab.training.noise import add_noise, disturb, make_noise, narrow, telephone
 from whispertide.types import FloatArray
 
-FEW = settings(max_examples=20)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -32,7 +31,6 @@ def clicks(count: int, places: list[int]) -> FloatArray:
     return sound
 
 
-@FEW
 @given(speed=st.floats(0.8, 1.25), first=st.integers(0, 7000))
 def test_speed_keeps_word_times_right(speed: float, first: int) -> None:
     """The pulses that mark the words are where the new times say."""
@@ -45,7 +43,6 @@ def test_speed_keeps_word_times_right(speed: float, first: int) -> None:
     assert moved[1].end <= len(played)
 
 
-@FEW
 @given(before=st.integers(1, 3), count=st.integers(1, 20_000))
 def test_a_pause_moves_what_follows(before: int, count: int) -> None:
     said = spoken(1)
@@ -62,7 +59,6 @@ def test_a_pause_moves_what_follows(before: int, count: int) -> None:
     assert [word.start for word in moved] == [w.start + (count if n >= before else 0) for n, w in enumerate(words)]
 
 
-@FEW
 @given(seed=seeds, number=st.integers(0, 5), timed=st.booleans())
 def test_varied_speech_keeps_its_words_in_order(seed: int, number: int, timed: bool) -> None:
     samples, words = vary(spoken(number, timed=timed), Augmentation(), np.random.RandomState(seed))
@@ -90,7 +86,6 @@ def test_level(level_db: float) -> None:
     assert not silence.any()
 
 
-@FEW
 @given(seed=seeds, ratio_db=st.floats(-5, 40))
 def test_noise_has_the_ratio_asked_for(seed: int, ratio_db: float) -> None:
     """Measured where there is speech: half of this window is silent."""
@@ -102,7 +97,6 @@ def test_noise_has_the_ratio_asked_for(seed: int, ratio_db: float) -> None:
     assert 10 * np.log10(speech / noise) == pytest.approx(ratio_db, abs=0.05)
 
 
-@FEW
 @given(seed=seeds, count=st.integers(1, 50_000))
 def test_noise_of_every_kind(seed: int, count: int) -> None:
     noise = make_noise(count, np.random.RandomState(seed))

@@ -1,7 +1,7 @@
 """Windows for hush words: they end as those of a stream do, and the answer is what can be heard."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from small_training import nano, spoken
@@ -29,7 +29,6 @@ def silence_after(made: Window) -> float:
     return (len(made.samples) - 1 - int(np.flatnonzero(np.abs(made.samples) > 1e-4)[-1])) / SAMPLE_RATE
 
 
-@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6))
 def test_an_answer_is_what_can_be_heard(seed: int) -> None:
     made, eot = window(seed, CLEAN), nano().tokenizer.eot

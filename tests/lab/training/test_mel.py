@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.features import Features
@@ -31,7 +31,6 @@ def test_raw_frames_equal_those_of_features(n_mels: int) -> None:
     np.testing.assert_allclose(ours[:, : expected.shape[1]], expected, atol=TOLERANCE)
 
 
-@settings(max_examples=40)
 @given(count=st.integers(1_600, 40_000), length=st.integers(1_600, 16_000), seed=st.integers(0, 99))
 def test_a_followed_window_equals_that_of_inference(count: int, length: int, seed: int) -> None:
     samples, suffix = noise(count, seed), noise(length, seed + 1, level=0.5)

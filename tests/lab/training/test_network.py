@@ -10,6 +10,7 @@ import pytest
 
 import random_models
 from reference import NANO, hf_model
+from small_training import small_dims
 from whispertide.checkpoint import Checkpoint, TensorStore, load_checkpoint
 from whispertide.errors import CheckpointError
 
@@ -142,7 +143,7 @@ def test_watched_heads_are_those_asked_for() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_saved_tensors_come_back(tmp_path: Path, dtype: type[np.float16 | np.float32]) -> None:
-    network = new_network(load_checkpoint("nano.en").dims, 1)
+    network = new_network(small_dims(), 1)
     save_tensors(network, tmp_path / "model.safetensors", dtype)
     store = TensorStore.from_folder(tmp_path)
     store.check(network.dims)
@@ -152,7 +153,7 @@ def test_saved_tensors_come_back(tmp_path: Path, dtype: type[np.float16 | np.flo
 
 
 def test_what_is_no_number_is_not_saved(tmp_path: Path) -> None:
-    network = new_network(load_checkpoint("nano.en").dims, 1)
+    network = new_network(small_dims(), 1)
     network.decoder.layer_norm.bias.data[0] = 1e6
     with pytest.raises(CheckpointError, match=r"decoder\.layer_norm\.bias"):
         save_tensors(network, tmp_path / "model.safetensors", np.float16)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from few_examples import quick
 from whispertide.cli.main import app
 from whispertide.decoding.truncation import TruncationDetector
 from whispertide.errors import CorpusError, OptionError
@@ -46,7 +47,7 @@ def spoken(seed: int, words: int = 8) -> Utterance:
     return Utterance(samples, " ".join(["word"] * words), "tone", tuple(spans))
 
 
-@settings(max_examples=100)
+@quick(50)
 @given(seed=st.integers(0, 10**6), longest=st.floats(1.0, 6.0))
 def test_a_window_is_what_it_says(seed: int, longest: float) -> None:
     said = spoken(seed % 50)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from small_training import RATE, SENTENCES, nano, spoken
@@ -29,7 +29,6 @@ from whispertide.lab.training.windows import (
 
 TOKENIZER = nano().tokenizer
 CLEAN = WindowOptions(silent=0.0, augmentation=Augmentation.none())
-FEW = settings(max_examples=25)
 seeds = st.integers(0, 2**32 - 1)
 lengths = st.sampled_from([1.0, 2.5, 6.0, 30.0])
 
@@ -53,7 +52,6 @@ def stamps(window: Window) -> list[int]:
     ]
 
 
-@FEW
 @given(seed=seeds, seconds=lengths, timed=st.booleans())
 def test_question_and_answer_belong_together(seed: int, seconds: float, timed: bool) -> None:
     made = window(seed, seconds, WindowOptions(silent=0.1), timed=timed)
@@ -74,7 +72,6 @@ def test_question_and_answer_belong_together(seed: int, seconds: float, timed: b
         assert made.tokens[start + 1] in (TOKENIZER.no_timestamps, TOKENIZER.timestamp_begin)
 
 
-@FEW
 @given(seed=seeds, seconds=lengths)
 def test_timestamps_ascend_inside_the_window(seed: int, seconds: float) -> None:
     made = window(seed, seconds, WindowOptions(silent=0.0, timestamps=1.0))
@@ -90,7 +87,6 @@ def test_timestamps_ascend_inside_the_window(seed: int, seconds: float) -> None:
         assert abs(last_end / RATE - known[-1, 1]) <= 0.0101
 
 
-@FEW
 @given(seed=seeds, seconds=lengths)
 def test_without_timestamps(seed: int, seconds: float) -> None:
     made = window(seed, seconds, WindowOptions(silent=0.0, timestamps=0.0))
@@ -98,7 +94,6 @@ def test_without_timestamps(seed: int, seconds: float) -> None:
     assert made.tokens[start_of(made) + 1] == TOKENIZER.no_timestamps
 
 
-@FEW
 @given(seed=seeds, seconds=lengths, timed=st.booleans())
 def test_places_say_where_words_are_heard(seed: int, seconds: float, timed: bool) -> None:
     made = window(seed, seconds, CLEAN, timed=timed)
@@ -119,7 +114,6 @@ def test_places_say_where_words_are_heard(seed: int, seconds: float, timed: bool
         assert np.abs(made.samples[round(first * RATE) : round(end * RATE)]).mean() > 0.1  # tones fill their words
 
 
-@FEW
 @given(seed=seeds, seconds=st.sampled_from([1.0, 2.5, 6.0]))
 def test_what_is_cut_off_is_not_in_the_text(seed: int, seconds: float) -> None:
     """By ear: nothing sounds before the first word, and after the last at most a part of one that does not count."""
@@ -134,7 +128,6 @@ def test_what_is_cut_off_is_not_in_the_text(seed: int, seconds: float) -> None:
     assert any(made.text in sentence for sentence in SENTENCES)
 
 
-@FEW
 @given(seed=seeds, number=st.integers(0, 5), end=st.integers(100, 40_000))
 def test_a_cut_loses_exactly_the_words_cut(seed: int, number: int, end: int) -> None:
     said = spoken(number)
@@ -154,7 +147,6 @@ def test_a_cut_loses_exactly_the_words_cut(seed: int, number: int, end: int) -> 
         assert len(tail.words) >= 2
 
 
-@FEW
 @given(seed=seeds, stamped=st.booleans())
 def test_what_a_whole_window_cuts_off_is_left_to_the_next(seed: int, stamped: bool) -> None:
     """With timestamps, only the start of the utterance that goes on is named, after the end of the one before."""
@@ -241,7 +233,6 @@ def test_the_dice_alone_decide() -> None:
     assert not same(first, other)
 
 
-@FEW
 @given(seed=seeds, silent=st.booleans())
 def test_a_short_recording_is_padded_with_zeros(seed: int, silent: bool) -> None:
     made = window(seed, 10.0, WindowOptions(silent=float(silent), timestamps=1.0, short=1.0))

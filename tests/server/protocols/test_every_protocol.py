@@ -1,6 +1,7 @@
 """What holds for every protocol of another service, whatever is sent and whatever happens."""
 
 import json
+from itertools import product
 from typing import get_args
 
 import pytest
@@ -63,18 +64,16 @@ def test_any_address_is_served_or_refused_properly(kind: type[WireProtocol], que
 
 
 @every
-@pytest.mark.parametrize("problem", get_args(ProblemKind))
-@pytest.mark.parametrize("fatal", [False, True])
-def test_every_problem_can_be_told(kind: type[WireProtocol], problem: ProblemKind, fatal: bool) -> None:
-    for talking in (False, True):
+def test_every_problem_can_be_told(kind: type[WireProtocol]) -> None:
+    for problem, fatal, talking in product(get_args(ProblemKind), (False, True), (False, True)):
         talk = Conversation(kind(opening(**QUERY)))
         if talking:
             talk.send(SAID[-1] if kind.name == "whisperlive" else bytes(64))
             talk._perform(talk.protocol.events([Confirmed(0, 16_000, (WORD,))]))
         talk.trouble(Problem(problem, "expected something else", fatal))
         closes = [action for action in talk.performed if isinstance(action, Close)]
-        assert fatal or not closes
-        assert all(1000 <= close.code < 5000 and len(close.reason.encode()) <= 123 for close in closes)
+        assert fatal or not closes, problem
+        assert all(1000 <= close.code < 5000 and len(close.reason.encode()) <= 123 for close in closes), problem
 
 
 @every

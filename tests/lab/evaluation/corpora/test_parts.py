@@ -3,7 +3,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.errors import CorpusError, OptionError
@@ -41,7 +41,6 @@ class Talks:
             yield Utterance(f"talk/{number}", words, float(length), audio_of(length), self.timed, group)
 
 
-@settings(max_examples=25)
 @given(
     st.lists(st.integers(1, 90), min_size=1, max_size=12),
     st.lists(st.sampled_from("abc"), min_size=12, max_size=12),
@@ -138,7 +137,6 @@ def test_by_turns() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
 @given(st.integers(1, 4000), st.lists(st.sampled_from("abcdef"), min_size=32, max_size=32))
 def test_of_the_beginnings_an_excerpt_is_what_it_is_of_the_whole(length_s: int, groups: list[str]) -> None:
     """Talks of 250 s or more; what was made of a talk ends some words after the piece."""
