@@ -75,10 +75,13 @@ class TestAgainstOpenAI:
     @pytest.fixture(autouse=True)
     def as_the_original(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It skips what is left of a window after a closed text; ours goes on there (`TestCutSentences`,
-        `TestSilenceBeforeSpeech`).
+        `TestSilenceBeforeSpeech`). It believes all that it writes, and pads with zeros in the log-mel.
         """
         monkeypatch.setattr(longform, "CUT_SENTENCE", range(0))
         monkeypatch.setattr(longform, "LONG_REST", N_SAMPLES + 1)
+        monkeypatch.setattr(longform, "EDGE", 0)
+        monkeypatch.setattr(longform, "LONG_SEGMENT", N_SAMPLES + 1)
+        monkeypatch.setattr(longform, "padded", lambda mel, to: np.pad(mel, [(0, 0), (0, to - mel.shape[1])]))
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("words", "prompt", "seconds"), [(True, "", None), (False, "A quiet house.", 40)])

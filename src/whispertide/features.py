@@ -138,6 +138,16 @@ def normalise(raw: FloatArray, peak: float | None = None) -> FloatArray:
     return (floored + np.float32(4.0)) / np.float32(4.0)
 
 
+def padded(mel: FloatArray, frames: int) -> FloatArray:
+    """Normalised frames [n_mels, n] of a window, with silence after them up to `frames`.
+
+    What zeros after the audio would be: as much below the loudest cell as the floor is. A zero among normalised frames
+    is a sound, 1e-4 of power.
+    """
+    silence = max(float(mel.max(initial=0.0)) - FLOOR_DEPTH / 4.0, (RAW_SILENCE + 4.0) / 4.0)
+    return np.pad(mel, [(0, 0), (0, frames - mel.shape[1])], constant_values=silence)
+
+
 def raw_columns(samples: FloatArray, n_mels: int, first: int, count: int) -> FloatArray:
     """Raw frames [n_mels, count] from frame `first` on of a recording that silence follows; its start is mirrored.
 

@@ -37,6 +37,13 @@ def test_a_single_timestamp_at_the_end_closes_the_window() -> None:
     assert not found.ends_in_speech
 
 
+def test_the_segments_before_one_leave_it_for_the_next_window() -> None:
+    found = cut(at(0), 1, at(50), at(60), 3, at(90)).before(1)
+    assert spans(found) == [(0, 50)]
+    assert found.consumed == 60 * FRAME_SAMPLES
+    assert found.ends_in_speech
+
+
 def test_a_pair_at_the_very_start_closes_an_empty_segment() -> None:
     """The first timestamp of the window counts as one."""
     found = cut(at(0), at(0), 1, at(50), at(50), 2)

@@ -202,6 +202,9 @@ class TestAligning:
         assert first[1] == 100
 
 
+UNTIMED = DecodeOptions(temperatures=(0.0,), word_timestamps=False)
+
+
 def transcription(model: ScriptedModel, seconds: float = 2.0, **about: Any) -> Transcription:
     options = about.pop("options", DecodeOptions(temperatures=(0.0,)))
     features = Features.of([np.zeros(round(seconds * SAMPLE_RATE), np.float32)], 80)
@@ -275,6 +278,55 @@ class TestWindowAfterWindow:
         run = transcription(telling([time(0), *WORDS, time(closed)]), seconds, options=options)
         run.next_window()
         assert run.seek == seek
+
+    @pytest.mark.parametrize(
+        ("closed", "seconds", "seek"),
+        [(1496, 40, 2400), (1495, 40, 3000), (1500, 30, 3000)],
+        ids=["at the edge", "before it", "end of the recording"],
+    )
+    def test_a_text_that_closes_at_the_window_s_edge_is_heard_again(
+        self, closed: int, seconds: float, seek: int
+    ) -> None:
+        """The second of two, which begins at encoder frame 1,200."""
+        told = [time(0), *WORDS, time(80), time(1200), *WORDS, time(closed)]
+        run = transcription(telling(told), seconds, options=UNTIMED)
+        assert len(run.next_window()) == (1 if seek == 2400 else 2)
+        assert run.seek == seek
+
+    @pytest.mark.parametrize("before", [[], [time(0), *WORDS[:1], time(49)]], ids=["one text", "a short one before it"])
+    def test_a_window_believes_what_it_begins_with(self, before: Story) -> None:
+        """Heard again it would be the same audio."""
+        run = transcription(telling([*before, time(49), *WORDS, time(1500)]), 40, options=UNTIMED)
+        assert [each.text for each in run.next_window()][-1] == " we walk home"
+        assert run.seek == 3000
+
+    @pytest.mark.parametrize(
+        ("closed", "speaks", "seek"),
+        [(500, True, 200), (500, False, None), (349, True, None), (None, True, None)],
+        ids=["too little text", "a pause", "a short one", "without a gate"],
+    )
+    def test_a_text_that_passes_over_speech_is_heard_again(
+        self, closed: int | None, speaks: bool, seek: int | None
+    ) -> None:
+        """The second of three texts, two words from encoder frame 100 on."""
+        told = [time(0), *WORDS[:1], time(90), time(100), *WORDS[1:], time(closed or 500), time(600), *WORDS[:1]]
+
+        def voice(start: int, end: int) -> int | None:
+            assert (start, end) == (100 * FRAME_SAMPLES, 500 * FRAME_SAMPLES)
+            return 300 * FRAME_SAMPLES if speaks else None
+
+        gate = None if closed is None else voice
+        run = transcription(telling([*told, time(700)]), 14, options=UNTIMED, voice=gate)
+        texts = [each.text for each in run.next_window()]
+        assert texts == ([" we"] if seek else [" we", " walk home", " we"])
+        assert run.seek == (seek or 1400)
+
+    def test_words_at_the_pace_of_speech_are_believed(self) -> None:
+        """A token for each second."""
+        slow = story(*((" we", 110 + 50 * place) for place in range(6)))
+        told = [time(0), *WORDS[:1], time(90), time(100), *slow, time(400)]
+        run = transcription(telling(told), 8, options=UNTIMED, voice=lambda start, end: end)
+        assert len(run.next_window()) == 2
 
     @pytest.mark.parametrize(
         ("begin", "text", "seek"),

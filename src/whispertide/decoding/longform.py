@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
-
-import numpy as np
 
 from whispertide.decoding.alignment import SpokenSegment
 from whispertide.decoding.draft import Drafter, Reference
 from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.search import NO_STEPS, Guard, Steps
+from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.window import WindowResult, align_window, decode_window
-from whispertide.features import Features
+from whispertide.features import Features, padded
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word
 
@@ -54,6 +53,10 @@ MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
 # that the window cuts. After longer rests Whisper is believed, unless a voice gate hears somebody there.
 LONG_REST = 10 * SAMPLE_RATE
 CUT_SENTENCE = range(SAMPLE_RATE, LONG_REST)
+# A text that is closed so near to the window's end, where the recording goes on, may be the made-up end of a sentence.
+EDGE = SAMPLE_RATE // 10
+# A longer segment with less than a token for each second has passed over what was said in it.
+LONG_SEGMENT = 5 * SAMPLE_RATE
 HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 
 
@@ -65,8 +68,12 @@ class Frame(Protocol):
 
 
 def pad30(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
-    """Whisper's own framing: zeros after the audio, up to 30 s, as in its training."""
-    return model.encode(np.pad(mel, [(0, 0), (0, N_FRAMES - mel.shape[1])]), taps=taps)
+    """Whisper's own framing: silence after the audio, up to 30 s, as our checkpoints were trained.
+
+    whisper.cpp pads so, too; `transcribe` of openai/whisper pads with zeros in the log-mel instead, and there sentences
+    that a recording breaks off are made up to their end.
+    """
+    return model.encode(padded(mel, N_FRAMES), taps=taps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +157,7 @@ class Transcription:
         if is_silence(result, self.options) or (self.voice is not None and not result.text):
             self.seek = self._after_silence(count)
             return []
+        result = self._believed(result, count)
         began = time.perf_counter()
         hushed = mel.shape[1] > count
         again = self._heard_again(result, count)
@@ -159,6 +167,29 @@ class Transcription:
         self.costs.append(Cost("align", time.perf_counter() - began, steps=steps))
         self.seek = self._next_seek(result, spoken, again)
         return self._written(result, spoken)
+
+    def _believed(self, result: WindowResult, count: int) -> WindowResult:
+        """The window without what it had better not have said: from the first segment on that its end cuts, or that
+        passes over speech. The next window begins there, so what this one begins with has to count.
+
+        The original keeps both.
+        """
+        for index, segment in enumerate(result.segments[1:], 1):
+            doubtful = self._is_cut(segment, count) or self._passes_over_speech(segment, count)
+            if doubtful and segment.start >= SHORT_STEP * HOP_LENGTH:
+                return replace(result, segmentation=result.segmentation.before(index))
+        return result
+
+    def _is_cut(self, segment: TimedSegment, count: int) -> bool:
+        return segment.end > count * HOP_LENGTH - EDGE and self.seek + count < self.end
+
+    def _passes_over_speech(self, segment: TimedSegment, count: int) -> bool:
+        end = min(segment.end, count * HOP_LENGTH)
+        said = sum(token < self.model.tokenizer.eot for token in segment.tokens)
+        if self.voice is None or end - segment.start <= max(LONG_SEGMENT, said * SAMPLE_RATE):
+            return False
+        begun = self.seek * HOP_LENGTH
+        return self.voice(begun + segment.start, begun + end) is not None
 
     def _after_silence(self, count: int) -> int:
         """Where to go on after a window of `count` frames that the model calls silent, or writes nothing for.

@@ -36,6 +36,10 @@ class Segmentation:
     consumed: int
     ends_in_speech: bool = True
 
+    def before(self, index: int) -> Segmentation:
+        """The segments before one of them; the next window begins where that one does."""
+        return Segmentation(self.segments[:index], self.segments[index].start)
+
 
 def split_segments(tokens: Sequence[int], timestamp_begin: int, duration: int) -> Segmentation:
     """Cut `tokens` at pairs of timestamps; `duration` is the window's real audio in samples.

@@ -1,20 +1,23 @@
 """How a window of audio becomes encoder input. A framing knows the model's limits and nothing of rounds or words.
 
-    pad30           zeros after the audio up to 30 s, as in Whisper's training: the reference, and the dearest
+    pad30           silence after the audio up to 30 s, as in Whisper's training: the reference, and the dearest
     bare            the audio alone; cheap, but Whisper was not trained on short windows (Wang et al., WhisperFlow,
                     section 2)
-    buckets         zeros up to the next of 3, 4, 5, 6 or 30 s, so that few shapes occur (NPUsper); the decoder does not
-                    attend to the padding, but the encoder's self-attention does;
-                    with `masked` the encoder does not attend to it either
-    zeros           a second of zeros after the audio, which the decoder sees, and at least so many seconds in all: a
+    buckets         zeros in the log-mel up to the next of 3, 4, 5, 6 or 30 s, so that few shapes occur (NPUsper); the
+                    decoder does not attend to them, but the encoder's self-attention does; with `masked` the encoder
+                    does not attend to them either
+    zeros           a second of silence after the audio, which the decoder sees, and at least so many seconds in all: a
                     short form of the padding that Whisper knows
     auto            for a recipe, one of the above by what the checkpoint knows (`short_windows`); no framing itself
-    masked          zeros up to 30 s, in blocks that do not hear each other, each encoded once (`streaming.masked`)
+    masked          the same zeros up to 30 s, in blocks that do not hear each other, each encoded once
+                    (`streaming.masked`)
     hush            a learned sound after the audio, which tells the model that speech ends here, and no padding; as
                     `bare`, because the hush word is in the log-mel already (`Features.followed`, `streaming.hush`)
 
-Whisper's floor is measured over the window (`features.normalise`); in all of them that is the speech itself, because
-zeros are never the loudest, and a hush word does not count.
+Silence is zeros after the audio, as Whisper was trained (`features.padded`). Zeros in the log-mel are none, but a faint
+sound; what lies next to them is encoded as at the end of a bare window. Whisper's floor is measured over the window
+(`features.normalise`); in all of them that is the speech itself, because silence is never the loudest, and a hush word
+does not count.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +29,7 @@ import numpy as np
 
 from whispertide.decoding.longform import pad30
 from whispertide.errors import OptionError
+from whispertide.features import padded
 from whispertide.streaming.choice import Choice, setting
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
 
@@ -95,7 +99,7 @@ class Pad30(Framing):
     fixed: ClassVar[bool] = True
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
-        """With zeros up to 30 s."""
+        """With silence up to 30 s."""
         return pad30(model, mel, taps=taps)
 
     def length_s(self, seconds: float) -> float:
@@ -112,7 +116,7 @@ class Bare(Framing):
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """The audio alone; an odd last mel frame gets one of zeros, because the encoder takes them in pairs."""
-        return model.encode(_padded(mel, mel.shape[1] + mel.shape[1] % 2), taps=taps)
+        return model.encode(_with_zeros(mel, mel.shape[1] + mel.shape[1] % 2), taps=taps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +133,7 @@ class Buckets(Framing):
         valid = -(-mel.shape[1] // 2)
         # The decoder never sees the padding (`valid_frames`); the encoder does, unless it is `masked` there, too.
         bucket = next(bucket for bucket in BUCKETS if bucket >= valid)
-        return model.encode(_padded(mel, 2 * bucket), valid_frames=valid, mask_padding=self.masked, taps=taps)
+        return model.encode(_with_zeros(mel, 2 * bucket), valid_frames=valid, mask_padding=self.masked, taps=taps)
 
     def length_s(self, seconds: float) -> float:
         """The length of the bucket."""
@@ -138,7 +142,7 @@ class Buckets(Framing):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zeros(Framing):
-    """Windows with some zeros after them, of some length at least; as all padding that Whisper knows, to be attended
+    """Windows with some silence after them, of some length at least; as all padding that Whisper knows, to be attended
     to.
     """
 
@@ -155,7 +159,7 @@ class Zeros(Framing):
         """With zeros, but never more than 30 s."""
         # Rounded, because 0.29 * 100 is a little less than 29 in floating point.
         frames = round(self.length_s(mel.shape[1] / MEL_PER_S) * MEL_PER_S)
-        return model.encode(_padded(mel, frames + frames % 2), taps=taps)
+        return model.encode(padded(mel, frames + frames % 2), taps=taps)
 
     def length_s(self, seconds: float) -> float:
         """With its zeros."""
@@ -200,5 +204,5 @@ def get_framing(name: str) -> Framing:
     return FRAMINGS[name]()
 
 
-def _padded(mel: FloatArray, frames: int) -> FloatArray:
+def _with_zeros(mel: FloatArray, frames: int) -> FloatArray:
     return np.pad(mel, [(0, 0), (0, frames - mel.shape[1])])
