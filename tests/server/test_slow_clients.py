@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from served import limited
-from standing_server import OPENING, PORTS, Standing, every_socket, frame, raw_socket, standing, until_closed
+from standing_server import OPENING, PORTS, SOCKETS, Standing, every_socket, frame, raw_socket, standing, until_closed
 from whispertide.server.protocols.wyoming import Frame, encode
 from whispertide.server.tcp import TcpTransport
 
@@ -29,9 +29,10 @@ def town() -> Iterator[Standing]:
 # --- slow ------------------------------------------------------------------------------------------------------------
 
 
-@every_socket
-def test_a_frame_that_comes_byte_by_byte(town: Standing, path: str) -> None:
-    async def talk() -> bytes:
+def test_a_frame_that_comes_byte_by_byte(town: Standing) -> None:
+    """On all sockets at once, because each waits until it is closed."""
+
+    async def talk(path: str) -> bytes:
         reader, writer = await raw_socket(town.port, path)
         writer.write(OPENING.get(path, b""))
         trickle = asyncio.create_task(dribble(writer, frame(2, bytes(1000))))
@@ -40,7 +41,11 @@ def test_a_frame_that_comes_byte_by_byte(town: Standing, path: str) -> None:
         writer.transport.abort()
         return said
 
-    assert b"\x88" in asyncio.run(talk())
+    async def all_of_them() -> list[bytes]:
+        return await asyncio.gather(*map(talk, SOCKETS))
+
+    for path, said in zip(SOCKETS, asyncio.run(all_of_them()), strict=True):
+        assert b"\x88" in said, path
 
 
 async def dribble(writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -122,25 +127,31 @@ async def reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-@every_socket
 @pytest.mark.parametrize("how", ["half closed", "reset", "in mid-frame", "silent"])
-def test_half_open_sockets(town: Standing, path: str, how: str) -> None:
-    """The other side shuts its half, is reset, breaks off in a frame, or lives on and says nothing at all."""
+def test_half_open_sockets(town: Standing, how: str) -> None:
+    """The other side shuts its half, is reset, breaks off in a frame, or lives on and says nothing at all. It does so
+    on all sockets at once, because the silent ones take their time.
+    """
+
+    async def open_one(path: str) -> asyncio.StreamWriter:
+        _, writer = await raw_socket(town.port, path)
+        writer.write(OPENING.get(path, b"") + frame(2, bytes(320)))
+        if how == "half closed":
+            writer.write_eof()
+        elif how == "in mid-frame":
+            writer.write(frame(2, bytes(1000))[:500])
+            await writer.drain()
+            writer.close()
+        elif how == "reset":
+            await reset(writer)
+        return writer
 
     async def talk() -> None:
         async with town.bystander():
-            _, writer = await raw_socket(town.port, path)
-            writer.write(OPENING.get(path, b"") + frame(2, bytes(320)))
-            if how == "half closed":
-                writer.write_eof()
-            elif how == "in mid-frame":
-                writer.write(frame(2, bytes(1000))[:500])
-                await writer.drain()
-                writer.close()
-            elif how == "reset":
-                await reset(writer)
+            writers = await asyncio.gather(*map(open_one, SOCKETS))
             await town.settled()
-            writer.transport.abort()
+            for writer in writers:
+                writer.transport.abort()
 
     asyncio.run(talk())
 
