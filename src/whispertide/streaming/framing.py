@@ -147,8 +147,8 @@ class Zeros(Framing):
     """
 
     kind: ClassVar[str] = "zeros"
-    zeros_s: float = setting(1.0, "seconds of zeros after the audio", least=0, most=CHUNK_SECONDS)
-    whole_s: float = setting(0.0, "at least so long is the window with its zeros", least=0, most=CHUNK_SECONDS)
+    zeros_s: float = setting(1.0, "seconds of silence after the audio", least=0, most=CHUNK_SECONDS)
+    whole_s: float = setting(0.0, "at least so long is the window with its silence", least=0, most=CHUNK_SECONDS)
 
     @property
     def name(self) -> str:
@@ -156,13 +156,13 @@ class Zeros(Framing):
         return f"windows padded to {self.whole_s:g} s" if self.whole_s else f"{self.zeros_s:g} s of padding"
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
-        """With zeros, but never more than 30 s."""
+        """With silence, but never more than 30 s."""
         # Rounded, because 0.29 * 100 is a little less than 29 in floating point.
         frames = round(self.length_s(mel.shape[1] / MEL_PER_S) * MEL_PER_S)
         return model.encode(padded(mel, frames + frames % 2), taps=taps)
 
     def length_s(self, seconds: float) -> float:
-        """With its zeros."""
+        """With its silence."""
         return min(CHUNK_SECONDS, max(seconds + self.zeros_s, self.whole_s))
 
 
