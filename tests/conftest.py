@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -110,3 +111,11 @@ def pytest_collection_finish() -> None:
 def untuned(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What somebody has tuned on this machine counts in no test."""
     monkeypatch.setattr(calibration, "cache_dir", cache(lambda: tmp_path_factory.mktemp("tuned")))
+
+
+@pytest.fixture
+def terminal() -> Iterator[None]:
+    """That it is closed is heard of, also where nohup runs the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -330,6 +330,7 @@ def test_the_first_interrupt_is_remembered_and_the_second_raises() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signal on this system")
+@pytest.mark.usefixtures("terminal")
 def test_a_terminal_that_closes_may_say_so_twice() -> None:
     with Interrupts() as interrupts:
         signal.raise_signal(signal.SIGHUP)

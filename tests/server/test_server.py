@@ -308,6 +308,7 @@ def make_server() -> Server:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signal on this system")
+@pytest.mark.usefixtures("terminal")
 def test_a_terminal_that_closes_ends_the_server_in_good_order() -> None:
     """It may say so twice, which is no reason to leave out the last words."""
     server, before = make_server(), signal.getsignal(signal.SIGHUP)
