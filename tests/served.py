@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
+import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
@@ -114,6 +115,12 @@ def limited(**limits: Any) -> ServerOptions:
 
 def keyed(*keys: str, **limits: Any) -> ServerOptions:
     return replace(limited(**limits), access=Access(keys))
+
+
+def web_client(server: Server, **settings: Any) -> httpx.AsyncClient:
+    """Of a server on loopback. It reads no certificates, which takes longer than most tests."""
+    address = f"http://127.0.0.1:{server.port}"
+    return httpx.AsyncClient(base_url=address, trust_env=False, verify=False, timeout=120, **settings)
 
 
 @asynccontextmanager

@@ -97,6 +97,17 @@ def test_a_transcript_that_cannot_be_made_again_is_not_replaced_unasked(
     assert saved.read_text() == WORDS + "\n"
 
 
+def test_a_partial_transcript_of_an_earlier_run_is_not_replaced_unasked(
+    run: Run, microphone: Microphone, tmp_path: Path
+) -> None:
+    partial = tmp_path / "notes.partial.txt"
+    partial.write_text("earlier")
+    refused = run("listen", "-o", tmp_path / "notes.txt")
+    assert (refused.exit_code, partial.read_text(), microphone.opened) == (5, "earlier", [])
+    assert f"the output {partial} exists" in refused.stderr
+    assert run("listen", "-o", tmp_path / "notes.txt", "--overwrite").exit_code == 0
+
+
 def test_a_talk_may_be_saved_in_several_formats(run: Run, microphone: Microphone, tmp_path: Path) -> None:
     assert run("listen", "-o", f"{tmp_path}/", "-f", "txt,srt", "--lines", "1").exit_code == 0
     assert (tmp_path / "microphone.txt").read_text() == WORDS + "\n"

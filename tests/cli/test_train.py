@@ -23,6 +23,7 @@ pytest.importorskip("torch")
 
 from whispertide.lab.training import shapes
 from whispertide.lab.training.network import Whisper, load_network
+from whispertide.lab.training.run import Run
 from whispertide.lab.training.widen import Target
 
 TEXTS = ("The red fox ran.", "Good day.", "We walked home in the snow.", "Hi.")
@@ -217,6 +218,21 @@ def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "pip install '.[train]'" in done.stderr
+
+
+def test_a_signal_that_ends_the_workers_too_is_no_bug(
+    speech: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(*_: object, **__: object) -> bool:
+        signal.raise_signal(signal.SIGTERM)
+        raise RuntimeError("a worker was killed by signal: Terminated")
+
+    monkeypatch.setattr(Run, "train", train)
+    monkeypatch.setitem(shapes.SHAPES, "nano.en", SMALL_SHAPE)
+    ended = run("train", "fit", speech, "--shape", "nano.en", "--run", tmp_path / "run", *SMALL)
+    assert ended.exit_code == 130
+    assert "interrupted" in ended.output
+    assert "bug" not in ended.output
 
 
 @pytest.mark.slow

@@ -3,9 +3,9 @@
 import pytest
 
 from whispertide.checkpoint.languages import DETECT
-from whispertide.errors import UnknownLanguageError
+from whispertide.errors import OptionError, UnknownLanguageError
 from whispertide.options import DecodeOptions
-from whispertide.server.defaults import choose, configured
+from whispertide.server.defaults import check_usual, choose, configured
 from whispertide.server.protocols.base import ModelInfo, Settings
 
 MODELS = (
@@ -76,3 +76,20 @@ def test_changes_of_a_running_session() -> None:
     assert configured({"language": DETECT}, usual, ("de", "en")) == {"language": None}
     for changes in ({"beam": 2}, {"language": "en", "prompt": "Flut"}, {"language": ["de"], "prompt": 5}, {}):
         assert configured(changes, usual, ("de", "en")) == changes
+
+
+@pytest.mark.parametrize(
+    ("usual", "told"),
+    [
+        (DecodeOptions("fr"), "a model that knows the language 'fr'; none of base.en, nordic, small does"),
+        (DecodeOptions("fr", task="translate"), "knows the language 'fr' and translates into English; none"),
+    ],
+)
+def test_nobody_can_write_what_is_usual(usual: DecodeOptions, told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        check_usual(MODELS, usual)
+
+
+def test_nobody_translates() -> None:
+    with pytest.raises(OptionError, match=r"a model that translates into English; none of base\.en does"):
+        check_usual(MODELS[:1], DecodeOptions(task="translate"))

@@ -1,6 +1,7 @@
 """Who only connects: counted from the first moment, by address, and cut off where there are too many."""
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import pytest
 from served import KnowingModel, limited, served
 from whispertide.errors import AddressError, OptionError
 from whispertide.server import listening, serving, sockets
-from whispertide.server.listening import Admission, listen
+from whispertide.server.listening import Admission, Listener, listen
 from whispertide.server.options import Address
 from whispertide.server.protocols.lines import TextLinesProtocol
 from whispertide.server.tcp import TcpListener
@@ -149,6 +150,31 @@ def test_a_port_is_the_same_on_every_address_and_taken_only_once() -> None:
     finally:
         for one in found:
             one.close()
+
+
+def test_a_port_that_is_free_on_one_address_alone_is_not_any_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in ("127.0.0.1", "127.0.0.2")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: here)
+    tried: list[int] = []
+
+    def bind(one: Listener, place: tuple[Any, ...]) -> Listener:
+        tried.append(place[1])
+        if len(tried) == 2:
+            one.close()
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+        return bound(one, place)
+
+    bound = listening._bound
+    monkeypatch.setattr(listening, "_bound", bind)
+    found = listen("localhost", 0, Admission(10))
+    ports = {one.getsockname()[1] for one in found}
+    for one in found:
+        one.close()
+    assert (len(tried), len(found), ports) == (4, 2, {tried[3]})
+    tried.clear()
+    with pytest.raises(OSError, match="in use"):
+        listen("localhost", ports.pop(), Admission(10))
+    assert len(tried) == 2, "another port is not what was asked for"
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
-from served import OfflineModel, keyed, limited, logged_errors, multilingual, served, wav
+from served import OfflineModel, keyed, limited, logged_errors, multilingual, served, wav, web_client
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError
 from whispertide.options import DecodeOptions
@@ -42,10 +42,8 @@ FIELDS = (
 async def rest(
     options: ServerOptions | None = None, model: OfflineModel | dict[str, Any] | None = None
 ) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(options, model or OfflineModel()) as (server, _):
-        address = f"http://127.0.0.1:{server.port}"
-        async with httpx.AsyncClient(base_url=address, trust_env=False, verify=False, timeout=120) as client:
-            yield client
+    async with served(options, model or OfflineModel()) as (server, _), web_client(server) as client:
+        yield client
 
 
 async def post(client: httpx.AsyncClient, data: bytes, name: str = "a.wav", **fields: Any) -> httpx.Response:
@@ -391,8 +389,7 @@ def test_a_file_that_finds_no_place_when_it_is_there_was_refused() -> None:
                 await rest_of_it.wait()
                 yield content[100:]
 
-            address = f"http://127.0.0.1:{server.port}"
-            async with httpx.AsyncClient(base_url=address, trust_env=False, verify=False, timeout=120) as client:
+            async with web_client(server) as client:
                 headers = {"content-type": form.headers["content-type"]}
                 second = client.post("/v1/audio/transcriptions", content=slowly(), headers=headers)
                 refused = asyncio.create_task(second)
@@ -423,9 +420,8 @@ def test_a_file_whose_client_has_left_is_not_transcribed() -> None:
     async def body() -> None:
         model = OfflineModel(delay_s=0.5)
         async with served(limited(offline=4), model) as (server, _):
-            address = f"http://127.0.0.1:{server.port}"
             for stream in ("false", "true"):
-                async with httpx.AsyncClient(base_url=address, trust_env=False, verify=False, timeout=120) as client:
+                async with web_client(server) as client:
                     model.offline.offline_options.clear()
                     left = [asyncio.create_task(post(client, wav(100), stream=stream)) for _ in range(3)]
                     while not model.offline.offline_options:  # one of them is being transcribed
@@ -433,7 +429,7 @@ def test_a_file_whose_client_has_left_is_not_transcribed() -> None:
                     for task in left:
                         task.cancel()
                     await asyncio.gather(*left, return_exceptions=True)
-                async with httpx.AsyncClient(base_url=address, trust_env=False, verify=False, timeout=120) as client:
+                async with web_client(server) as client:
                     async with asyncio.timeout(60):  # the three take 75 s
                         # On a busy machine the server learns only after a moment that they have left.
                         while (answer := await post(client, wav(2))).status_code == 429:
@@ -634,7 +630,7 @@ def test_keys_for_a_short_time() -> None:
         async with served(keyed("a-secret-key"), OfflineModel()) as (server, _):
             address = f"http://127.0.0.1:{server.port}"
             headers = {"authorization": "Bearer a-secret-key"}
-            async with httpx.AsyncClient(base_url=address, trust_env=False, verify=False) as client:
+            async with web_client(server) as client:
                 asked = {"session": {"type": "transcription", "audio": {"input": {"turn_detection": None}}}}
                 url = "/v1/realtime/client_secrets"
                 assert (await client.post(url, json=asked)).status_code == 401
@@ -690,9 +686,8 @@ def test_the_end_waits_for_files_and_then_says_so(drain_s: float) -> None:
 
     async def body() -> None:
         async with served(replace(limited(), drain_s=drain_s), model) as (server, hub):
-            address = f"http://127.0.0.1:{server.port}"
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            async with httpx.AsyncClient(base_url=address, trust_env=False, verify=False, timeout=120) as client:
+            async with web_client(server) as client:
                 writer.write(head + form[:1000])
                 begun = asyncio.Event()
                 streamed = asyncio.create_task(lines_of(client, wav(40), begun))

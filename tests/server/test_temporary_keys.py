@@ -17,9 +17,10 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from served import SILENCE, TEXT, KnowingModel, client, keyed, say_everything, served
+from served import SILENCE, TEXT, KnowingModel, client, keyed, say_everything, served, web_client
 from whispertide.server import access as access_module
 from whispertide.server.access import AccessControl, Authenticator, TemporaryKey, offered_keys
+from whispertide.server.bounds import MOST_PROMPT
 from whispertide.server.http_error import HttpError
 from whispertide.server.options import Access, Address, Limits
 from whispertide.server.serving import assemble, running
@@ -127,7 +128,7 @@ def test_assemblyai_tokens() -> None:
     async def run() -> None:
         async with served(keyed(KEY)) as (server, hub):
             address = f"127.0.0.1:{server.port}"
-            async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, verify=False) as http:
+            async with web_client(server) as http:
                 asked: dict[str, Any] = {"expires_in_seconds": 60, "max_session_duration_seconds": 60}
                 assert (await http.get("/v3/token", params=asked)).status_code == 401
                 http.headers["authorization"] = KEY
@@ -181,20 +182,19 @@ def test_assemblyai_tokens() -> None:
         ({"input_audio_format": "mp3"}, "audio format"),
         ({"turn_detection": {"type": "server_vad", "silence_duration_ms": "long"}}, "silence_duration_ms"),
         ({"instructions": "x" * 20_000}, "at most 16384 characters"),
-        ({"nothing": "\N{GRINNING FACE}" * 2_000}, "at most 16384 characters"),
+        ({"nothing": "\N{LATIN SMALL LETTER E WITH ACUTE}" * 17_000}, "at most 16384 characters"),
     ],
 )
 def test_no_key_for_a_session_that_cannot_be(session: dict[str, Any], told: str) -> None:
     """Whoever asks learns it, and not the page that gets the key."""
 
     async def run() -> None:
-        async with served(keyed(KEY)) as (server, _):
-            address, headers = f"http://127.0.0.1:{server.port}", {"authorization": KEY}
-            async with httpx.AsyncClient(base_url=address, trust_env=False, verify=False, headers=headers) as http:
-                for path, asked in (("client_secrets", {"session": session}), ("transcription_sessions", session)):
-                    answer = await http.post(f"/v1/realtime/{path}", json=asked)
-                    assert answer.status_code == 400
-                    assert told in answer.json()["error"]["message"]
+        headers = {"authorization": KEY}
+        async with served(keyed(KEY)) as (server, _), web_client(server, headers=headers) as http:
+            for path, asked in (("client_secrets", {"session": session}), ("transcription_sessions", session)):
+                answer = await http.post(f"/v1/realtime/{path}", json=asked)
+                assert answer.status_code == 400
+                assert told in answer.json()["error"]["message"]
 
     asyncio.run(run())
 
@@ -269,17 +269,37 @@ def test_the_client_of_assemblyai_makes_a_token_and_uses_it(
     assert [word.strip(" ,.!").lower() for word in text.split()] == TEXT
 
 
+@pytest.mark.parametrize("character", ["a", "\N{HIRAGANA LETTER A}", "\N{GRINNING FACE}"])
+def test_a_key_for_the_longest_prompt_of_any_script(character: str) -> None:
+    session = {"turn_detection": None, "input_audio_transcription": {"prompt": character * MOST_PROMPT}}
+
+    async def run() -> None:
+        async with served(keyed(KEY)) as (server, _):
+            headers = {"authorization": KEY, "content-type": "application/json"}
+            async with web_client(server, headers=headers) as http:
+                # As Python writes it by itself: all that is not ASCII is escaped.
+                made = await http.post("/v1/realtime/transcription_sessions", content=json.dumps(session))
+            assert made.status_code == 200, made.text
+            key = made.json()["client_secret"]["value"]
+            path = f"ws://127.0.0.1:{server.port}/v1/realtime?intent=transcription"
+            async with connect(path, proxy=None, additional_headers={"authorization": f"Bearer {key}"}) as socket:
+                while "updated" not in (told := json.loads(await socket.recv()))["type"]:
+                    pass
+                assert told["session"]["input_audio_transcription"]["prompt"] == character * MOST_PROMPT
+
+    asyncio.run(run())
+
+
 def test_whoever_makes_a_key_is_told_the_session() -> None:
     """As OpenAI's client wants it: with an id, its kind, and all of its settings."""
     response = pytest.importorskip("openai.types.realtime.realtime_transcription_session_create_response")
     asked = {"type": "transcription", "audio": {"input": {"turn_detection": None, "transcription": {"prompt": "Tide"}}}}
 
     async def run() -> None:
-        async with served(keyed(KEY)) as (server, _):
-            address, headers = f"http://127.0.0.1:{server.port}", {"authorization": KEY}
-            async with httpx.AsyncClient(base_url=address, trust_env=False, verify=False, headers=headers) as http:
-                made = (await http.post("/v1/realtime/client_secrets", json={"session": asked})).json()
-                older = (await http.post("/v1/realtime/transcription_sessions", json={"turn_detection": None})).json()
+        headers = {"authorization": KEY}
+        async with served(keyed(KEY)) as (server, _), web_client(server, headers=headers) as http:
+            made = (await http.post("/v1/realtime/client_secrets", json={"session": asked})).json()
+            older = (await http.post("/v1/realtime/transcription_sessions", json={"turn_detection": None})).json()
         read = response.RealtimeTranscriptionSessionCreateResponse.model_validate(made["session"], strict=True)
         assert read.id.startswith("sess_")
         assert (read.object, read.type) == ("realtime.transcription_session", "transcription")

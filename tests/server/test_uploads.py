@@ -58,7 +58,7 @@ def test_clients_take_turns() -> None:
     assert asyncio.run(run()) == ["a1", "b1", "a2", "b2", "a3", "a4"]
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 3])
+@pytest.mark.parametrize("at_once", [1, 2, 3, 20])
 def test_so_many_are_transcribed_at_once(at_once: int) -> None:
     """Also those of one client. Each has a thread of its own, which it gives back."""
 
@@ -76,7 +76,7 @@ def test_so_many_are_transcribed_at_once(at_once: int) -> None:
                 yield None
 
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(6):
+            for _ in range(6 * at_once):
                 tasks.create_task(worked(uploads, cast(Any, Counted()), "a"))
         return most, len(threads)
 

@@ -342,6 +342,28 @@ def test_after_a_pilot_that_goes_wrong_the_rest_of_its_portion_is_heard(
     ]
 
 
+@pytest.mark.parametrize(("longest_s", "finals"), [(30.0, []), (2.0, [(40_000, 54_272)])])
+def test_an_utterance_whose_last_search_goes_wrong_is_over(
+    model: LateModel, monkeypatch: pytest.MonkeyPatch, longest_s: float, finals: list[tuple[int, int]]
+) -> None:
+    """At the end of speech, and where an utterance is cut."""
+
+    def fails(scores: Any, scorer: Any, options: HybridOptions, *rest: Any, **more: Any) -> Found:
+        if options is SEARCH:
+            raise GraphError("no graph")
+        return hybrid_search(scores, scorer, options, *rest, **more)
+
+    monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", longest_s)
+    stream = Understanding(model, gate=Told(), search=SEARCH, pilots=Pilots(every_s=0.1, pause_s=0, beam=2))
+    with monkeypatch.context() as patch:
+        patch.setattr("whispertide.streaming.understanding.hybrid_search", fails)
+        with pytest.raises(GraphError, match="no graph"):
+            stream.push(STREAM)
+    said = stream.push(STREAM[:0]) + stream.finish()
+    assert [(each.start, each.end) for each in said if each.final] == [*finals, (60_000, 77_312)]
+    assert all(each.start in (40_000, 60_000) for each in said)
+
+
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.output import check_file, check_new, plan_formats
+from whispertide.cli.output import check_file, check_new, partial_path, plan_formats
 from whispertide.errors import OptionError
 
 NAME = "microphone"
@@ -51,9 +51,10 @@ def listen(
     from whispertide.cli.tune import may_ask, tune_first
 
     word, (targets,) = stream.hush_word(), plan_formats([NAME], output, arguments.format_names(form))
+    transcripts = [target.path for target in targets if target.path is not None]
     if save_audio is not None:
-        _check_wav(save_audio, [target.path for target in targets if target.path is not None])
-    for path in (*(target.path for target in targets), save_audio):
+        _check_wav(save_audio, transcripts)
+    for path in (*transcripts, *map(partial_path, transcripts), save_audio):
         if path is not None and not overwrite:
             check_new(path)  # a microphone cannot be heard again
     options, recipe = arguments.checked(text), stream.resolve(word)

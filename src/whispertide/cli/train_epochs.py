@@ -157,11 +157,11 @@ def _synthetic(folder: Path) -> Path:
 
 def _train(trainer: "EpochTrainer[Any]", workers: int) -> bool:
     """Train with a progress bar; whether the end was reached."""
-    from whispertide.cli.interrupt import Interrupts
+    from whispertide.cli.interrupt import interrupts_of_workers
     from whispertide.cli.progress import counting
 
     say(f"update {trainer.step}, {trainer.gone:.0%} of the run, on {trainer.device}, {workers} workers")
-    with Interrupts() as interrupts, counting("thousandths") as advance:
+    with interrupts_of_workers() as interrupts, counting("thousandths") as advance:
 
         def progress(step: int, figures: dict[str, float]) -> None:
             advance("training", round(1000 * min(1.0, trainer.gone)), 1000)

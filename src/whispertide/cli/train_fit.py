@@ -196,13 +196,13 @@ def export(
 
 def _train(run: "Run", workers: int | None) -> ExitCode:
     """Train with a progress bar; the picture of the log is drawn anew at every save."""
-    from whispertide.cli.interrupt import Interrupts
+    from whispertide.cli.interrupt import interrupts_of_workers
     from whispertide.cli.progress import counting
 
     loop = run.options.loop
     count = train_workers() if workers is None else workers
     say(f"update {run.trainer.step} of {loop.steps} on {run.trainer.device}, {loop.precision}, {count} workers")
-    with Interrupts() as interrupts, counting("updates") as advance:
+    with interrupts_of_workers() as interrupts, counting("updates") as advance:
 
         def progress(step: int, figures: dict[str, float]) -> None:
             say(f"{step}: {_described(figures)}")

@@ -24,7 +24,10 @@ def speech(
     sentences: Annotated[
         Path | None,
         typer.Option(
-            "--sentences", metavar="FILE", help="Sentences, one a line, in place of the texts of Debian packages."
+            "--sentences",
+            metavar="FILE",
+            help="Sentences, one a line, in place of the texts of Debian packages. About one in ten is left out: it is "
+            "reserved for tests.",
         ),
     ] = None,
     jobs: arguments.Jobs = None,

@@ -60,8 +60,10 @@ def check_usual(models: Sequence[ModelInfo], usual: DecodeOptions) -> None:
     """Raises `OptionError` where nobody could be given what is to be usual."""
     check_prompt(usual.prompt)
     if not any(can_write(model, usual.language, usual.task) for model in models):
-        wanted = "translations into English" if usual.task == "translate" else f"the language {usual.language!r}"
+        knows = f"knows the language {usual.language!r}" if usual.language else ""
+        translates = "translates into English" if usual.task == "translate" else ""
         raise OptionError(
-            f"expected a model that writes {wanted}; none of {', '.join(model.name for model in models)} does. Serve a "
-            "multilingual one, such as 'base'"
+            f"expected a model that {' and '.join(filter(None, (knows, translates)))}; none of "
+            f"{', '.join(model.name for model in models)} does. Serve a multilingual one, such as 'base', and for "
+            "Cantonese 'large-v3'"
         )

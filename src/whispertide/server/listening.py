@@ -17,6 +17,7 @@ BACKLOG = 128  # connections that the system accepts before we do
 HANDSHAKE_S = 5.0  # for TLS
 _RESERVED = 128  # files that are no connections: models, the journal, uploads
 _WANTED_FILES = 65_536
+_TRIES = 8
 
 
 @dataclass(slots=True)
@@ -76,6 +77,17 @@ def listen(host: str, port: int, admission: Admission) -> list[Listener]:
 
     Raises `OSError` if the port is taken or may not be used.
     """
+    for _ in range(_TRIES):
+        try:
+            return _listeners(host, port, admission)
+        except OSError as error:  # a port that is free on the first address may be taken on another
+            if port or error.errno != errno.EADDRINUSE:
+                raise
+    return _listeners(host, port, admission)
+
+
+def _listeners(host: str, port: int, admission: Admission) -> list[Listener]:
+    """One try."""
     listeners: list[Listener] = []
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     missing = OSError(errno.EADDRNOTAVAIL, f"this machine has no address {host}")

@@ -50,7 +50,7 @@ class Limits:
     stall_s         how long a client may take to send a request, or a piece of an upload, or to read what it is sent
     resume_s        how long a session waits for its client to come back
     unacked         events kept for a client to acknowledge
-    offline         uploads that are transcribed or wait for it
+    offline         uploads that are transcribed or wait for it, for each of `Work.uploads`
     """
 
     sessions: int = 64

@@ -26,7 +26,7 @@ from whispertide.server.protocols.openai_session import default_session
 
 VALID_S = 600.0
 _LEAST_S, _MOST_S = 10.0, 7200.0
-_BODY = 2**16
+_BODY = 2**17  # the longest prompt fits in, each character escaped as two
 _KEPT = 2**14  # characters of a session's settings: they are kept with the key
 _TOKEN_S = (1, 600)
 _TOKEN_SESSION_S = (60, 10_800)
@@ -81,10 +81,10 @@ class TemporaryKeys:
             session = default_session(None).updated(message["session"], self._served)
         except ProtocolError as error:
             raise HttpError(400, str(error)) from error
-        kept = json.dumps(message)
+        kept = json.dumps(message, ensure_ascii=False)  # escapes would make a prompt six times as long
         if len(kept) > _KEPT:
             reason = f"got {len(kept)}. Send those of a transcription alone, and a shorter prompt"
-            raise HttpError(400, f"expected settings of at most {_KEPT} characters, as JSON in ASCII; {reason}")
+            raise HttpError(400, f"expected settings of at most {_KEPT} characters, as JSON; {reason}")
         expires_at = time.time() + (self._served.limit_s or DEFAULT_LIMIT_S)
         older = message["type"] == "transcription_session.update"
         described = describe_session(session, f"sess_{secrets.token_hex(12)}", expires_at, older=older)

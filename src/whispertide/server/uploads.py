@@ -82,6 +82,7 @@ class Job:
 
 class Uploads:
     """The queue of files: one is transcribed, or `at_once`; others wait or are still on their way, more are refused.
+    `most` are transcribed or wait, so many for each that is transcribed at once.
 
     Whose file it is counts: nobody can hold all places, and of many files of one party only the first (`at_once`)
     stand in line with those of the others. A party is who has an API key, or an address where there are no keys.
@@ -90,7 +91,7 @@ class Uploads:
     def __init__(self, most: int, at_once: int = 1) -> None:
         self.waiting: Counter[str] = Counter()
         self._arriving: Counter[str] = Counter()
-        self._most = most
+        self._most = most * at_once
         self._at_once = at_once
         self._turn = asyncio.Semaphore(at_once)
         self._free: list[Executor] = [

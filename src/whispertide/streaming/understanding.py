@@ -224,11 +224,13 @@ class Understanding:
                 start = max(event.start, self._buffer.start)  # the gate knows of no clear
                 self._open = _Utterance(start, self.model.nothing(), self._first(start))
             elif self._open is not None:
-                said += self._cut(event.decided_at, began)
-                if self._open.spoken:
-                    said.append(self._final(self._open, event.decided_at, began))  # no pilot is worth a wait now
-                self._open.give_up()
-                self._open = None
+                try:
+                    said += self._cut(event.decided_at, began)
+                    if self._open.spoken:
+                        said.append(self._final(self._open, event.decided_at, began))  # no pilot is worth a wait now
+                finally:  # it is over, whatever a search raises
+                    self._open.give_up()
+                    self._open = None
         if self._open is not None:
             said += self._cut(until, began)
             self._open.spoken = self._open.spoken or until - self.gate.quiet > self._open.start
@@ -248,9 +250,12 @@ class Understanding:
         """Utterances that are as long as one may be before the sample `until`: the rest of their speech is the next."""
         said: list[Understood] = []
         while self._open is not None and until - self._open.start > to_samples(LONGEST_S):
-            end = self._open.start + to_samples(LONGEST_S)
-            said += [*self._guesses(self._open, end), self._final(self._open, end, began)]
-            self._open = _Utterance(end, self.model.nothing(), self._first(end), spoken=False)
+            one, end = self._open, self._open.start + to_samples(LONGEST_S)
+            said += self._guesses(one, end)
+            try:
+                said.append(self._final(one, end, began))
+            finally:
+                self._open = _Utterance(end, self.model.nothing(), self._first(end), spoken=False)
         return said
 
     def _landed(self) -> list[Understood]:
