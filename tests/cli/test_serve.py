@@ -136,6 +136,19 @@ def test_what_is_written_where_a_client_does_not_say(run: Run, monkeypatch: pyte
     assert told == [DecodeOptions(language="de", task="translate", prompt="Ebbe"), DecodeOptions()]
 
 
+@pytest.mark.parametrize(("options", "refused"), [((), False), (("--no-tune",), True)])
+def test_an_unknown_model_is_tried_before_clients_can_come(
+    run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], refused: bool
+) -> None:
+    done: list[object] = []
+    monkeypatch.setattr("whispertide.cli.tune.tune_first", lambda *_, refused: done.append(refused))
+    monkeypatch.setattr("whispertide.server.serving.assemble", lambda *_: (None, lambda: None))
+    monkeypatch.setattr("whispertide.server.serving.tcp_listeners", lambda *_, **__: done.append("listening"))
+    monkeypatch.setattr("whispertide.server.serving.Server", fails(OSError(errno.EIO, "enough")))
+    run("serve", "--port", 0, *options)
+    assert done == [refused, "listening"]
+
+
 def test_help_names_every_part(run: Run) -> None:
     text = run("serve", "--help").output
     for word in ("--host", "--api-keys", "--journal", "--record", "--tls-certificate", "--max-sessions", "--origin"):

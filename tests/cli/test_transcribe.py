@@ -63,21 +63,19 @@ def test_a_file_is_streamed_only_where_that_is_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("options", "terminal", "refused"),
+    ("options", "refused"),
     [
-        (("--pace", "live"), True, [False]),
-        (("--pace", "live"), False, [True]),
-        (("--pace", "live", "--no-tune"), True, [True]),
-        (("--pace", "max"), True, []),
-        ((), True, []),
+        (("--pace", "live"), [False]),
+        (("--pace", "live", "--no-tune"), [True]),
+        (("--pace", "max"), []),
+        ((), []),
     ],
 )
 def test_an_unknown_model_is_tried_before_its_first_live_use(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], terminal: bool, refused: Any
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], refused: list[bool]
 ) -> None:
-    """As `listen` does: once for all files, where somebody may refuse it."""
+    """As `listen` does: once for all files, where it is not refused."""
     asked: list[bool] = []
-    monkeypatch.setattr(tune, "may_ask", lambda: terminal)
     monkeypatch.setattr(tune, "tune_first", lambda transcriber, recipe, *, refused: asked.append(refused))
     files = [write_wav(tmp_path / name, 0.3) for name in ("a.wav", "b.wav")]
     assert run("transcribe", *files, "-o", f"{tmp_path}/out/", *options).exit_code == 0

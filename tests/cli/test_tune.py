@@ -145,7 +145,8 @@ class Unknown(FakeTranscriber):
 
 
 @pytest.fixture
-def unknown(model: Any) -> Any:
+def unknown(model: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(command, "may_ask", lambda: True)
     transcriber: Any = Unknown(name="m", is_known=False)
     transcriber.model = model
     return transcriber
@@ -173,8 +174,12 @@ def test_what_cannot_be_kept_is_used_this_time(
     assert "warning: cannot keep what was found in the cache (read-only)" in capsys.readouterr().err
 
 
-def test_it_can_be_refused(unknown: Any, asked: Any, capsys: Any) -> None:
-    command.tune_first(unknown, TIDE, refused=True)
+@pytest.mark.parametrize("somebody", [True, False])
+def test_it_can_be_refused_and_is_where_nobody_could(
+    unknown: Any, asked: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch, somebody: bool
+) -> None:
+    monkeypatch.setattr(command, "may_ask", lambda: somebody)
+    command.tune_first(unknown, TIDE, refused=somebody)
     assert asked == []
     assert "m was never tuned; `whispertide tune m` does it" in capsys.readouterr().err
 
@@ -186,7 +191,7 @@ def test_whoever_names_a_framing_is_not_asked(unknown: Any, asked: Any, capsys: 
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_where_nobody_can_refuse_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+def test_who_sits_at_a_terminal_may_refuse(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: terminal))
     assert command.may_ask() is terminal
     monkeypatch.setattr(sys, "stdin", None)

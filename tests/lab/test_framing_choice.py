@@ -23,7 +23,7 @@ from whispertide.lab.framing_choice import (
 )
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros
+from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
@@ -115,6 +115,18 @@ def test_the_first_of_what_suits_and_is_quick_and_about_as_good_is_chosen() -> N
     zeros.run_aways = bare.run_aways = 0
     padded.seconds = [0.1]
     assert choose(found) is padded
+
+
+def test_how_a_checkpoint_is_heard_untuned_stays_where_it_suits() -> None:
+    found = tried({PAD30: SAID, ZEROS: SAID, BARE: SAID})
+    padded, zeros, bare = found
+    padded.seconds = [1.0]
+    bare.loose = 9  # near the ends of windows, which decides only between others
+    assert choose(found) is zeros
+    assert choose(found, BARE) is bare
+    assert choose(found, Buckets()) is zeros  # which was not tried
+    bare.run_aways = 1
+    assert choose(found, BARE) is zeros
 
 
 def test_too_little_says_nothing() -> None:

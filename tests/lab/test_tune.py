@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from made_up_streams import made_up
+from whispertide.checkpoint.generation import GenerationConfig
 from whispertide.lab import framing_choice, tune
 from whispertide.lab.framing_choice import ENOUGH, Tried, Window
 from whispertide.lab.tune import Refit, Rounds, Tuning, changes, choose_pace, choose_step, refit_rule, thread_counts
@@ -104,10 +105,14 @@ def test_a_report_has_a_table_and_a_plot() -> None:
 
 
 @pytest.mark.parametrize(("short", "framings"), [(True, 3), (False, 4)])
-def test_the_short_form_ends_early(monkeypatch: pytest.MonkeyPatch, short: bool, framings: int) -> None:
+@pytest.mark.parametrize("knows_short", [False, True])
+def test_the_short_form_ends_early(
+    monkeypatch: pytest.MonkeyPatch, short: bool, framings: int, knows_short: bool
+) -> None:
     """Each look at the clock takes a quarter of a second, and each hearing is preceded by one."""
     now = iter(range(10_000))
-    model: Any = SimpleNamespace(name="m", options=OPTIONS, view=lambda options: model)
+    knows = GenerationConfig(short_windows=knows_short)
+    model: Any = SimpleNamespace(name="m", options=OPTIONS, generation=knows, view=lambda options: model)
     window = Window(np.zeros(16_000, np.float32), whole=False)
     heard = framing_choice.Text(("a", "b", "c"), 0, False, 0.1)
     monkeypatch.setattr("time.perf_counter", lambda: next(now) / 4)
@@ -122,7 +127,8 @@ def test_the_short_form_ends_early(monkeypatch: pytest.MonkeyPatch, short: bool,
     assert (ENOUGH < found.tried[0].windows < 40) if short else (found.tried[0].windows == 40)
     assert (found.pace is None) is short
     assert (found.refit is None) is short
-    assert found.chosen is found.tried[0]  # all are equal here
+    # All are equal here: then what is nearest to the checkpoint's training is chosen.
+    assert found.chosen is found.tried[-1 if knows_short else 0]
 
 
 class Clock:
@@ -154,7 +160,8 @@ def test_the_short_form_takes_no_more_than_it_says(
     monkeypatch.setattr(framing_choice, "cut", lambda audio: [window] * 40)
     monkeypatch.setattr(framing_choice, "open_executors", computing(opening_s, framings))
     monkeypatch.setattr(framing_choice, "_run", computing(hearing_s, None))
-    found = tune.tune(SimpleNamespace(name="m", options=OPTIONS), [window.audio], short=True)  # type: ignore[arg-type]
+    model: Any = SimpleNamespace(name="m", options=OPTIONS, generation=GenerationConfig())
+    found = tune.tune(model, [window.audio], short=True)
     assert clock.now <= tune.SHORT_S
     assert len({each.windows for each in found.tried}) == 1
     assert (found.tried[0].windows > 0) is (hearing_s < 3)

@@ -48,7 +48,7 @@ def listen(
     from whispertide.cli.job import StreamJob, warn_of_synthetic
     from whispertide.cli.kept_audio import KeptArrivals, kept_audio
     from whispertide.cli.pump import Arrivals
-    from whispertide.cli.tune import may_ask, tune_first
+    from whispertide.cli.tune import tune_first
 
     word, (targets,) = stream.hush_word(), plan_formats([NAME], output, arguments.format_names(form))
     transcripts = [target.path for target in targets if target.path is not None]
@@ -63,7 +63,7 @@ def listen(
     transcriber = arguments.load(model, engine, revision, word)
     warn_of_synthetic(transcriber)
     transcriber.warm_up()
-    tune_first(transcriber, recipe, refused=no_tune or not may_ask())
+    tune_first(transcriber, recipe, refused=no_tune)
     say(f"{recipe.name} with {transcriber.name}: {transcriber.framed(recipe).why}")
     kept = nullcontext() if save_audio is None else kept_audio(save_audio)
     with mic.microphone_blocks(device) as blocks, kept as keep:

@@ -102,6 +102,7 @@ def serve(
     options: Annotated[ServerOptions, _OPTIONS],
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
     stream: Annotated[arguments.StreamChoice, {**arguments.RECIPE, **arguments.GATE}],
+    no_tune: arguments.NoTune = False,
     engine: arguments.WorkersEngine,
 ) -> ExitCode:
     """Serve live sessions. Ctrl-C, SIGTERM or SIGHUP ends it. Every client gets its last words first."""
@@ -122,7 +123,8 @@ def serve(
     logs.set_up(log_level)
     named = {"--port": address.port, **{f"--{name}-port": port for name, port in ports.items()}}
     serving.check_ports(address.host, named)  # before a model is loaded, or even downloaded
-    transcribers = _loaded(models or [arguments.DEFAULT_MODEL], replace(engine, threads=engine.threads or 1), recipe)
+    names, engine = models or [arguments.DEFAULT_MODEL], replace(engine, threads=engine.threads or 1)
+    transcribers = _loaded(names, engine, recipe, no_tune=no_tune)
     hub, close = serving.assemble(transcribers, recipe, options)
     shown = f"[{address.host}]" if ":" in address.host else address.host
     where = f"{'https' if address.certificate else 'http'}://{shown}"
@@ -142,7 +144,7 @@ def serve(
     return ExitCode.OK if server.started else ExitCode.FAILURE
 
 
-def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe") -> "dict[str, Transcriber]":
+def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe", *, no_tune: bool) -> "dict[str, Transcriber]":
     """The models by name, ready for the first client."""
     from whispertide.cli.job import warn_of_synthetic
     from whispertide.cli.tune import tune_first
@@ -153,7 +155,7 @@ def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe") -> "dict[
         transcriber = arguments.load(name, engine)
         warn_of_synthetic(transcriber)
         transcriber.warm_up()
-        tune_first(transcriber, recipe, refused=True)  # a server is not to keep clients waiting for that
+        tune_first(transcriber, recipe, refused=no_tune)
         say(f"{recipe.name} with {transcriber.name}: {transcriber.framed(recipe).why}")
         for other in RECIPES.values():  # what has to be measured or built is, before clients choose it
             if transcriber.can_stream(other):

@@ -64,7 +64,7 @@ def transcribe(
     With --recipe, --set, --pace, --vad or --executor the audio is streamed instead, as from a microphone.
     """
     from whispertide.cli.job import Job, OfflineJob, StreamJob, warn_of_synthetic
-    from whispertide.cli.tune import may_ask, tune_first
+    from whispertide.cli.tune import tune_first
 
     pcm, names = None if rate is None else PcmFormat(rate, channels, sample_format), with_folders_opened(files)
     _check_usage(names, pcm)
@@ -82,7 +82,7 @@ def transcribe(
         transcriber = arguments.load(model, engine, revision, word)
         warn_of_synthetic(transcriber, names)
         if live and recipe is not None:
-            tune_first(transcriber, recipe, refused=no_tune or not may_ask())
+            tune_first(transcriber, recipe, refused=no_tune)
     for number, duration_s in durations.items():
         source = sources[number]
         place = f"{number + 1}/{len(names)} " if len(names) > 1 else ""

@@ -101,11 +101,12 @@ def keep(model: "WhisperModel", found: "Tuning") -> Path:
 def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -> None:
     """The short form, where a live session is about to hear with a checkpoint of which nothing is known.
 
-    Nothing happens where the recipe names its framing, where something is known, or where it is refused.
+    Nothing happens where the recipe names its framing or where something is known. Where it is refused, or nobody sits
+    at a terminal to refuse it, a line says how it is done.
     """
     if recipe.framing.kind != "auto" or transcriber.is_known:
         return
-    if refused:
+    if refused or not may_ask():
         say(f"{transcriber.name} was never tuned; `whispertide tune {transcriber.model.checkpoint.argument}` does it")
         return
     say(

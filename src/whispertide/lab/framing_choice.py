@@ -301,13 +301,18 @@ def measure(
     return tried
 
 
-def choose(tried: Sequence[Tried]) -> Tried | None:
+def choose(tried: Sequence[Tried], usual: Framing | None = None) -> Tried | None:
     """Of those that suit, about as quick as the quickest and about as good as the best of these, the first one;
     None where too little was heard.
+
+    `usual` is how the checkpoint is heard untuned, where it says how. That stays where it suits: what padded windows
+    do not say near the end of one that is cut off, `tide` drops, and it waits for what they say (docs/LOG.md).
     """
     if not tried or not tried[0].told:
         return None
     suitable = [each for each in tried if each.suits]
+    if (stays := next((each for each in suitable if each.framing == usual), None)) is not None:
+        return stays
     quickest = min(each.median_s for each in suitable)
     quick = [each for each in suitable if each.median_s <= AS_QUICK * quickest]
     best = min(each.differing for each in quick)

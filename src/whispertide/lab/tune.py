@@ -23,7 +23,7 @@ from whispertide.lab.training.steadiness import as_busy, fit_rule, held_out, rec
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.streaming.calibration import Calibration, Pace, machine_of
-from whispertide.streaming.framing import Framing, Pad30
+from whispertide.streaming.framing import BARE, Framing, Pad30
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.short_windows import COMFORTABLE
 from whispertide.streaming.steadiness import shipped_rule
@@ -203,7 +203,7 @@ def tune(
         until=budget.is_spent,
         progress=lambda done, total: advance("which framing suits", done, total),
     )
-    chosen = framing_choice.choose(tried)
+    chosen = framing_choice.choose(tried, BARE if model.generation.short_windows else None)
     framing = tried[0].framing if chosen is None else chosen.framing
     refit = None if short or chosen is None else refit_rule(model, framing, recordings, advance)
     rounds = () if short else measure_threads(model, framing, speech, advance)
