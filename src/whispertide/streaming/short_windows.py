@@ -4,7 +4,7 @@ Whisper was trained on windows padded to 30 s. On a bare one, as long as its aud
 base on a third of the clips). What `whispertide tune` has found out about a checkpoint counts first (`calibration`).
 Checkpoints that heard windows of many lengths say so in their generation configuration (`short_windows`), and theirs
 are bare. Any other gets the padding it knows where a round of that fits the step on this machine (`COMFORTABLE`, the
-rule of `whispertide doctor` too); else as much of it as fits, down to a window of usual length with some zeros; and
+rule of `whispertide doctor` too); else as much of it as fits, down to a window of usual length with some silence; and
 where that does not fit either, the step is lengthened. NPUsper's guard watches for backward shifts.
 
 What is chosen depends on the recipe, on what is known of the checkpoint and on one measurement; so it can be chosen
