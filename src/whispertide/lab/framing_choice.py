@@ -305,8 +305,8 @@ def choose(tried: Sequence[Tried], usual: Framing | None = None) -> Tried | None
     """Of those that suit, about as quick as the quickest and about as good as the best of these, the first one;
     None where too little was heard.
 
-    `usual` is how the checkpoint is heard untuned, where it says how. That stays where it suits: what padded windows
-    do not say near the end of one that is cut off, `tide` drops, and it waits for what they say (docs/LOG.md).
+    `usual` is how the checkpoint is heard untuned, where it says how. That stays where it suits: where it differs most,
+    near the end of windows that are cut off, `tide` drops words or waits for them (docs/LOG.md).
     """
     if not tried or not tried[0].told:
         return None
