@@ -25,10 +25,17 @@ def above(console: "Console") -> Callable[[str], None]:
 
 def counted_bar(unit: str, console: "Console") -> "Progress":
     """A bar with what is counted, the time that it took and the time left; it disappears at the end."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    count = TextColumn(f"{{task.completed:.0f}}/{{task.total:.0f}} {unit}")
-    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(), TimeRemainingColumn())
+    count = (MofNCompleteColumn(), TextColumn(unit))  # it may be drawn before anything is known of the total
+    columns = (TextColumn("{task.description}"), BarColumn(), *count, TimeElapsedColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
