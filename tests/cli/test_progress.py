@@ -7,20 +7,20 @@ from whispertide.cli.progress import counting
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Standard error as rich sees a terminal of 100 columns."""
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "100")):
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.usefixtures("terminal")
+@pytest.mark.usefixtures("at_a_terminal")
 def test_a_bar_is_drawn_before_anything_is_known_of_the_total(capsys: pytest.CaptureFixture[str]) -> None:
     with counting("steps"):
         pass
     assert "0/?" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("terminal")
+@pytest.mark.usefixtures("at_a_terminal")
 def test_a_bar_counts_and_lines_go_above_it(capsys: pytest.CaptureFixture[str]) -> None:
     with counting("steps") as advance:
         advance("hearing", 3, 8)
