@@ -183,13 +183,14 @@ class Authenticator:
     def allows_origin(self, origin: str | None, host: str | None) -> bool:
         """Whether a page from `origin` may connect: pages of this server itself, those allowed, and no page at all.
 
-        A browser sends the origin and cannot lie about it; other programs send none. Ask `allows_host` too, or any page
-        could point its own name at a server that asks for no key.
+        A browser sends the origin and cannot lie about it; other programs send none. Where no key is asked for, the
+        server must also have been called as `allows_host` says, or any page could point its own name at it.
         """
         if origin is None or "*" in self._origins or origin.rstrip("/").lower() in self._origins:
             return True
         try:
-            return host is not None and urlsplit(origin).netloc.lower() == host.lower() != ""
+            same = host is not None and urlsplit(origin).netloc.lower() == host.lower() != ""
+            return same and self.allows_host(host)
         except ValueError:
             return False
 
