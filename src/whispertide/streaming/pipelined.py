@@ -10,7 +10,7 @@ Knows threads; knows no policy and no session.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -118,15 +118,8 @@ class PipelinedRound:
         return stages.encode(self.plan, self._audio, self.state)
 
     def _decoding(self, stages: Staged, exchange: Exchange | None) -> Staged:
-        """What decodes the round: the second worker, or the first until it hands over."""
-        tokens = 0
-        if exchange is not None:
-            tokens = int(exchange.share * expected_tokens(exchange.model, self.plan.reference))
-        if exchange is None or not tokens or not isinstance(stages, Exchangeable):
-            self._leave_first()
-            return stages
-        engine = ExchangedEngine(exchange.model.engine, stages.model.engine, tokens, self._leave_first)
-        return stages.decoding_with(WhisperModel(stages.model.checkpoint, engine))
+        """What decodes the round."""
+        return decoding(stages, exchange, self.plan, self._leave_first)
 
     def _leave_first(self) -> None:
         """Go from the first worker to the second one as soon as that is free."""
@@ -190,6 +183,20 @@ class PipelinedExecutor:
         except BaseException:  # also an interrupt: nobody will ask again
             begun.cancel()
             raise
+
+
+def decoding(stages: Staged, exchange: Exchange | None, plan: RoundPlan, hand_over: Callable[[], None]) -> Staged:
+    """What decodes a round: the second worker, or the first one until it hands over. `hand_over` is called, once, when
+    the second begins: at once where nothing is exchanged, never where the first gets to the end before.
+    """
+    tokens = 0
+    if exchange is not None:
+        tokens = int(exchange.share * expected_tokens(exchange.model, plan.reference))
+    if exchange is None or not tokens or not isinstance(stages, Exchangeable):
+        hand_over()
+        return stages
+    engine = ExchangedEngine(exchange.model.engine, stages.model.engine, tokens, hand_over)
+    return stages.decoding_with(WhisperModel(stages.model.checkpoint, engine))
 
 
 def expected_tokens(model: WhisperModel, reference: Reference | None) -> int:

@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import Oracle, audio_between, make_gate, speech
+from reference import nano
+from whispertide.audio.file import load_audio
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.checkpoint import ModelDims
 from whispertide.decoding.longform import Cost
@@ -23,15 +26,20 @@ from whispertide.lab.evaluation.clock import play
 from whispertide.lab.evaluation.flops import encoder_gflop
 from whispertide.lab.evaluation.holding import ANOTHER_ROUND
 from whispertide.lab.evaluation.trace import Trace
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
-from whispertide.streaming.pipelined import PipelinedExecutor
+from whispertide.streaming.framing import get_framing
+from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
 from whispertide.streaming.schedule import BestEffort, Fixed
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.whole_window import HeardSegments
 from whispertide.types import SAMPLE_RATE, FloatArray, Word, to_samples
 
+CLIP = Path(__file__).parents[2] / "clips" / "quiet.flac"
 FIXED = Recipe("test", schedule=Fixed(step_s=1.0, vad=False))
 BEST = Recipe("test", schedule=BestEffort(step_s=0.02, vad=False))
 
@@ -290,6 +298,32 @@ def test_two_workers_encode_a_round_while_the_one_before_is_decoded() -> None:
         {"w0": 3.6, "w1": 4.6, "w2": 5.6}  # heard by two rounds, the second of which is decoded then
     )
     assert confirmed_at(two).keys() == confirmed_at(one).keys() == {f"w{at}" for at in range(6)}
+
+
+def test_the_worker_that_encodes_is_occupied_by_what_it_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.8 s of encoding and half of 0.8 s of decoding: a round every 1.2 s where one every 0.8 s could be."""
+    monkeypatch.setattr("whispertide.lab.evaluation.clock.decoding", lambda stages, *_: stages)  # the first goes on
+    exchange = Exchange(cast(WhisperModel, None), 0.5)
+    session = Session(FIXED, PipelinedExecutor(InTwoStages(numbered(6)), exchange))
+    found = confirmed_at(play(session, audio(6), compute_time=lambda _: 1.6))
+    assert {word: found[word] for word in ("w0", "w1")} == pytest.approx({"w0": 3.8, "w1": 5.0})
+
+
+@pytest.mark.slow
+def test_a_decode_that_is_exchanged_holds_up_the_next_round() -> None:
+    """With all of the decode on the worker that encodes there is one worker; without a share there are two."""
+    model = nano()
+    recipe = get_recipe("whisper-streaming").replace(search="verified", framing="bare", vad=False, step_s=1)
+    samples = load_audio(CLIP)[: to_samples(6.0)]
+    shown = []
+    for share in (0.0, 1.0):
+        executor = PipelinedExecutor(SerialExecutor(Equipment(model, get_framing("bare"))), Exchange(model, share))
+        shown.append(play(Session(recipe, executor), samples, compute_time=lambda _: 1.6))
+    two, one = shown
+    assert one.words == two.words
+    assert one.shown[-1].at_s > two.shown[-1].at_s + 0.5
+    measured = play(Session(recipe, executor), samples)
+    assert measured.words == two.words
 
 
 @pytest.mark.slow

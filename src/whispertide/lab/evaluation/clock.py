@@ -12,7 +12,8 @@ the session is finished then.
 
 An executor that overlaps rounds has two workers, one per stage: in a simulation each is occupied for the time that its
 stage took alone, so a round is encoded while the one before it is decoded, and what both lose to each other's use of
-memory and caches is not in it; in real time the workers are the executor's own. Knows no reference.
+memory and caches is not in it. Where the first worker begins the decode (`pipelined.Exchange`), it is occupied by
+that part too. In real time the workers are the executor's own. Knows no reference.
 """
 
 import time
@@ -34,7 +35,7 @@ from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.pilot import HeardUtterance
-from whispertide.streaming.pipelined import PipelinedExecutor
+from whispertide.streaming.pipelined import PipelinedExecutor, decoding
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.stages import Pending, Ready
@@ -59,9 +60,10 @@ def play(
 ) -> Trace:
     """Play `samples` [n] to a new session.
 
-    With `compute_time` a round takes what that says (where stages overlap, half of it in each) and everything else
-    nothing, so that the trace is a function of the audio; so it is on the free clock. `dims` are the model's, to count
-    the encoder's work. Raises `SessionError` for a session without executor, and what the executor raises.
+    With `compute_time` a round takes what that says and everything else nothing, so that the trace is a function of
+    the audio; so it is on the free clock. Where stages overlap each takes half of it, and of a decode that is exchanged
+    the first worker does the stated share. `dims` are the model's, to count the encoder's work. Raises `SessionError`
+    for a session without executor, and what the executor raises.
     """
     compute_time = (lambda _: 0.0) if clock == FREE else compute_time
     ticking = WallClock() if clock == "live" else SimulatedClock(measured=compute_time is None, name=clock)
@@ -288,6 +290,15 @@ class _Flight:
         return (self.done_at - self.encoded_at) / max(self.pending.result().stats.decoder_runs, 1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Took:
+    """Seconds of a round: encoding, then as much of the decode as the first worker does, and the rest of it."""
+
+    encode_s: float
+    first_s: float
+    second_s: float
+
+
 @dataclass(slots=True)
 class _TwoWorkers:
     """Computes the stages of several rounds at once. In a simulation each of the two workers is occupied as long as its
@@ -342,23 +353,37 @@ class _TwoWorkers:
     def _simulated(
         self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None
     ) -> _Flight:
-        stages, start = self.executor.stages, self.clock.now
-        began, worked = time.perf_counter(), time.process_time()
-        opened = stages.encode(plan, audio, state)
-        between = time.perf_counter()
-        result = stages.decode(plan, opened, options)
-        encode_s, decode_s = between - began, time.perf_counter() - between
+        start, worked = self.clock.now, time.process_time()
+        result, took = self._compute(plan, audio, options, state)
         worked = time.process_time() - worked
-        self.computed_s += encode_s + decode_s
-        if self.compute_time is not None:
-            encode_s = decode_s = self.compute_time(result) / 2
         # Such a round keeps both workers until it is done.
         if self.executor.rounds.alone:
             self.encoder_free = max(self.encoder_free, self.decoder_free)
-        self.encoder_free = max(start, self.encoder_free) + encode_s
-        self.decoder_free = max(self.encoder_free, self.decoder_free) + decode_s
-        spent = encode_s + decode_s
-        return _Flight(self, start, Ready(result), spent, worked, self.decoder_free, self.encoder_free)
+        encoded_at = max(start, self.encoder_free) + took.encode_s
+        self.encoder_free = encoded_at + took.first_s
+        self.decoder_free = max(self.encoder_free, self.decoder_free) + took.second_s
+        spent = took.encode_s + took.first_s + took.second_s
+        return _Flight(self, start, Ready(result), spent, worked, self.decoder_free, encoded_at)
+
+    def _compute(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None
+    ) -> tuple[RoundResult[Any], _Took]:
+        """The round, and what it takes on this clock."""
+        stages, exchange = self.executor.stages, self.executor.exchange
+        began = time.perf_counter()
+        opened = stages.encode(plan, audio, state)
+        encoded = time.perf_counter()
+        handed_over: list[float] = []
+        stages = decoding(stages, exchange, plan, lambda: handed_over.append(time.perf_counter()))
+        share = exchange.share if exchange is not None and not handed_over else 0.0
+        result = stages.decode(plan, opened, options)
+        done = time.perf_counter()
+        self.computed_s += done - began
+        if self.compute_time is not None:
+            half = self.compute_time(result) / 2
+            return result, _Took(half, share * half, (1 - share) * half)
+        moved = handed_over[0] if handed_over else done
+        return result, _Took(encoded - began, moved - encoded, done - moved)
 
     def stop(self, flight: _Flight) -> None:
         """A round is given up now: it ends with the stage it is in, or with the next run of the decoder."""
