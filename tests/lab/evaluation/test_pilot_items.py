@@ -58,23 +58,30 @@ class FakeRunner:
     """Everything is measured already."""
 
     models, corpus_name, quick = ("folder/small", "large"), "talks", True
+    joules: float | None = None
     corpus = SimpleNamespace(name="talks-60s", utterances=lambda: iter([TALK]))
 
     def kept(self, name: str, *_: Any, **__: Any) -> Any:
         if name == "sent":
             return HEARD
         waits = {"no pilots": 0.2, "pilots": 0.1, "no collapse": 0.19}.get(name.split(": ")[1], 0.15)
-        return Way(waits=[waits, waits], errors=[(1, 10), (0, 10)], cpu_s=0.05)
+        return Way(waits=[waits, waits], errors=[(1, 10), (0, 10)], cpu_s=0.05, energy_j=self.joules)
 
 
 def test_pilots_stand_next_to_the_paper_s() -> None:
     runner: Any = FakeRunner()
     rows = by_first(items.frequency_table(runner))
-    assert rows["no pilots"] == ("0.1600", "0.200", "5.00", "0.020", "0.168")
-    assert rows["every 0.5 s"] == ("0.0800", "0.100", "5.00", "0.020", "0.120")
+    assert rows["no pilots"] == ("0.1600", "0.200", "5.00", "0.020", "–", "0.168")
+    assert rows["every 0.5 s"] == ("0.0800", "0.100", "5.00", "0.020", "–", "0.120")
     parts = by_first(items.ablation_figure(runner))
     assert parts["no collapse"][:2] == ("190.0", "1.90")
     assert parts["no pilots"][1] == "2.00"
+
+
+def test_energy_is_told_where_the_machine_tells_it() -> None:
+    runner: Any = FakeRunner()
+    runner.joules = 5.0
+    assert by_first(items.frequency_table(runner))["no pilots"][-2:] == ("2.00", "0.168")
 
 
 def test_what_is_sent_for_a_goal_stands_next_to_the_paper_s() -> None:

@@ -144,6 +144,7 @@ class Way:
     cpu_s: float = 0.0
     perplexities: list[float] = field(default_factory=list)
     pilots: list[tuple[Scores, float]] = field(default_factory=list)  # the newest, and the utterance's error rate
+    energy_j: float | None = None  # of the whole machine meanwhile, where it tells
 
 
 def hear(

@@ -20,6 +20,7 @@ from whispertide.lab.evaluation import plots, report
 from whispertide.lab.evaluation.clips import evenly
 from whispertide.lab.evaluation.commands import BASE, WAYS, Sentence, Way, hear, sentences
 from whispertide.lab.evaluation.drawing import Curve
+from whispertide.lab.evaluation.energy import Meter
 from whispertide.lab.evaluation.offloading import (
     LINKS,
     Both,
@@ -48,6 +49,8 @@ PUBLISHED_EVERY = {BASE: "0.168", "every 2 s": "0.145", "every 1 s": "0.138", PI
 PARTS = (BASE, PILOTS, "no length cap", "no collapse", "no chain")
 LINK = LINKS[1]
 ABOVE = (3.0, 2.0, 1.0, 0.5)  # points of word errors above the server's, the goals of table 5
+JOULES = "energy J per s"
+ENERGY = "Energy is RAPL's, of all that the machine did. Where it tells none, processor seconds stand in for it."
 BITS = 3  # of what hears here where one model is given
 GRID = 21  # points of a curve
 CHANCE = "random"
@@ -71,12 +74,13 @@ def frequency_table(runner: "Runner") -> Outcome:
     rows = tuple(
         (
             *(EVERY[name], f"{delay(way, said):.4f}", f"{mean(way.waits):.3f}", _rate(way)),
-            *(f"{way.cpu_s / seconds:.3f}", PUBLISHED_EVERY[name]),
+            *(f"{way.cpu_s / seconds:.3f}", per_second(way.energy_j, seconds), PUBLISHED_EVERY[name]),
         )
         for name, way in ways.items()
     )
-    columns = ("pilots", "delay, of real time", "wait s", "WER %", "processor s per s", "paper: delay, of real time")
-    return Outcome((Table(columns, rows),), note=f"{_about(runner, said)} Processor seconds stand in for energy.")
+    measured = ("delay, of real time", "wait s", "WER %", "processor s per s", JOULES)
+    columns = ("pilots", *measured, "paper: delay, of real time")
+    return Outcome((Table(columns, rows),), note=f"{_about(runner, said)} {ENERGY}")
 
 
 def ablation_figure(runner: "Runner") -> Outcome:
@@ -102,6 +106,11 @@ def ablation_figure(runner: "Runner") -> Outcome:
     )
 
 
+def per_second(joules: float | None, seconds: float) -> str:
+    """Joules for a second of speech, where the machine tells."""
+    return "–" if joules is None else f"{joules / seconds:.2f}"
+
+
 def delay(way: Way, said: Sequence[Sentence]) -> float:
     """The wait as a share of real time."""
     return sum(way.waits) * SAMPLE_RATE / sum(len(one.audio) for one in said)
@@ -117,8 +126,10 @@ def _by_ways(runner: "Runner", names: Sequence[str]) -> tuple[list[Sentence], di
 def _hear(runner: "Runner", name: str, said: Sequence[Sentence]) -> Way:
     model, way = runner.transcriber(runner.models[0]), Way()
     hear(model, said[0], WAYS[name], False, Way())  # once without counting
+    meter = Meter()
     for one in watched(runner, f"pilot: {name}", said):
         hear(model, one, WAYS[name], False, way)
+    way.energy_j = meter.read().energy_j
     return way
 
 

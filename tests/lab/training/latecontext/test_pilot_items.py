@@ -52,7 +52,7 @@ RUNNER: Any = FakeRunner()
 
 def test_delays_stand_next_to_the_paper_s() -> None:
     found = by_first(items.frequency_table(RUNNER))
-    assert found[BASE] == ("0.0100", "1.00", "20.0", "20.0", "0", "25.00", "33.3", "0.250", "0.168", "1.00")
+    assert found[BASE] == ("0.0100", "1.00", "20.0", "20.0", "0", "25.00", "33.3", "0.250", "–", "0.168", "1.00")
     assert found["every 1 s"][:2] == ("0.0050", "2.00")
     assert found["every 0.5 s"][-2:] == ("0.120", "1.40")
 

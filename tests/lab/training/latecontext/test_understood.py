@@ -1,6 +1,7 @@
 """Commands as a person gets them understood: words, intent, waits; and the table over ways."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -61,6 +62,9 @@ def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypat
     monkeypatch.setattr("whispertide.lab.training.latecontext.understood.Understanding", told)
     clock = iter(range(1000))
     monkeypatch.setattr("whispertide.lab.training.latecontext.understood.time.process_time", lambda: next(clock))
+    usage = SimpleNamespace(energy_j=0.25)
+    meter = SimpleNamespace(read=lambda: usage)
+    monkeypatch.setattr("whispertide.lab.training.latecontext.understood.Meter", lambda: meter)
     heard = hear(model, command(), WAYS[BASE])
     pushes = -(-len(around(command())) // 1600)
     assert heard == CommandResult(
@@ -73,9 +77,11 @@ def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypat
         early=True,
         perplexity=1.5,
         chance=0.9,
+        energy_j=0.25,
     )
     assert told.samples == len(around(command())) == 48_000 + 16_000 + 4800
     told.told = []
+    usage.energy_j = None
     assert hear(model, command(), WAYS[BASE]) == CommandResult(3, 3, False, 3.0, None, pushes + 1, None)
     told.told = [said("play some music", "alarm_set", 0.1)]
     assert not hear(model, command(), WAYS[BASE]).right
@@ -90,6 +96,10 @@ def test_all_commands_together() -> None:
     assert found.cpu_s_per_s == pytest.approx(0.3)
     assert score([one]).early is None
     assert found.unanswered == 0
+    assert found.energy_j_per_s is None
+    told = replace(one, energy_j=5.0)
+    assert score([told, replace(told, energy_j=7.0)]).energy_j_per_s == 3.0
+    assert score([told, one]).energy_j_per_s is None, "half of the truth is none"
 
 
 def test_what_gets_no_final_text_is_no_wait_of_nothing() -> None:

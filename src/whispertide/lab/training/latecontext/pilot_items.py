@@ -51,13 +51,15 @@ def frequency_table(runner: "Runner") -> Outcome:
             f"{way.delay:.4f}",
             f"{base / way.wait_mean_s:.2f}",
             *_measured(way),
+            by_whisper.per_second(way.energy_j_per_s, 1.0),
             delay,
             None if delay is None else f"{0.168 / float(delay):.2f}",
         )
         for (name, way), delay in zip(ways.items(), EVERY.values(), strict=True)
     )
-    columns = ("pilots", "delay, of real time", "times less", *_MEASURED, "paper: delay, of real time")
-    return Outcome((Table((*columns, "paper: times less"), rows),), note=_about(runner, said))
+    columns = ("pilots", "delay, of real time", "times less", *_MEASURED, by_whisper.JOULES)
+    paper = ("paper: delay, of real time", "paper: times less")
+    return Outcome((Table((*columns, *paper), rows),), note=f"{_about(runner, said)} {by_whisper.ENERGY}")
 
 
 def ablation_figure(runner: "Runner") -> Outcome:
@@ -184,5 +186,5 @@ def _about(runner: "Runner", said: Sequence[Sentence]) -> str:
     seconds = sum(len(one.audio) for one in said) / SAMPLE_RATE
     return (
         f"{len(said)} commands of {runner.corpus.name}, {seconds:.0f} s, {Path(runner.models[0]).name}, a network of "
-        "late contextualisation. Waits are processor time, which stands in for energy, too."
+        "late contextualisation. Waits are processor time."
     )

@@ -17,6 +17,7 @@ import numpy as np
 
 from whispertide.audio.buffer import to_float
 from whispertide.decoding.hybrid import HybridOptions
+from whispertide.lab.evaluation.energy import Meter
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
@@ -62,6 +63,7 @@ class CommandResult:
     early       the last guess before the end of speech had the right intent; None where there was no guess
     perplexity  of that guess
     chance      how likely the network finds the final intent, where it tells
+    energy_j    of the whole machine meanwhile, where it tells
     """
 
     errors: int
@@ -73,6 +75,7 @@ class CommandResult:
     early: bool | None
     perplexity: float | None = None
     chance: float | None = None
+    energy_j: float | None = None
 
 
 def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
@@ -80,12 +83,14 @@ def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
     stream, told = Understanding(model, pilots=way.pilots, search=way.search), list[Understood]()
     sound, spent = around(said), 0.0
     waited: float | None = None
+    meter = Meter()
     for block in (*np.split(sound, range(to_samples(BLOCK_S), len(sound), to_samples(BLOCK_S))), None):
         began = time.process_time()
         new = stream.finish() if block is None else stream.push(block)
         took = time.process_time() - began
         told, spent = told + new, spent + took
         waited = took if any(one.final for one in new) else waited
+    joules = meter.read().energy_j
     final, guesses = [one for one in told if one.final], [one for one in told if not one.final]
     counts = align(said.text.split(), " ".join(one.text for one in final).split()).words
     return CommandResult(
@@ -98,6 +103,7 @@ def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
         guesses[-1].intent == said.intent if guesses else None,
         guesses[-1].perplexity if guesses else None,
         final[0].chance if final else None,
+        joules,
     )
 
 
@@ -124,6 +130,7 @@ class Score:
     cpu_s_per_s: float  # processor seconds in all for a second of speech
     early: float | None
     unanswered: int = 0
+    energy_j_per_s: float | None = None
 
 
 def score(heard: Iterable[CommandResult]) -> Score:
@@ -131,6 +138,7 @@ def score(heard: Iterable[CommandResult]) -> Score:
     heard = list(heard)
     answered = [(one.wait_s, one.speech_s) for one in heard if one.wait_s is not None]
     waits, speech = np.array(answered or [(math.nan, math.nan)]).T
+    joules = [one.energy_j for one in heard if one.energy_j is not None]
     guessed = [one.early for one in heard if one.early is not None]
     return Score(
         len(heard),
@@ -142,4 +150,5 @@ def score(heard: Iterable[CommandResult]) -> Score:
         sum(one.cpu_s for one in heard) / sum(one.speech_s for one in heard),
         float(np.mean(guessed)) if guessed else None,
         len(heard) - len(answered),
+        sum(joules) / sum(one.speech_s for one in heard) if len(joules) == len(heard) else None,
     )
