@@ -1,4 +1,6 @@
-"""A voice gate that does not listen, but is told where somebody speaks."""
+"""A voice gate that does not listen, but is told where somebody speaks, and a detector that takes sound for speech."""
+
+from typing import Any
 
 import numpy as np
 
@@ -7,6 +9,13 @@ from whispertide.types import FloatArray
 
 SPOKEN = ((8_000, 52_000), (60_000, 75_000))  # an utterance of 2.75 s and one of under a second
 STREAM = (0.1 * np.random.default_rng(3).standard_normal(80_000)).astype(np.float32)
+
+
+class Loud:
+    """A detector for the usual gate: every sound is speech."""
+
+    def step(self, block: FloatArray, state: Any) -> tuple[float, Any]:
+        return float(np.abs(block).max() > 0), None
 
 
 class Told:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,11 +29,14 @@ from whispertide.model.latecontext import LateModel
 from whispertide.streaming.circuit_breaker import CircuitBreaker
 from whispertide.streaming.remote import Remote, Server
 from whispertide.streaming.sending import Question, Sending
+from whispertide.streaming.trained_offramp import TrainedOfframp
 from whispertide.streaming.understanding import Pilots, Understanding, Understood
-from whispertide.types import Span
+from whispertide.types import FloatArray, Span
 
 ALARM, MUSIC = 0, 1  # in the order of the vocabulary
 SPOKEN = STREAM[:56_000]
+SEARCH = HybridOptions(beam=2, longest=6)
+AT_PAUSES = Pilots(every_s=9.0, pause_s=0.09)
 
 
 def knowing() -> LateCheckpoint:
@@ -65,9 +68,7 @@ def sending(url: str, below: float = 1.0, within_s: float = 20.0) -> Iterator[Se
 
 
 def final(model: LateModel, to: Sending | None) -> Understood:
-    stream = Understanding(
-        model, gate=Told(), pilots=Pilots(every_s=0), search=HybridOptions(beam=2, longest=6), sending=to
-    )
+    stream = Understanding(model, gate=Told(), pilots=Pilots(every_s=0), search=SEARCH, sending=to)
     (said,) = [each for each in [*stream.push(SPOKEN), *stream.finish()] if each.final]
     return said
 
@@ -104,6 +105,33 @@ def test_what_is_certain_stays_here(model: LateModel) -> None:
     assert len(server.bodies) == 1
 
 
+class Offramp:
+    """Finds every text as bad as it is told, and notes what it was asked."""
+
+    hears = True
+
+    def __init__(self, answer: float) -> None:
+        self.answer = answer
+        self.asked: list[tuple[int, int]] = []
+
+    def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
+        assert states is not None
+        self.asked.append((len(logprobs), len(states)))
+        return self.answer
+
+
+@pytest.mark.parametrize(("answer", "sent"), [(0.4, False), (0.6, True)])
+def test_a_trained_offramp_decides_in_place_of_the_intents_chance(model: LateModel, answer: float, sent: bool) -> None:
+    with fake_remote() as server, sending(server.url, below=0.5) as to:
+        offramp = Offramp(answer)
+        stream = Understanding(model, gate=Told(), pilots=AT_PAUSES, search=SEARCH, sending=to, offramp=offramp)
+        said = [*stream.push(SPOKEN), *stream.finish()]
+    assert [each.unsure for each in said] == [answer] * len(said)
+    assert [each.sent for each in said if each.final] == [sent]
+    assert len(offramp.asked) == len(said) - 1, "what a pause found is the answer, and was judged already"
+    assert all(tokens > 0 and frames > 0 for tokens, frames in offramp.asked)
+
+
 def test_a_network_that_does_not_tell_how_likely_it_is_keeps_all(model: LateModel) -> None:
     silent = replace(model, checkpoint=replace(model.checkpoint, intent_words=None))
     with fake_remote() as server, sending(server.url) as to:
@@ -127,7 +155,7 @@ def test_an_answer_too_long_for_its_audio_is_none() -> None:
 
 
 def answered(to: Sending) -> str | None:
-    question = to.ask(np.zeros(160, np.float32), Span(0, 160), chance=0.0)
+    question = to.ask(np.zeros(160, np.float32), Span(0, 160), certainty=0.0)
     assert question is not None
     return to.text(question, time.perf_counter())
 
@@ -165,15 +193,12 @@ def test_what_was_computed_before_the_end_takes_no_time_from_the_answer(
     monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", search)
     monkeypatch.setattr(Sending, "text", lambda self, question, ended: since.append(ended))
     with sending(f"http://127.0.0.1:{closed_port()}") as to:
-        pilots, options = Pilots(pause_s=0), HybridOptions(beam=2, longest=6)
-        said = Understanding(model, gate=Told(), pilots=pilots, search=options, sending=to).push(SPOKEN)
+        said = Understanding(model, gate=Told(), pilots=Pilots(pause_s=0), search=SEARCH, sending=to).push(SPOKEN)
     assert [each.final for each in said] == [False, False, True]
     assert searched[1] <= since[0] <= searched[2]
 
 
 # --- in a pause -------------------------------------------------------------------------------------------------------
-
-AT_PAUSES = Pilots(every_s=9.0, pause_s=0.09)
 
 
 class Rests(Told):
@@ -185,7 +210,7 @@ class Rests(Told):
 
 
 def stream_to(model: LateModel, gate: Told, to: Sending) -> Understanding:
-    return Understanding(model, gate=gate, pilots=AT_PAUSES, search=HybridOptions(beam=2, longest=6), sending=to)
+    return Understanding(model, gate=gate, pilots=AT_PAUSES, search=SEARCH, sending=to)
 
 
 def test_the_server_is_asked_in_the_pause_that_may_be_the_end(model: LateModel) -> None:
@@ -246,3 +271,20 @@ def test_the_command_sends_what_it_is_not_sure_of(
     assert [last["sent"] for last in lasts] == [False, True]
     assert lasts[1]["text"] == TEXT
     assert 0 <= lasts[0]["chance"] <= 1
+
+
+def test_the_command_asks_the_offramp_that_is_named(
+    model: LateModel, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", Told)
+    monkeypatch.setattr(LateModel, "open", lambda path: model)
+    save_wav(tmp_path / "said.wav", SPOKEN)
+    asked = ["understand", str(tmp_path / "said.wav"), "--model", str(tmp_path), "--json", "--send-by"]
+    unknown, missing = (CliRunner().invoke(app, [*asked, name]) for name in ("courage", "linear"))
+    assert (unknown.exit_code, missing.exit_code) == (ExitCode.USAGE, ExitCode.MODEL)
+    assert "intent, bilstm, cnn, linear" in unknown.stderr
+    assert "whispertide train offramp" in missing.stderr
+    arrays = {"out.weight": np.zeros((1, model.dims.width), np.float32), "out.bias": np.zeros(1, np.float32)}
+    TrainedOfframp("linear", arrays, model.checkpoint.content_hash).save(tmp_path)
+    told = CliRunner().invoke(app, [*asked, "linear"])
+    assert [json.loads(line)["unsure"] for line in told.stdout.splitlines()] == [0.5] * len(told.stdout.splitlines())

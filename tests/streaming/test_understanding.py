@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from small_late import TEXTS, late_model, small_late
-from told_gate import STREAM, Told
+from told_gate import STREAM, Loud, Told
 from wav_file import save_wav
 from whispertide.audio.vad import SpeechGate
 from whispertide.checkpoint.latecontext import save_late
@@ -105,10 +105,6 @@ def test_nothing_is_heard_that_comes_after(
 
 def test_after_a_clear_an_utterance_begins_there(model: LateModel) -> None:
     """What comes before the speech, and is kept for it, was cleared."""
-
-    class Loud:
-        def step(self, block: FloatArray, state: Any) -> tuple[float, Any]:
-            return float(np.abs(block).max() > 0), None
 
     stream = Understanding(model, gate=SpeechGate(detector=Loud()), pilots=Pilots(every_s=0), search=SEARCH)
     assert stream.push(np.zeros(20_000, np.float32)) == []

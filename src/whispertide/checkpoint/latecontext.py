@@ -217,7 +217,7 @@ def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
         raise OutputError(f"expected a new folder that can be written; got {error}") from error
 
 
-def _place(folder: Path) -> Path:
+def place_of(folder: Path) -> Path:
     """The network of the package where that is meant."""
     return COMMANDS if str(folder) == COMMANDS.name and not folder.exists() else folder
 
@@ -225,7 +225,7 @@ def _place(folder: Path) -> Path:
 def is_late(folder: Path) -> bool:
     """Whether a folder says that it is such a network; it may be damaged all the same."""
     try:
-        config = json.loads((_place(folder) / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((place_of(folder) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and config.get("format") == FORMAT
@@ -238,7 +238,7 @@ def load_late(folder: Path) -> LateCheckpoint:
     """
     from tokenizers import Tokenizer
 
-    folder = _place(folder)
+    folder = place_of(folder)
     missing = [name for name in _FILES if not (folder / name).is_file()]
     if missing:
         raise CheckpointNotFoundError(

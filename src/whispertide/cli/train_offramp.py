@@ -1,14 +1,53 @@
 """`whispertide train offramp`: small networks that say which utterances a model hears badly."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whispertide.checkpoint.latecontext import is_late, place_of
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
 from whispertide.cli.train_epochs import timed_speech, told_figures
 from whispertide.cli.train_fit import train_device
+from whispertide.errors import OptionError
+
+if TYPE_CHECKING:
+    from whispertide.lab.training.offramp import Example, OfframpOptions
+    from whispertide.lab.training.shards import Utterance
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """A model that hears utterances: its folder, and what their last texts were like."""
+
+    folder: Path
+    content_hash: str
+    hear: "Callable[[list[Utterance], OfframpOptions], Iterator[Example | None]]"
+
+
+def _listener(name: str) -> _Listener:
+    """A Whisper checkpoint."""
+    import whispertide
+    from whispertide.lab.training.offramp import hear_examples, pilots_recipe
+
+    loaded = whispertide.load(name, announce=say)
+    hear = partial(hear_examples, loaded.model, loaded.framed(pilots_recipe()).recipe)
+    return _Listener(loaded.model.checkpoint.folder, loaded.model.content_hash, hear)
+
+
+def _commands_listener(name: str, data: list[Path] | None) -> _Listener:
+    """A network of late contextualisation. Raises `OptionError` without commands."""
+    from whispertide.lab.training.latecontext.offramp import hear_commands
+    from whispertide.model.latecontext import LateModel
+
+    if not data:
+        raise OptionError(f"expected commands for {name}: --data FOLDER, of `whispertide train commands`; got none")
+    model = LateModel.open(Path(name))
+    return _Listener(place_of(Path(name)), model.checkpoint.content_hash, partial(hear_commands, model))
 
 
 @guarded
@@ -28,20 +67,18 @@ def offramp(
     """Train networks that tell which utterances a model hears badly (pilot, executor.offramp=bilstm, cnn or linear).
 
     The model hears every utterance, in noise and rooms, with pilots. From the newest pilot the networks learn which
-    texts had more than 10 % of wrong words.
+    texts had more than 10 % of wrong words. Of a network of `train latecontext` they learn which intents were wrong, so
+    --data has commands (`train commands`); `understand --send-by` asks them.
     """
     train_device("cpu")
-    from functools import partial
-
-    import whispertide
     from whispertide.atomic import check_place
     from whispertide.cli.progress import counting
-    from whispertide.lab.training.offramp import OfframpOptions, fitting, hear_examples, pilots_recipe, train_offramp
+    from whispertide.lab.training.offramp import OfframpOptions, fitting, train_offramp
     from whispertide.streaming.trained_offramp import TRAINED
 
     options = OfframpOptions(utterances=utterances, seed=seed)
-    loaded = whispertide.load(model, announce=say)
-    folder, recipe = output or loaded.model.checkpoint.folder, loaded.framed(pilots_recipe()).recipe
+    listener = _commands_listener(model, data) if is_late(Path(model)) else _listener(model)
+    folder = output or listener.folder
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         check_place(folder / TRAINED[0])
@@ -49,13 +86,13 @@ def offramp(
     with timed_speech(data, minutes, seed) as speech:
         said = fitting(speech, options)
         with counting("utterances") as advance:
-            for number, example in enumerate(hear_examples(loaded.model, recipe, said, options), 1):
+            for number, example in enumerate(listener.hear(said, options), 1):
                 examples += [] if example is None else [example]
                 advance("hearing", number, len(said))
     for kind in TRAINED:
         with counting("epochs") as advance:
             progress = partial(advance, f"training {kind}")
-            trained = train_offramp(kind, examples, options, loaded.model.content_hash, progress)
+            trained = train_offramp(kind, examples, options, listener.content_hash, progress)
         with writing(folder):
             path = trained.save(folder)
         say(told_figures(trained.report))

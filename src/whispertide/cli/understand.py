@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +16,12 @@ from whispertide.errors import AudioError, OptionError
 if TYPE_CHECKING:
     from whispertide.model.latecontext import LateModel
     from whispertide.streaming.sending import Sending
-    from whispertide.streaming.understanding import Pilots, Understood
+    from whispertide.streaming.trained_offramp import TrainedOfframp
+    from whispertide.streaming.understanding import Understanding, Understood
     from whispertide.types import FloatArray
 
 MICROPHONE = "mic"
+INTENT = "intent"  # its own chance, which needs no training
 
 
 @guarded
@@ -42,6 +45,14 @@ def understand(
             help="The server that WHISPERTIDE_REMOTE names hears what is less likely to be understood; 0: nothing.",
         ),
     ] = 0.0,
+    by: Annotated[
+        str,
+        typer.Option(
+            "--send-by",
+            metavar="NAME",
+            help="What tells how likely that is: intent, or a trained offramp: bilstm, cnn, linear.",
+        ),
+    ] = INTENT,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each guess and each utterance.")] = False,
     device: Annotated[
         str | None, typer.Option("--device", "-d", help="Microphone: number, or part of the name.")
@@ -51,22 +62,25 @@ def understand(
 
     Guesses while somebody speaks go to standard error.
     """
+    from whispertide.checkpoint.latecontext import COMMANDS
     from whispertide.model.latecontext import LateModel
-    from whispertide.streaming.understanding import Pilots
+    from whispertide.streaming.understanding import Pilots, Understanding
 
-    network, pilots = LateModel.open(model) if model else LateModel.open(), Pilots(every_s=every)
-    sending = _sending(below)
+    folder = model or COMMANDS
+    network, pilots = LateModel.open(folder), Pilots(every_s=every)
+    sending, offramp = _sending(below), _offramp(by, folder, network)
+    new_stream = partial(Understanding, network, pilots=pilots, sending=sending, offramp=offramp)
     if files == [MICROPHONE]:
         from whispertide.audio import mic
 
         with mic.microphone_blocks(device) as blocks:
             say("listening; press Ctrl-C to end")
-            _understood(network, pilots, sending, blocks, as_json=as_json, live=True)
+            _understood(new_stream(live=True), blocks, as_json=as_json)
         return ExitCode.OK
     codes = []
     for name in files:
         try:
-            if not _understood(network, pilots, sending, Source(name).blocks(), as_json=as_json):
+            if not _understood(new_stream(live=False), Source(name).blocks(), as_json=as_json):
                 return ExitCode.INTERRUPTED
             codes.append(ExitCode.OK)
         except AudioError as error:
@@ -88,23 +102,28 @@ def _sending(below: float) -> "Sending | None":
     return Sending(Remote(server), below)
 
 
-def _understood(
-    network: "LateModel",
-    pilots: "Pilots",
-    sending: "Sending | None",
-    blocks: Iterable["FloatArray"],
-    *,
-    as_json: bool,
-    live: bool = False,
-) -> bool:
+def _offramp(by: str, folder: Path, network: "LateModel") -> "TrainedOfframp | None":
+    """The one next to the network; None where the intent's own chance decides. Raises `OptionError` for other names,
+    `CheckpointError` and its kin.
+    """
+    if by == INTENT:
+        return None
+    from whispertide.checkpoint.latecontext import place_of
+    from whispertide.streaming.trained_offramp import TRAINED, TrainedOfframp
+
+    kind = next((each for each in TRAINED if each == by), None)
+    if kind is None:
+        raise OptionError(f"expected {INTENT}, {', '.join(TRAINED)} for --send-by; got {by}")
+    return TrainedOfframp.of_commands(place_of(folder), network.checkpoint, kind)
+
+
+def _understood(stream: "Understanding", blocks: Iterable["FloatArray"], *, as_json: bool) -> bool:
     """Whether the blocks came to their end; after Ctrl-C what was heard is still told.
 
     So it is where the audio breaks off: then it raises `AudioError` after that, and where there is none at all.
     """
     from whispertide.audio.whole import Recording
-    from whispertide.streaming.understanding import Understanding
 
-    stream = Understanding(network, pilots=pilots, sending=sending, live=live)
     ended, audio = True, Recording(blocks)
     with Interrupts() as interrupts:
         try:
@@ -137,6 +156,7 @@ def _tell(said: Iterable["Understood"], *, as_json: bool) -> None:
         if as_json:
             entry = {"start": round(start, 3), "end": round(end, 3), "intent": each.intent, "text": each.text}
             entry |= {"final": each.final, "perplexity": round(each.perplexity, 3), "wait": round(each.wait_s, 4)}
+            entry |= {} if each.unsure is None else {"unsure": round(each.unsure, 3)}
             entry |= {"chance": None if each.chance is None else round(each.chance, 3), "sent": each.sent}
             typer.echo(json.dumps(entry, ensure_ascii=False))
         else:

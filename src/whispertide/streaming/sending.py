@@ -1,9 +1,9 @@
 """Commands that this machine is not sure of are heard by a server too: its words tell the intent (pilot inference,
 section 5).
 
-Whether one is sent goes by how likely the intent is that was understood here. If no usable answer comes in time, what
-was understood here stands, so nothing is lost. Any server that transcribes will do, since it need not know intents. A
-question may be asked in a pause that is perhaps the end, and is withdrawn if somebody speaks on.
+Whether one is sent goes by how certain it is that it was understood here (`Understood.certainty`). If no usable answer
+comes in time, what was understood here stands, so nothing is lost. Any server that transcribes will do, since it need
+not know intents. A question may be asked in a pause that is perhaps the end, and is withdrawn if somebody speaks on.
 """
 
 import logging
@@ -36,7 +36,7 @@ class Question:
 class Sending:
     """When a server is asked, and which.
 
-    below     where the intent is less likely than that, 0 to 1. 0: never
+    below     where it is less certain than that, 0 to 1. 0: never
     within_s  so long after the end of speech an answer is waited for
     counts    how many utterances were "sent", and for how many of them there was no usable answer ("failed"); how many
               questions were "withdrawn"
@@ -52,15 +52,16 @@ class Sending:
     def __post_init__(self) -> None:
         if not (0 <= self.below <= 1 and self.within_s > 0):  # not for nan
             raise OptionError(
-                f"expected a chance from 0 to 1 and seconds above 0 for sending; got {self.below} and {self.within_s}"
+                "expected a certainty from 0 to 1 and seconds above 0 for sending; "
+                f"got {self.below} and {self.within_s}"
             )
 
-    def ask(self, audio: FloatArray, window: Span, chance: float | None) -> Question | None:
-        """Send the audio of `window`, 16 kHz [n], if its intent is unlikely enough. Returns at once.
+    def ask(self, audio: FloatArray, window: Span, certainty: float | None) -> Question | None:
+        """Send the audio of `window`, 16 kHz [n], if it is uncertain enough. Returns at once.
 
-        None: it stays here, as where nobody knows how likely it is.
+        None: it stays here, as where nobody knows how certain it is.
         """
-        if chance is None or chance >= self.below or not self.breaker.asks():
+        if certainty is None or certainty >= self.below or not self.breaker.asks():
             return None
         return Question(window, self.remote.send(audio, self.within_s + GATE_S))
 

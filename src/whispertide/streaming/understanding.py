@@ -27,6 +27,7 @@ from whispertide.errors import OptionError
 from whispertide.model.latecontext import Contextualised, Ingested, LateModel, TextState
 from whispertide.streaming.flying import Check, Flying
 from whispertide.streaming.sending import Question, Sending
+from whispertide.streaming.trained_offramp import OffloadModel
 from whispertide.types import FloatArray, IntArray, Span, to_samples
 
 _SHORTEST_S = 0.04  # between two pilots: one frame of the network
@@ -69,6 +70,7 @@ class Understood:
     start, end  samples of the stream; `end` is as far as was heard
     perplexity  of the decoder: 1 is sure
     chance      how likely the intent is, 0 to 1; None where the network does not tell
+    unsure      how likely a trained offramp finds that this is not good enough, 0 to 1; None where none is asked
     sent        the words are a server's
     wait_s      seconds since the audio with its end was pushed; of a guess, seconds that it took
     """
@@ -82,6 +84,12 @@ class Understood:
     chance: float | None = None
     sent: bool = False
     wait_s: float = field(default=0.0, compare=False)
+    unsure: float | None = None
+
+    @property
+    def certainty(self) -> float | None:
+        """What decides whether a server is asked, 0 to 1: an offramp's word, else the chance of the intent."""
+        return self.chance if self.unsure is None else 1 - self.unsure
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,7 @@ class _Search:
     known: Found | None
     final: bool
     began: float
+    offramp: OffloadModel | None
 
     def run(self, check: Check = lambda: None) -> tuple[Understood, Found]:
         context = self.model.contextualise(self.heard)
@@ -120,8 +129,9 @@ class _Search:
         found = hybrid_search(scores, _Scorer(self.model, context), self.options, self.known, check=check)
         meant = self.model.checkpoint.understood(found.best.tokens, found.first)
         span, waited = (self.span.start, self.span.end), time.perf_counter() - self.began
-        perplexity = found.best.perplexity
-        return Understood(meant.intent, meant.text, *span, perplexity, self.final, meant.chance, wait_s=waited), found
+        said = Understood(meant.intent, meant.text, *span, found.best.perplexity, self.final, meant.chance)
+        unsure = self.offramp.offload_probability(found.best.said, self.heard.frames) if self.offramp else None
+        return replace(said, wait_s=waited, unsure=unsure), found
 
 
 @dataclass(slots=True)
@@ -163,10 +173,12 @@ class Understanding:
         pilots: Pilots | None = None,
         search: HybridOptions | None = None,
         sending: Sending | None = None,
+        offramp: OffloadModel | None = None,
         live: bool = False,
     ) -> None:
         self.model, self.gate, self.sending, self.live = model, gate or SpeechGate(), sending, live
         self.pilots, self.search = pilots or Pilots(), search or HybridOptions()
+        self.offramp = offramp
         self._buffer = AudioBuffer()
         self._fed = 0  # how many samples the gate was given
         self._open: _Utterance | None = None
@@ -351,7 +363,7 @@ class Understanding:
         """Ask a server, where it is not certain what was wanted."""
         if self.sending is None:
             return None
-        return self.sending.ask(self._buffer.read(here.start, here.end), Span(here.start, here.end), here.chance)
+        return self.sending.ask(self._buffer.read(here.start, here.end), Span(here.start, here.end), here.certainty)
 
     def _sent(self, here: Understood, utterance: _Utterance, ended: float) -> Understood:
         """As the server hears it, if it was asked and its answer can be used; else as it was heard here."""
@@ -368,4 +380,4 @@ class Understanding:
         self, utterance: _Utterance, until: int, options: HybridOptions, began: float, *, final: bool = False
     ) -> _Search:
         span = Span(utterance.start, until)
-        return _Search(self.model, utterance.heard, span, options, utterance.found, final, began)
+        return _Search(self.model, utterance.heard, span, options, utterance.found, final, began, self.offramp)

@@ -17,11 +17,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from whispertide.api import Transcriber
 from whispertide.checkpoint import attachments
+from whispertide.checkpoint.latecontext import LateCheckpoint
 from whispertide.lab.evaluation.commands import WAYS, Sentence, Way, area, hear
 from whispertide.lab.evaluation.wer import align
 from whispertide.options import DecodeOptions
@@ -54,10 +56,13 @@ class Both:
 
 @dataclass(slots=True)
 class Asked:
-    """Every trained offramp next to the checkpoint, and what each `said` of a text. Satisfies `OffloadModel`."""
+    """Every trained offramp next to the checkpoint, and what each `said` of a text, and of the `newest`. Satisfies
+    `OffloadModel`.
+    """
 
     offramps: Sequence[TrainedOfframp]
     said: dict[tuple[float, ...], dict[str, float]] = field(default_factory=dict)
+    newest: dict[str, float] = field(default_factory=dict)
 
     @property
     def hears(self) -> bool:
@@ -66,7 +71,8 @@ class Asked:
 
     def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
         """None of their answers counts here."""
-        self.said[tuple(logprobs)] = {each.kind: each.offload_probability(logprobs, states) for each in self.offramps}
+        self.newest = {each.kind: each.offload_probability(logprobs, states) for each in self.offramps}
+        self.said[tuple(logprobs)] = self.newest
         return 0.0
 
 
@@ -141,6 +147,12 @@ def mean_wait_s(heard: Sequence[Both], scores: Sequence[float], sent: int, link:
     order = enumerate(in_order(scores))
     waits = [heard[at].sent_s(*link) if place < sent else heard[at].local_wait_s for place, at in order]
     return float(np.mean(waits))
+
+
+def asked_of(folder: Path, network: LateCheckpoint) -> Asked:
+    """The trained offramps next to a network of late contextualisation, which lies in `folder`."""
+    kinds = [kind for kind in TRAINED if (folder / KIND.file.format(variant=kind)).is_file()]
+    return Asked([TrainedOfframp.of_commands(folder, network, kind) for kind in kinds])
 
 
 def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) -> list[Both]:

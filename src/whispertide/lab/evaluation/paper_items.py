@@ -43,6 +43,7 @@ BEAMS = (("1", ("search=greedy",)), ("5", ("search=beam", "beam=5")))  # Whisper
 STEPS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # WhisperFlow, figure 8
 QUICK_STEPS = (0.5, 1.0, 2.0)
 _BIN_S = 5.0
+_MODEL: report.Named = {"model": lambda cell: cell.spec.model}
 
 
 # --- WhisperFlow, the baseline's share -----------------------------------------------------------------------------
@@ -66,12 +67,18 @@ def stage_table(runner: "Runner") -> Outcome:
 
 def beam_table(runner: "Runner") -> Outcome:
     """WhisperFlow, table 4: the beam as it is pruned in the paper, with re-alignment, and with checks in blocks."""
-    cells = [runner.cell(BASELINE, *way, step_s=step) for step in BEAM_STEPS for way in BEAM_WAYS]
+    cells = [
+        runner.cell(BASELINE, *way, model=model, step_s=step)
+        for model in runner.models
+        for step in BEAM_STEPS
+        for way in BEAM_WAYS
+    ]
     columns = [
         column for column in (*report.QUALITY, *report.LATENCY, *report.COST) if column.key in _BEAM_TABLE_COLUMNS
     ]
     return Outcome(
-        tables=(report.cells_table(cells, columns),), note=" ".join(report.mark_notes(cell.score for cell in cells))
+        tables=(report.cells_table(cells, columns, more=_MODEL),),
+        note=" ".join(report.mark_notes(cell.score for cell in cells)),
     )
 
 
@@ -86,8 +93,7 @@ def model_figure(runner: "Runner") -> Outcome:
         for recipe in (BASELINE, SYSTEM)
         for executor in ("serial", "pipelined")
     ]
-    names = [f"{Path(cell.spec.model).name}: {cell.spec.label}" for cell in cells]
-    return _latencies(cells, "Confirmed latency by model and executor", names)
+    return _latencies(cells, "Confirmed latency by model and executor", [cell.spec.label for cell in cells])
 
 
 def step_figure(runner: "Runner") -> Outcome:
@@ -106,21 +112,26 @@ def ablation_figure(runner: "Runner") -> Outcome:
     """WhisperFlow, figure 10: each part added to those before, all with best effort; both ways to wait are our own."""
     parts = [settings for _, settings in ABLATION]
     cells = [
-        runner.cell(BASELINE, *BEST_EFFORT, *(setting for part in parts[: count + 1] for setting in part))
+        runner.cell(BASELINE, *BEST_EFFORT, *(setting for part in parts[: count + 1] for setting in part), model=model)
+        for model in runner.models
         for count in range(len(parts))
     ]
-    return _latencies(cells, "Confirmed latency as parts are added", [name for name, _ in ABLATION])
+    names = [name for _ in runner.models for name, _ in ABLATION]
+    return _latencies(cells, "Confirmed latency as parts are added", names)
 
 
 def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str]) -> Outcome:
-    """A bar for each cell that has a latency, and a table of all."""
+    """A bar for each cell that has a latency, with its model's name and its own, and a table of all."""
     items = [
-        plots.Bar(name + report.latency_marks(cell.score), float(cell.score["confirmed_mean_s"]))
+        plots.Bar(
+            f"{Path(cell.spec.model).name}: {name}{report.latency_marks(cell.score)}",
+            float(cell.score["confirmed_mean_s"]),
+        )
         for name, cell in zip(names, cells, strict=True)
         if _is_late(cell)
     ]
     drawing = plots.bars(items, x_label="confirmed latency, mean (s)", title=caption)
-    table = report.cells_table(cells, (*report.QUALITY, *report.LATENCY, *report.COST))
+    table = report.cells_table(cells, (*report.QUALITY, *report.LATENCY, *report.COST), more=_MODEL)
     return Outcome(
         tables=(table,), plots=(Plot(drawing, caption),), note=" ".join(report.mark_notes(cell.score for cell in cells))
     )

@@ -97,15 +97,16 @@ class Example:
 
 
 @dataclass(slots=True)
-class _Kept:
-    """In the place of an offramp: keeps what the encoder gave out. Satisfies `OffloadModel`."""
+class Kept:
+    """In the place of an offramp: keeps what it is asked. Satisfies `OffloadModel`."""
 
+    logprobs: tuple[float, ...] = ()
     states: FloatArray | None = None
     hears: bool = True
 
     def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
         """None yet."""
-        self.states = states
+        self.logprobs, self.states = tuple(logprobs), states
         return 0.0
 
 
@@ -121,21 +122,22 @@ def hear_examples(
     """
     executor = make_executor(model, recipe)
     assert isinstance(executor, SerialExecutor)
-    kept = _Kept()
+    kept = Kept()
     executor.equipment.offramp = kept
     for number, utterance in enumerate(said):
         dice = np.random.RandomState([options.seed % 2**32, number])
-        yield _heard(executor, kept, recipe, _changed(utterance, options.augmentation, dice), utterance.text)
+        yield _heard(executor, kept, recipe, changed(utterance, options.augmentation, dice), utterance.text)
 
 
-def _changed(said: Utterance, options: Augmentation, dice: Dice) -> FloatArray:
+def changed(said: Utterance, options: Augmentation, dice: Dice) -> FloatArray:
+    """Its samples as they are heard: at another speed, in a room, in noise."""
     samples, _ = vary(said, options, dice)
     if dice.random_sample() < options.noise:
         add_noise(samples, between(options.ratio_db, dice), dice)
     return samples
 
 
-def _heard(executor: SerialExecutor, kept: _Kept, recipe: Recipe, samples: FloatArray, text: str) -> Example | None:
+def _heard(executor: SerialExecutor, kept: Kept, recipe: Recipe, samples: FloatArray, text: str) -> Example | None:
     session = Session(recipe)
     newest: tuple[Scores, Float16Array] | None = None
     for block in (*np.split(samples, range(_BLOCK, len(samples), _BLOCK)), None):
@@ -233,8 +235,8 @@ def train_offramp(
     wrong = sum(example.wrong for example in examples)
     if min(wrong, len(examples) - wrong) < _FEWEST:
         raise CorpusError(
-            f"expected at least {_FEWEST} utterances with more than {WRONG:.0%} of wrong words, and as many with less; "
-            f"got {wrong} of {len(examples)}: use more speech, or harder speech"
+            f"expected at least {_FEWEST} utterances that went wrong (more than {WRONG:.0%} of the words; of a command "
+            f"the intent), and as many that did not; got {wrong} of {len(examples)}: use more speech, or harder speech"
         )
     trained = [example for number, example in enumerate(examples) if number % _HELD_BACK]
     chosen_by, reported = (list(examples[half * _HELD_BACK :: 2 * _HELD_BACK]) for half in (0, 1))

@@ -1,5 +1,6 @@
 """Pilot inference's items by the paper's own kind of network: whose they are, and what stands in them."""
 
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from lab.evaluation.tables import by_first
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import pilot_items as by_whisper
+from whispertide.lab.evaluation.offloading import Asked
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.papers import get_paper
 from whispertide.lab.speech.utterance import RefWord, Utterance
@@ -64,7 +66,30 @@ def test_each_part_is_left_out_once() -> None:
     assert [row[0] for row in outcome.plots[0].drawing.rows] == list(items.PARTS)
 
 
-def test_those_with_a_pilot_are_sent_by_its_perplexity() -> None:
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> list[CommandResult]:
+    """What comes of the commands here, one after the other, again and again."""
+    found = [heard(2, 0.015, 9.0), heard(0, 0.015, 1.0), heard(1, 0.015, None)]
+    each = (one for _ in count() for one in found)
+
+    def hear(model: Any, said: Any, way: Any, offramp: Any = None) -> CommandResult:
+        one = next(each)
+        if offramp is not None:
+            offramp.newest = {"bilstm": one.errors / 4}
+        return one
+
+    monkeypatch.setattr(items, "_opened", lambda runner: SimpleNamespace(checkpoint=None))
+    monkeypatch.setattr(items, "hear", hear)
+    return found
+
+
+def test_trained_offramps_next_to_the_network_take_part(here: list[CommandResult], monkeypatch: Any) -> None:
+    assert not any(name == "bilstm" for name in by_first(items.sending_table(RUNNER)))
+    monkeypatch.setattr(items, "asked_of", lambda folder, network: Asked(["one"]))  # type: ignore[list-item]
+    assert by_first(items.sending_table(RUNNER))["bilstm"][0] == "50.0"
+
+
+def test_those_with_a_pilot_are_sent_by_its_perplexity(here: list[CommandResult]) -> None:
     outcome = items.sending_table(RUNNER)
     assert by_first(outcome)["perplexity"][:1] == ("50.0",), "the one that the server hears better goes first"
     assert "3 commands of commands-spoken" in outcome.note
@@ -73,9 +98,12 @@ def test_those_with_a_pilot_are_sent_by_its_perplexity() -> None:
     assert by_first(items.selection_figure(RUNNER))["perplexity, +1"] == ("100.0", "0.0", "50.0")
 
 
-def test_those_without_a_final_text_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_without_a_final_text_are_counted_apart(
+    here: list[CommandResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are no wait of 0 s, neither in a mean nor where something is sent."""
     some = [heard(2, 0.02, 9.0), heard(4, None, 5.0), heard(1, 0.04, 1.0)]
+    here[:] = some
     monkeypatch.setattr(items, "_heard", lambda runner, said, names: dict.fromkeys(names, some))
     measured = dict(zip(items._MEASURED, by_first(items.frequency_table(RUNNER))[BASE][2:], strict=False))
     assert (measured["wait mean ms"], measured["no final text"]) == ("30.0", "1")

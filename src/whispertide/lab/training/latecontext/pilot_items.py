@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.checkpoint.latecontext import is_late
+from whispertide.checkpoint.latecontext import is_late, place_of
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import pilot_items as by_whisper
 from whispertide.lab.evaluation import plots, report
 from whispertide.lab.evaluation.commands import Sentence
-from whispertide.lab.evaluation.offloading import Both, heard_there
+from whispertide.lab.evaluation.offloading import Both, asked_of, heard_there
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.speech.noise import to_int16
@@ -122,8 +122,7 @@ def _heard(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> 
 
 def _hear(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> dict[str, list[CommandResult]]:
     """Each command by every way before the next one, so that a busy moment hits all."""
-    options = EngineOptions(threads=thread_count(runner.setup.engine), precision="fp32")
-    model = LateModel.open(Path(runner.models[0]), options)
+    model = _opened(runner)
     found: dict[str, list[CommandResult]] = {name: [] for name in names}
     for name in found:
         hear(model, utterance_of(said[0]), WAYS[name])  # once without counting
@@ -131,6 +130,11 @@ def _hear(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> d
         for name, heard in found.items():
             heard.append(hear(model, utterance_of(one), WAYS[name]))
     return found
+
+
+def _opened(runner: "Runner") -> LateModel:
+    options = EngineOptions(threads=thread_count(runner.setup.engine), precision="fp32")
+    return LateModel.open(Path(runner.models[0]), options)
 
 
 def utterance_of(said: Sentence) -> Utterance:
@@ -159,8 +163,7 @@ def _both(runner: "Runner") -> tuple[list[Both], str]:
             f"expected the network and a Whisper checkpoint for the server: --models {here},nano.en; got {there} alone"
         )
     said = commands_of(runner)
-    measure = partial(_sent, runner, said, _heard(runner, said, (USUAL,))[USUAL])
-    heard = runner.kept("commands sent", list[Both], measure, FOLDER, models=(here, there))
+    heard = runner.kept("commands sent", list[Both], partial(_sent, runner, said), FOLDER, models=(here, there))
     if not heard:
         raise OptionError(f"expected commands that are long enough for a pilot; {runner.corpus.name} has none")
     trip, rate = by_whisper.LINK
@@ -170,14 +173,16 @@ def _both(runner: "Runner") -> tuple[list[Both], str]:
     )
 
 
-def _sent(runner: "Runner", said: Sequence[Sentence], here: Sequence[CommandResult]) -> list[Both]:
+def _sent(runner: "Runner", said: Sequence[Sentence]) -> list[Both]:
     """Those that had a pilot and a final text, heard by the server too."""
-    server, found = runner.transcriber(runner.models[-1]), []
+    model, server, found = _opened(runner), runner.transcriber(runner.models[-1]), []
+    asked = asked_of(place_of(Path(runner.models[0])), model.checkpoint)
     server.warm_up()
-    for one, heard in zip(by_whisper.watched(runner, "heard by the server", said), here, strict=True):
+    for one in by_whisper.watched(runner, "here and by the server", said):
+        heard = hear(model, utterance_of(one), WAYS[USUAL], asked if asked.offramps else None)
         if heard.perplexity is not None and heard.wait_s is not None:
             errors, took = heard_there(server, one)
-            signals = {"perplexity": heard.perplexity}
+            signals = {"perplexity": heard.perplexity, **asked.newest}
             found.append(Both(heard.words, heard.speech_s, signals, heard.errors, heard.wait_s, errors, took))
     return found
 

@@ -21,6 +21,7 @@ from whispertide.lab.evaluation.energy import Meter
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
+from whispertide.streaming.trained_offramp import OffloadModel
 from whispertide.streaming.understanding import Pilots, Understanding, Understood
 from whispertide.types import FloatArray, seconds, to_samples
 
@@ -78,10 +79,10 @@ class CommandResult:
     energy_j: float | None = None
 
 
-def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
-    """One command."""
-    stream, told = Understanding(model, pilots=way.pilots, search=way.search), list[Understood]()
-    sound, spent = around(said), 0.0
+def hear(model: LateModel, said: Utterance, way: Way, offramp: OffloadModel | None = None) -> CommandResult:
+    """One command; `offramp` is asked about every guess and about the final text."""
+    stream = Understanding(model, pilots=way.pilots, search=way.search, offramp=offramp)
+    sound, spent, told = around(said), 0.0, list[Understood]()
     waited: float | None = None
     meter = Meter()
     for block in (*np.split(sound, range(to_samples(BLOCK_S), len(sound), to_samples(BLOCK_S))), None):

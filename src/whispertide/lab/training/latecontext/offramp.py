@@ -1,0 +1,32 @@
+"""What an offramp of a network for commands learns from: each command's last text, and whether its intent was wrong.
+
+The small networks and their training are those for Whisper (`training.offramp`). There a text went wrong by its words;
+here the intent is what counts (pilot inference, arXiv 2311.17065, sections 5 and 7.4). Needs torch.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from whispertide.lab.speech.noise import to_int16
+from whispertide.lab.training.latecontext.understood import AT_PAUSES, WAYS, hear
+from whispertide.lab.training.offramp import Example, Kept, OfframpOptions, changed
+from whispertide.lab.training.shards import Utterance
+from whispertide.model.latecontext import LateModel
+from whispertide.streaming.pilot import Scores
+
+
+def hear_commands(model: LateModel, said: Sequence[Utterance], options: OfframpOptions) -> Iterator[Example | None]:
+    """Each command, changed by dice of its own, as from a microphone; None for one in which no text was found.
+
+    An example's one word is the intent.
+    """
+    for number, utterance in enumerate(said):
+        dice, kept = np.random.RandomState([options.seed % 2**32, number]), Kept()
+        samples = to_int16(changed(utterance, options.augmentation, dice).astype(np.float64))
+        heard = hear(model, replace(utterance, samples=samples, words=None), WAYS[AT_PAUSES], kept)
+        if kept.states is None:
+            yield None
+            continue
+        yield Example(Scores(kept.logprobs), kept.states.astype(np.float16), errors=int(not heard.right), words=1)
