@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whispertide.checkpoint.latecontext import is_late, place_of
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
 from whispertide.cli.train_epochs import timed_speech, told_figures
@@ -41,6 +40,7 @@ def _listener(name: str) -> _Listener:
 
 def _commands_listener(name: str, data: list[Path] | None) -> _Listener:
     """A network of late contextualisation. Raises `OptionError` without commands."""
+    from whispertide.checkpoint.latecontext import place_of
     from whispertide.lab.training.latecontext.offramp import hear_commands
     from whispertide.model.latecontext import LateModel
 
@@ -72,6 +72,7 @@ def offramp(
     """
     train_device("cpu")
     from whispertide.atomic import check_place
+    from whispertide.checkpoint.latecontext import is_late
     from whispertide.cli.progress import counting
     from whispertide.lab.training.offramp import OfframpOptions, fitting, train_offramp
     from whispertide.streaming.trained_offramp import TRAINED

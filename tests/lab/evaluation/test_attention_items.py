@@ -11,6 +11,7 @@ import pytest
 from lab.evaluation.traces import reference
 from reference import nano
 from whispertide.audio.file import load_audio
+from whispertide.checkpoint import load_checkpoint
 from whispertide.errors import OptionError
 from whispertide.features import log_mel
 from whispertide.lab.evaluation import attention_items as items
@@ -85,6 +86,34 @@ def test_without_sentences_there_is_no_figure() -> None:
         items.layer_figure(runner)
 
 
+def test_every_layer_is_drawn_over_time_with_the_times_of_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NPUsper's figure 5: attention of words and of a mark of punctuation by decoder layer, words' own times shaded."""
+    spoken = (Spoken(" The", (0.2, 0.4)), Spoken(" river", (0.4, 0.8)), Spoken(",", None), Spoken(" rises", (0.8, 2.2)))
+    even = np.full((len(spoken), 20), 0.05, np.float32)
+    monkeypatch.setattr(items, "look", lambda *_: [Looked(spoken, even)] * 3)
+    runner: Any = SimpleNamespace(
+        quick=True,
+        models=("nano.en",),
+        transcriber=lambda name: SimpleNamespace(model=SimpleNamespace(dims=SimpleNamespace(n_text_layer=3))),
+        corpus=SimpleNamespace(name="talks", utterances=lambda: iter([TALK])),
+    )
+    outcome = items.layer_figure(runner)
+    (table,) = outcome.tables
+    assert table.columns == (
+        *("decoder layer", "words: attention within the word %", "words: peak within it %", "words: width s"),
+        "punctuation: width s",
+    )
+    assert [row[0] for row in table.rows] == ["1", "2", "3"]
+    assert {row[-2:] for row in table.rows} == {("0.40", "0.40")}
+    drawings = [plot.drawing for plot in outcome.plots]
+    assert [drawing.title for drawing in drawings] == [f"attention of decoder layer {layer}" for layer in (1, 2, 3)]
+    for drawing in drawings:
+        assert drawing.heading[1:3] == ("audio time (s)", "attention")
+        assert list(dict.fromkeys(row[0] for row in drawing.rows)) == ["'The'", "'river'", "'rises'", "','"]
+        assert [row[1] for row in drawing.rows if row[0] == "','"] == [f"{0.02 * n + 0.01:g}" for n in range(20)]
+        assert len(drawing.figure.axes[0].patches) == 3, "a band for each word"
+
+
 @pytest.mark.slow
 def test_the_encoder_s_output_is_the_same_with_and_without_the_padding() -> None:
     audio, said = river()
@@ -103,12 +132,24 @@ def test_the_encoder_s_output_is_the_same_with_and_without_the_padding() -> None
     assert text == model.tokenizer.decode(alone.tokens)
 
 
+def test_a_step_has_the_three_likeliest_tokens_with_the_padding() -> None:
+    tokenizer = load_checkpoint("nano.en").tokenizer
+    model: Any = SimpleNamespace(tokenizer=tokenizer)
+    (the,), (cat,) = tokenizer.encode(" the"), tokenizer.encode(" cat")
+    hidden, seen = np.zeros((2, tokenizer.eot + 1), np.float32)
+    hidden[the] = 0.75
+    seen[[cat, tokenizer.eot, the]] = (0.5, 0.25, 0.125)
+    step = items._step(model, the, hidden, seen)
+    assert step == items.Step(" the", 0.75, (" cat", "end", " the"), (0.5, 0.25, 0.125))
+    assert step.left
+
+
 def test_the_first_text_that_leaves_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     same = items.Step(" a", 0.9, (" a", " b", " c"), (0.8, 0.1, 0.05))
     other = items.Step(" b", 0.6, (" x", " b", " c"), (0.5, 0.3, 0.1))
     counts = Counts(3, 0, 0, 0)
-    kept = items.Masked((same,) * 4, counts, counts)
-    left = items.Masked((same, same, same, other), counts, Counts(2, 1, 0, 0))
+    kept = items.Masked((same,) * 13, counts, counts)
+    left = items.Masked((*10 * (same,), other, same, same), counts, Counts(2, 1, 0, 0))
     found = iter([kept, left])
     monkeypatch.setattr(items, "compare", lambda model, clip: next(found))
     runner: Any = SimpleNamespace(
@@ -121,7 +162,12 @@ def test_the_first_text_that_leaves_is_shown(monkeypatch: pytest.MonkeyPatch) ->
     outcome = items.masking_figure(runner)
     errors, example = outcome.tables
     assert errors.rows == (("hidden", "0.00", "0.00", "0.00"), ("seen", "16.67", "0.00", "0.00"))
-    assert [row[0] for row in example.rows] == ["2", "3", "4"]
-    assert example.rows[-1][1:3] == ("' b' 0.60", "' x' 0.50")
-    assert "Of 8 steps" in outcome.note
+    assert errors.columns == ("padded frames", "WER %", "insertions %", "deletions %")
+    # NPUsper's figure 14: steps 9 to 13 of a text that leaves at step 11; the best one without, the best three with
+    assert example.columns == ("step", "likeliest without", "with, 1.", "with, 2.", "with, 3.")
+    assert [row[0] for row in example.rows] == ["9", "10", "11", "12", "13"]
+    assert example.rows[2][1:] == ("' b' 0.60", "' x' 0.50", "' b' 0.30", "' c' 0.10")
+    (plot,) = outcome.plots
+    assert [row[1:3] for row in plot.drawing.rows] == [(str(n), "0" if n < 11 else "50") for n in range(1, 14)]
+    assert "Of 26 steps" in outcome.note
     assert "1 have another likeliest token with it; 1 of 2 texts leave somewhere" in outcome.note

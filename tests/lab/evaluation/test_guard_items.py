@@ -108,6 +108,85 @@ class FakeRunner:
         return [measure(clip(["the", "cat", "sat"])), measure(clip(["the", "cat", "sat", "and", "ran"]))]
 
 
+# Rows of the paper: hallucinating %, backward shifts %, undesired % of them
+TABLE_2 = {
+    "30 s, no guard": ("0.0", "–", "–"),
+    "no padding, no guard": ("34.4", "–", "–"),
+    "+ backward shifts": ("4.4", "70.8", "75.7"),
+    "+ moving average": ("2.8", "65.2", "82.2"),
+    "+ median": ("1.2", "51.6", "67.4"),
+    "+ punctuation is skipped": ("0.0", "39.6", "19.2"),
+    "+ pieces of words are skipped": ("0.0", "36.4", "9.9"),
+}
+TABLE_3 = {
+    "0, 0": ("4.4", "70.8", "75.7"),
+    "5, 0": ("3.6", "62.0", "83.2"),
+    "10, 0": ("2.8", "65.2", "82.2"),
+    "15, 0": ("3.2", "67.6", "84.0"),
+    "10, 3": ("2.4", "60.0", "74.7"),
+    "10, 5": ("1.2", "59.2", "73.0"),
+    "10, 7": ("1.2", "51.6", "67.4"),
+}
+TABLE_4 = {
+    "the paper, small: no guard": ("24.0", "–", "–"),
+    "the paper, small: guard, layer 5": ("2.0", "5.2", "7.7"),
+    "the paper, small: guard, layer 7": ("2.0", "3.2", "12.5"),
+    "the paper, medium: no guard": ("36.4", "–", "–"),
+    "the paper, medium: guard, layer 8": ("6.8", "28.8", "6.9"),
+}
+RATES = ("hallucinating %", "backward shifts %", "undesired % of them")
+
+
+@pytest.mark.parametrize(
+    ("measure", "heading", "published"),
+    [(items.guard_table, "variant", TABLE_2), (items.filter_table, "average, median (frames)", TABLE_3)],
+)
+def test_every_row_of_the_paper_is_measured_and_stands_next_to_ours(
+    measure: Any, heading: str, published: dict[str, tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NPUsper's tables 2 and 3."""
+    monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip: INVENTED)
+    (table,) = measure(FakeRunner()).tables
+    assert table.columns == (heading, *RATES, "WER %", *(f"paper: {rate}" for rate in RATES))
+    rows = {row[0]: row for row in table.rows}
+    assert list(rows)[:7] == list(published)
+    assert {name: rows[name][5:] for name in published} == published
+
+
+def test_every_component_is_added_to_those_before() -> None:
+    """NPUsper's table 2: padding, backward shifts, smoothing, a median, and which tokens are skipped."""
+    found = [(frame.kind, rule and (rule.average, rule.median, rule.compared)) for _, frame, rule in items._COMPONENTS]
+    assert found == [
+        *(("pad30", None), ("bare", None), ("bare", (1, 1, "all")), ("bare", (10, 1, "all")), ("bare", (10, 7, "all"))),
+        *(("bare", (10, 7, "no-marks")), ("bare", (10, 7, "words"))),
+    ]
+
+
+def test_filters_are_as_wide_as_they_are_called() -> None:
+    """NPUsper's table 3; a width of 1 is no filter."""
+    found = {name: (rule.average, rule.median, frame.kind) for name, frame, rule in items._FILTERS if rule is not None}
+    widths = {name: tuple(max(int(width), 1) for width in name.split(", ")) for name in TABLE_3}
+    assert {name: found[name] for name in TABLE_3} == {name: (*width, "bare") for name, width in widths.items()}
+
+
+def test_every_size_is_decoded_with_padding_without_and_with_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NPUsper's table 4; with padding is ours."""
+    monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip: INVENTED)
+    runner: Any = FakeRunner()
+    runner.models = ("nano.en", "models/other")
+    (table,) = items.size_table(runner).tables
+    assert table.columns == ("model", *RATES, "WER %")
+    ours = [
+        f"{model}: {way}"
+        for model in ("nano.en", "other")
+        for way in ("30 s, no guard", "no padding, no guard", "no padding, guard")
+    ]
+    assert [row[0] for row in table.rows] == [*ours, *TABLE_4]
+    assert {row[0]: row[1:4] for row in table.rows if row[0] in TABLE_4} == TABLE_4
+    ways = [(frame.kind, rule) for _, frame, rule in items._SIZES]
+    assert ways == [("pad30", None), ("bare", None), ("bare", BackwardShift())]
+
+
 def test_the_tables_and_the_figure_are_made_of_the_same_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip: INVENTED)
     runner: Any = FakeRunner()
@@ -132,8 +211,8 @@ def test_the_figure_has_stacked_bars_of_outcomes_and_a_point_for_each_variant(mo
     monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip: INVENTED)
     runner: Any = FakeRunner()
     bars, points = (plot.drawing for plot in items.outcome_figure(runner).plots)
-    names = [name for name, _, rule in items._COMPONENTS if rule is not None]
-    assert bars.heading[1:] == items._FATES
+    names = list(TABLE_2)[2:]  # those with a guard
+    assert bars.heading[1:] == ("stopped rightly", "stopped wrongly", "missed", "left alone")
     assert [row[0] for row in bars.rows] == names
     assert all(sum(map(float, row[1:])) == 100 for row in bars.rows)
     assert points.heading[1:3] == ("recall (%)", "precision (%)")

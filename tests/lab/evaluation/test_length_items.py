@@ -53,4 +53,14 @@ def test_the_figure_has_a_row_for_each_length(monkeypatch: pytest.MonkeyPatch) -
     assert rows["15 s"][:2] == ("0.0", "33.3")
     assert rows["30 s"] == ("0.0", "0.0", "0.0", "0.0", "0.0", "30")
     assert "2 of noisy" in outcome.note
-    assert len(outcome.plots) == 2
+    # the paper's figure 2: (a) hallucinations and the time of encoding, (b) WER and CER, without inventions too
+    assert list(rows) == ["none", "10 s", "15 s", "20 s", "25 s", "30 s"]
+    rates = ("WER", "CER", "WER without inventions", "CER without inventions")
+    assert outcome.tables[0].columns == (
+        *("padded to", "hallucinating %", *(f"{rate} %" for rate in rates), "encoding ms"),
+    )
+    errors, times = (plot.drawing.rows for plot in outcome.plots)
+    lengths = ("0", "10", "15", "20", "25", "30")
+    curves = (*rates, "hallucinating clips")
+    assert [row[:2] for row in errors] == [(curve, length) for curve in curves for length in lengths]
+    assert [row[:3] for row in times] == [("encoding", length, str(max(int(length), 1))) for length in lengths]

@@ -107,6 +107,22 @@ def test_the_figures_have_every_way_to_decide() -> None:
     assert chosen["random (NaiveHybrid), +1"] == ("75.0", "75.0", "75.0")
 
 
+def test_what_is_sent_is_told_for_two_goals_and_next_to_chance() -> None:
+    """Pilot inference's figure 6: inputs to be sent and the others, of two variants and of NaiveHybrid."""
+    runner: Any = FakeRunner()
+    outcome = items.selection(*items.both(runner))
+    assert outcome.tables[0].columns == (
+        *("decided by, points above the server", "sent of those to be sent %", "sent of the others %", "sent %"),
+    )
+    ways = ("perplexity", "entropy (for DeeBERT)", "random (NaiveHybrid)")
+    named = [f"{way}, {goal}" for goal in ("+2", "+1") for way in ways]
+    assert list(by_first(outcome)) == named
+    (plot,) = outcome.plots
+    assert [row[0] for row in plot.drawing.rows] == [
+        f"{name}: {which}" for name in named for which in ("those to be sent", "the others")
+    ]
+
+
 def test_without_sentences_there_is_no_item() -> None:
     runner: Any = FakeRunner()
     runner.corpus = SimpleNamespace(name="pieces", utterances=lambda: iter([]))

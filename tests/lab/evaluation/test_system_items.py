@@ -115,6 +115,28 @@ def test_a_system_that_cannot_run_is_named_with_the_reason() -> None:
     assert by_first(outcome)["one: NPUsper"][:3] == ("1", "0.0±0.0", "0.0±0.0")
 
 
+def test_the_table_of_errors_has_every_system_and_errors_of_the_whole_and_of_what_was_reached() -> None:
+    """NPUsper's table 5; `tide` and the text when the audio ended are ours."""
+    runner: Any = FakeRunner()
+    ours, paper = items.errors_table(runner).tables
+    baselines = ("Whisper-Streaming", "WhisperFlow", "SimulStreaming", "Simul-Whisper")
+    assert [row[0] for row in ours.rows] == [
+        f"{model}: {name}" for model in ("one", "two") for name in (*baselines, "NPUsper", "tide")
+    ]
+    assert ours.columns == (
+        *("system", "recordings", "WER %", "CER %"),
+        *("WER % when the audio ended", "CER % when the audio ended"),
+        *("WER % of what was reached then", "CER % of what was reached then"),
+    )
+    policies: list[Any] = [recipe.policy for _, recipe in runner.asked if recipe.name == "simulstreaming"]
+    assert [policy.truncate for policy in policies] == 2 * ["none", "detector"]
+    assert {recipe.schedule.step_s for _, recipe in runner.asked} == {2.0}
+    assert [row[:2] for row in paper.rows] == [
+        (name, corpus) for corpus in ("Meanwhile", "TED-LIUM 3") for name in (*baselines, "NPUsper")
+    ]
+    assert paper.columns[2:] == ("WER %", "CER %", "WER % of what was reached", "CER % of what was reached")
+
+
 def test_the_paper_s_errors_are_those_of_both_of_its_corpora() -> None:
     runner: Any = FakeRunner(("one",))
     paper = {row[:2]: row[2:] for row in items.errors_table(runner).tables[1].rows}

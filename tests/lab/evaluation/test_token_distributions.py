@@ -72,6 +72,7 @@ def test_a_decoder_expects_the_word_that_it_hears() -> None:
 
 
 def test_the_figure_has_a_curve_for_each_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (items.OFFSETS_S[0], items.OFFSETS_S[-1]) == (-0.6, 1.2), "from before its word is over to after it"
     monkeypatch.setattr(items, "OFFSETS_S", (-0.5, 0.0))
     monkeypatch.setattr(items, "PAD30", BARE)
     model = nano()
@@ -86,7 +87,11 @@ def test_the_figure_has_a_curve_for_each_model(monkeypatch: pytest.MonkeyPatch) 
     assert [row[:2] for row in rows] == [
         (name, offset) for name in ("Whisper, padded to 30 s", "causal, block by block") for offset in ("-0.5", "+0.0")
     ]
-    assert len(outcome.plots) == 2
+    tokens = ("third token", "end of text", "likeliest other")
+    assert outcome.tables[0].columns == ("model", "s after the end of its word", *tokens)
+    for plot in outcome.plots:
+        assert plot.drawing.heading[1:3] == ("s after the end of its word", "probability")
+        assert [row[:2] for row in plot.drawing.rows] == [(token, at) for token in tokens for at in ("-0.5", "0")]
     assert all(0 <= float(value) <= 1 for row in rows for value in row[2:] if value is not None)
 
 

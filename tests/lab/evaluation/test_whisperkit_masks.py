@@ -57,6 +57,37 @@ def test_each_mask_stands_with_its_adapter_and_alone() -> None:
     assert {recipe.policy.cut for recipe in masked} == {"full"}  # else nothing that is encoded could be kept
 
 
+def test_every_mask_of_the_paper_stands_next_to_its_row() -> None:
+    """WhisperKit's table 1: encoder work and time of a window, word errors on both of its corpora."""
+    runner: Any = FakeRunner(trained=("c250", "d750", "d500", "d250"))
+    (table,) = items.mask_table(runner).tables
+    assert table.columns == (
+        *("encoder", "encoder GFLOP per s", "encoding, ms a round", "WER %", "confirmed mean s", "first seen mean s"),
+        *("paper: GFLOP a window", "ms a window", "WER clean %", "WER Earnings-22 %"),
+    )
+    masks = [name for name, *_ in table.rows if name and "alone" not in name]
+    assert masks == [
+        "original",
+        "c250",
+        "d750",
+        "d500",
+        "d250",
+        "windows without padding",
+        "the same, in our default recipe",
+    ]
+    assert {row[0]: row[6:] for row in table.rows if row[6] != "–"} == {
+        "original": ("2270", "612", "1.93", "11.55"),
+        "c250": ("2340", "702", "2.32", "12.89"),
+        "d750": ("1040", "218", "2.25", "12.85"),
+        "d500": ("680", "125", "3.39", "13.86"),
+        "d250": ("330", "50", "25.58", "39.75"),
+    }
+    framings: list[Any] = [recipe.framing for _, recipe in runner.asked]
+    ran = [(framing.mask, framing.trained) for framing in framings if framing.kind == "masked"]
+    assert ran == [(mask, trained) for mask in ("c250", "d750", "d500", "d250") for trained in (True, False)]
+    assert [framing.kind for framing in framings if framing.kind != "masked"][:2] == ["pad30", "bare"]
+
+
 def test_latencies_of_too_few_matched_words_are_marked() -> None:
     sure, few = (items.mask_table(FakeRunner(enough=enough)) for enough in (True, False))  # type: ignore[arg-type]
     assert {row[4] for row in sure.tables[0].rows} == {"1.25"}

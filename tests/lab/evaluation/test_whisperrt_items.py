@@ -22,7 +22,7 @@ from whispertide.lab.evaluation.whisperrt_items import Work, work_by_length
 from whispertide.lab.speech.utterance import Corpus, Utterance
 from whispertide.options import EngineOptions
 from whispertide.streaming.recipe import parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.types import seconds
 
 CLIP = Path(__file__).parents[2] / "clips" / "quiet.flac"
@@ -64,7 +64,7 @@ def test_every_recipe_has_a_round_for_each_chunk_and_only_blocks_are_as_long() -
     assert {clock for clock, _ in runner.asked} == {"free"}
     assert runner.clock == "simulated"
     steps = {(recipe.name, recipe.schedule.step_s) for _, recipe in runner.asked}
-    assert steps == {(name, chunk) for name in ("whisperrt", *items.OTHERS) for chunk in (0.1, 0.2, 0.3, 0.5, 1.0)}
+    assert steps == {(name, chunk) for name in RECIPES for chunk in (0.1, 0.2, 0.3, 0.5, 1.0)}
     streams = [recipe for _, recipe in runner.asked if recipe.name == "whisperrt"]
     assert all(recipe.framing.block_s == recipe.schedule.step_s for recipe in streams)
     rows = {row[:2]: row[2:] for row in outcome.tables[0].rows}
@@ -72,7 +72,12 @@ def test_every_recipe_has_a_round_for_each_chunk_and_only_blocks_are_as_long() -
     assert rows["whisperrt", "1"] == ("16.67", "0.00", "50.00")
     # at 0.5, 1, .. 3 s: nothing, "one", then both, of 1, 2, 2, 2, 2, 2 words
     assert rows["tide", "0.5"] == ("18.18", "0.00", "50.00")
+    assert outcome.tables[0].columns == ("recipe", "chunk (s)", "ARWER %", "RWER %", "WER %")
     assert "whisperrt,1,16.6667" in outcome.plots[0].drawing.csv()
+    arwer, rwer = (plot.drawing for plot in outcome.plots)
+    assert (arwer.heading[1:3], rwer.heading[1:3]) == (("chunk (s)", "ARWER %"), ("chunk (s)", "RWER %"))
+    for drawing in (arwer, rwer):
+        assert {row[:2] for row in drawing.rows} == {(name, f"{chunk:g}") for name, chunk in steps}
     differences = {row[:2]: row[2:] for row in outcome.tables[1].rows}
     assert differences.keys() == {(name, chunk) for name, chunk in rows if name != "whisperrt"}
     assert differences["tide", "1"] == ("+0.00", "+0.00", "+0.00", "1")
@@ -96,6 +101,9 @@ def test_beams_are_those_of_the_paper() -> None:
     assert found == [(1, "either"), (2, "both"), (3, "both"), (5, "both")]
     assert {recipe.framing.block_s for _, recipe in runner.asked} == {0.3}
     assert [row[1] for row in outcome.tables[0].rows] == ["1", "2", "3", "5"]
+    assert outcome.tables[0].columns == ("recipe", "beam", "ARWER %", "RWER %", "WER %")
+    for plot in outcome.plots:
+        assert [row[:2] for row in plot.drawing.rows] == [("whisperrt", beam) for beam in ("1", "2", "3", "5")]
 
 
 def test_a_quick_run_has_few_cells() -> None:
@@ -130,7 +138,21 @@ def test_the_cost_is_a_row_for_each_length_and_one_for_all() -> None:
     assert rows == [
         ("whisperrt", length, "1", "1.67", "6.67", "0.00", "33.33", "66.67") for length in ("0 to 5", "all")
     ]
-    assert len(outcome.plots) == 2
+    streams = ("whisperrt", "whisper-streaming", "tide")
+    assert [row[:2] for row in outcome.tables[0].rows] == [
+        (name, part) for name in streams for part in ("0 to 5", "all")
+    ]
+    assert {(recipe.name, recipe.schedule.step_s) for _, recipe in runner.asked} == {(name, 0.3) for name in streams}
+    work = ("encoder GFLOP", "decoder runs", "searched hypotheses", "encoding ms", "decoding ms")
+    assert outcome.tables[0].columns == (
+        *("recipe", "heard by a round (s)", "new audio (s)"),
+        *(f"{what} per s" for what in work),
+    )
+    drawings = [plot.drawing for plot in outcome.plots]
+    assert [drawing.heading[1:3] for drawing in drawings] == [
+        ("audio that a round hears (s)", f"{what} per s") for what in ("encoder GFLOP", "decoder runs")
+    ]
+    assert [[row[:2] for row in drawing.rows] for drawing in drawings] == 2 * [[(name, "2.5") for name in streams]]
 
 
 @pytest.mark.slow
