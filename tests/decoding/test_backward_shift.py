@@ -161,10 +161,16 @@ def test_short_windows_are_no_error() -> None:
     assert watching.check([1], looking_at([0, 1], 2)) is None
 
 
+def test_it_watches_the_last_layer_or_the_one_that_is_named() -> None:
+    model: Any = SimpleNamespace(dims=SimpleNamespace(n_text_layer=3, n_text_head=2))
+    assert BackwardShift().heads(model) == ((2, 0), (2, 1))
+    assert BackwardShift(layer=1).heads(model) == ((1, 0), (1, 1))
+
+
 def test_impossible_settings_are_refused() -> None:
     assert BackwardShift(median=1, average=1, search_from=0).median == 1
     for rule in ({"median": 4}, {"median": -1}, {"average": 0}, {"search_from": -1}, {"row": "next"}):
         with pytest.raises(OptionError):
             BackwardShift(**rule)
-    with pytest.raises(ValueError, match="last layer"):
+    with pytest.raises(ValueError, match="attention of a layer"):
         guard().check([1], None)

@@ -1,9 +1,10 @@
 """NPUsper's guard: the attention of true speech moves forward; when it jumps back, the decoder is making words up.
 
-For each content token the change of the last layer's attention since the content token before it is smoothed (median,
-then moving average). It rises most where attention arrives (f+) and falls most where it leaves (f-). f+ < f- is a
-backward shift: the token is dropped and the search ends. A token that arrives within `near_end` of the end is kept, and
-ends the search too. Where paper and published code differ both are choices (docs/attention.md).
+For each content token the change of a layer's attention (the last one's, unless told otherwise) since the content token
+before it is smoothed (median, then moving average). It rises most where attention arrives (f+) and falls most where it
+leaves (f-). f+ < f- is a backward shift: the token is dropped and the search ends. A token that arrives within
+`near_end` of the end is kept, and ends the search too. Where paper and published code differ both are choices
+(docs/attention.md).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class BackwardShift:
     near_end    a token whose f+ lies this close to the end ends the search and stays; None: never
     finish_word   then the rest of its word is decoded too
     compared    which tokens are: "words", those that begin one; "no-marks", all but punctuation; or "all" (table 2)
+    layer       of the decoder, from 0; None: the last (table 4 has others)
     """
 
     detect: bool = True
@@ -48,6 +50,7 @@ class BackwardShift:
     near_end: int | None = None
     finish_word: bool = False
     compared: Compared = "words"
+    layer: int | None = None
 
     def __post_init__(self) -> None:
         if self.median < 1 or self.median % 2 == 0 or self.average < 1 or self.search_from < 0:
@@ -58,8 +61,9 @@ class BackwardShift:
             raise OptionError(f"expected compared to be one of {', '.join(get_args(Compared))}; got {self.compared!r}")
 
     def heads(self, model: WhisperModel) -> tuple[Head, ...]:
-        """All heads of the last decoder layer."""
-        return tuple((model.dims.n_text_layer - 1, head) for head in range(model.dims.n_text_head))
+        """All heads of the decoder layer."""
+        layer = model.dims.n_text_layer - 1 if self.layer is None else self.layer
+        return tuple((layer, head) for head in range(model.dims.n_text_head))
 
     def guard(self, scene: Scene, model: WhisperModel) -> BackwardShiftGuard:
         """The guard of one decode."""
@@ -67,7 +71,7 @@ class BackwardShift:
 
 
 class BackwardShiftGuard(Guard):
-    """Watches one greedy decode; `rows` of the attention are the last layer's heads.
+    """Watches one greedy decode; `rows` of the attention are the layer's heads.
 
     `shifts` has (index, f+, f-) of every content token that was compared with one before it.
     """
@@ -86,7 +90,7 @@ class BackwardShiftGuard(Guard):
     def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float = 0) -> int | None:
         """How many tokens to keep, or None to go on. Raises `ValueError` without attention."""
         if attention is None:
-            raise ValueError("expected the attention of the last layer; the decoder was asked for none")
+            raise ValueError("expected the attention of a layer; the decoder was asked for none")
         if not self._started:
             self._start(attention)
         if self.halt is not None:  # near the end, in the middle of a word

@@ -179,12 +179,15 @@ def test_every_size_is_decoded_with_padding_without_and_with_the_guard(monkeypat
     ours = [
         f"{model}: {way}"
         for model in ("nano.en", "other")
-        for way in ("30 s, no guard", "no padding, no guard", "no padding, guard")
+        for way in ("30 s, no guard", "no padding, no guard", "no padding, guard, layer 1 of 1")
     ]
     assert [row[0] for row in table.rows] == [*ours, *TABLE_4]
     assert {row[0]: row[1:4] for row in table.rows if row[0] in TABLE_4} == TABLE_4
-    ways = [(frame.kind, rule) for _, frame, rule in items._SIZES]
-    assert ways == [("pad30", None), ("bare", None), ("bare", BackwardShift())]
+    ways = [(name, frame.kind, rule) for name, frame, rule in items._by_layer(2)]
+    assert ways == [
+        *(("30 s, no guard", "pad30", None), ("no padding, no guard", "bare", None)),
+        *((f"no padding, guard, layer {n + 1} of 2", "bare", BackwardShift(layer=n)) for n in range(2)),
+    ]
 
 
 def test_the_tables_and_the_figure_are_made_of_the_same_labels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +201,7 @@ def test_the_tables_and_the_figure_are_made_of_the_same_labels(monkeypatch: pyte
     figure = items.outcome_figure(runner)
     runner.models = ("nano.en", "models/other")
     sizes = {row[0]: row[1:] for row in items.size_table(runner).tables[0].rows}
-    assert sizes["other: no padding, guard"][:3] == ("0.00", "100.00", "50.00 (1 of 2)")
+    assert sizes["other: no padding, guard, layer 1 of 1"][:3] == ("0.00", "100.00", "50.00 (1 of 2)")
     assert sizes["the paper, medium: guard, layer 8"] == ("6.8", "28.8", "6.9", "–")
     assert figure.tables[0].rows[-1] == (
         "+ pieces of words are skipped",

@@ -35,7 +35,7 @@ def test_the_first_ones_are_sent_until_the_goal_is_reached() -> None:
     by_perplexity = choice("perplexity", HEARD, [one.signals["perplexity"] for one in HEARD])
     assert by_perplexity.errors == (7 / 40, 3 / 40, 2 / 40, 2 / 40, 2 / 40)
     assert [needed(by_perplexity.errors, above) for above in (0.15, 0.05, 0.0)] == [0, 1, 2]
-    assert items._needed(HEARD, by_chance(HEARD), None, 0.05) in (2, 3), "2.5 on average; their mean curve needs 3"
+    assert items.needed_for(HEARD, by_chance(HEARD), None, 0.05) in (2, 3), "2.5 on average; their mean curve needs 3"
     assert by_perplexity.area == 1.0
 
 
@@ -49,9 +49,9 @@ def test_those_that_are_better_elsewhere_are_to_be_sent() -> None:
 def test_by_chance_a_delay_lies_between_none_and_all() -> None:
     none, whole = (mean_wait_s(HEARD, [0.0] * 4, count, items.LINK) / 4 for count in (0, 4))
     chance = by_chance(HEARD)
-    assert items._delay(HEARD, chance, None, 0) == none == 0.1 / 4
-    assert items._delay(HEARD, chance, None, 2) == pytest.approx((none + whole) / 2)
-    assert items._delay(HEARD, chance, [9.0, 1.0, 1.0, 1.0], 4) == whole
+    assert items.delay_with(HEARD, chance, None, 0) == none == 0.1 / 4
+    assert items.delay_with(HEARD, chance, None, 2) == pytest.approx((none + whole) / 2)
+    assert items.delay_with(HEARD, chance, [9.0, 1.0, 1.0, 1.0], 4) == whole
 
 
 class FakeRunner:
@@ -89,7 +89,7 @@ def test_what_is_sent_for_a_goal_stands_next_to_the_paper_s() -> None:
     outcome = items.sending(*items.both(runner))
     rows = by_first(outcome)
     assert rows["perplexity"][:2] == ("25.0", f"{(mean_wait_s(HEARD, [1, 9, 2, 5], 1, items.LINK)) / 4:.3f}")
-    assert [rows["perplexity"][place] for place in (2, 4, 6)] == ["50.0", "50.0", "50.0"]
+    assert [rows["perplexity"][place] for place in (2, 4, 6)] == ["25.0", "50.0", "50.0"]
     assert rows["perplexity"][-4:] == ("25.0", "34.5", "47.3", "–")
     assert rows["random (NaiveHybrid)"][0] in ("50.0", "75.0"), "2.5 of four on average; their mean curve needs all"
     assert rows["random (NaiveHybrid)"][4] == "75.0", "the later one of two of four"

@@ -39,7 +39,9 @@ GREEDY = DecodeOptions(temperatures=(0.0,))
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """An utterance as it was heard here and by the server. `signals` are by its newest pilot."""
+    """An utterance as it was heard here and by the server. `signals` are by its newest pilot; `local_right` and
+    `remote_right` tell whether the intent is, where utterances have one.
+    """
 
     words: int
     seconds: float
@@ -48,6 +50,8 @@ class Both:
     local_wait_s: float
     remote_errors: int
     remote_s: float
+    local_right: bool = False
+    remote_right: bool = False
 
     def sent_s(self, trip_s: float, bits_per_s: float) -> float:
         """The wait where it is sent: 16 bits a sample go over the link, then the server hears it."""
@@ -165,17 +169,21 @@ def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) ->
         hear(local, sentence, WAYS["pilots"], wall=False, way=way, offload=asked)
         if not way.pilots:
             continue
-        remote_errors, took = heard_there(remote, sentence)
+        text, took = heard_there(remote, sentence)
         ((errors, words),), ((scores, _),) = way.errors, way.pilots
         seconds = len(sentence.audio) / SAMPLE_RATE
         signals = {"perplexity": scores.perplexity, "entropy": scores.entropy, **asked.said[scores.logprobs]}
-        found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], remote_errors, took))
+        found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], errors_in(text, sentence), took))
     return found
 
 
-def heard_there(remote: Transcriber, sentence: Sentence) -> tuple[int, float]:
-    """Word errors of a server's model that gets the whole sentence, and the processor seconds it takes."""
+def heard_there(remote: Transcriber, sentence: Sentence) -> tuple[str, float]:
+    """What a server's model hears that gets the whole sentence, and the processor seconds it takes."""
     began = time.process_time()
     text = remote.transcribe(sentence.audio, options=GREEDY).text
-    took = time.process_time() - began
-    return align(sentence.words, text.split()).words.errors, took
+    return text, time.process_time() - began
+
+
+def errors_in(text: str, sentence: Sentence) -> int:
+    """Of the words."""
+    return align(sentence.words, text.split()).words.errors

@@ -100,11 +100,20 @@ def step_figure(runner: "Runner") -> Outcome:
     """WhisperFlow, figure 8: latency against WER over steps, with one worker and with two, offline WER as a line."""
     steps = QUICK_STEPS if runner.quick else STEPS
     systems = ((BASELINE, ()), (SYSTEM, ()), (SYSTEM, ("executor=pipelined",)))
-    cells = [runner.cell(recipe, *settings, step_s=step) for recipe, settings in systems for step in steps]
+    rounds = [(recipe, settings, step) for recipe, settings in systems for step in steps]
+    by_model = {
+        model: [runner.cell(recipe, *settings, step_s=step, model=model) for recipe, settings, step in rounds]
+        for model in runner.models
+    }
+    cells = [cell for found in by_model.values() for cell in found]
+    caption = "Latency against word error rate"
     return Outcome(
-        tables=(report.cells_table(cells, (*report.QUALITY, *report.LATENCY)),),
+        tables=(report.cells_table(cells, (*report.QUALITY, *report.LATENCY), more=_MODEL),),
         note=" ".join(report.mark_notes(cell.score for cell in cells)),
-        plots=(Plot(charts.trade_off_plot(cells), "Latency against word error rate", "Each point is one step."),),
+        plots=tuple(
+            Plot(charts.trade_off_plot(found), f"{caption}: {Path(model).name}", "Each point is one step.")
+            for model, found in by_model.items()
+        ),
     )
 
 

@@ -16,7 +16,7 @@ _WHISPERFLOW = Paper(
     (
         Item(
             "table 1",
-            "encoder GFLOP and WER by padding: 30 s, none, zeros, noise, hush word",
+            "encoder GFLOP, WER and insertions by padding: 30 s, none, zeros, noise, hush word",
             ("framing=hush",),
             "padding_items.padding_table",
         ),
@@ -42,8 +42,9 @@ _WHISPERFLOW = Paper(
         Item(
             "figure 8",
             "latency against WER over steps, with one worker and with two, offline WER as a line",
-            ("recipe whisperflow",),
+            ("recipe whisperflow", "S-Transformer"),
             "step_figure",
+            "the baseline and the system",
         ),
         Item(
             "figure 9",
@@ -102,7 +103,7 @@ _NPUSPER = Paper(
         ),
         Item(
             "table 4",
-            "the guard with other sizes of model: hallucinations and stops",
+            "the guard with other sizes of model, by decoder layer: hallucinations and stops",
             ("recipe npusper", "policy=grounded"),
             "guard_items.size_table",
             corpus="noisy",
@@ -110,8 +111,9 @@ _NPUSPER = Paper(
         Item(
             "table 5",
             "word and character errors per sample, of the whole text and of what was reached, by system",
-            ("recipe npusper",),
+            ("recipe npusper", "the other corpus in the same run"),
             "system_items.errors_table",
+            "one corpus",
         ),
         Item(
             "table 6",
@@ -219,8 +221,9 @@ _WHISPERKIT = Paper(
         Item(
             "table 1",
             "encoder work and word errors by mask, next to 30 s of padding and to windows without padding",
-            ("recipe whisperkit", "framing=masked"),
+            ("recipe whisperkit", "framing=masked", "the other corpus in the same run"),
             "whisperkit_masks.mask_table",
+            "one corpus",
         ),
         Item(
             "table 2",
@@ -238,19 +241,19 @@ _WHISPERKIT = Paper(
         ),
         Item(
             "figure 6",
-            "how late a word is first seen: cursor latency of OpenBench, and ours, of all systems",
+            "how late a word is first seen: cursor latency of OpenBench, and ours, by system",
             ("recipe whisperkit",),
             "whisperkit_items.hypothesis_figure",
         ),
         Item(
             "figure 7",
-            "how late a word is confirmed: cursor latency of OpenBench, and ours, of all systems",
+            "how late a word is confirmed: cursor latency of OpenBench, and ours, by system",
             ("recipe whisperkit",),
             "whisperkit_items.confirmed_figure",
         ),
         Item(
             "figure 8",
-            "word errors of the confirmed text and corrections of the hypothesis, of all systems",
+            "word errors of the confirmed text and corrections of the hypothesis, by system",
             ("recipe whisperkit",),
             "whisperkit_items.accuracy_figure",
         ),
@@ -270,8 +273,9 @@ _WHISPERRT = Paper(
         Item(
             "figure 4",
             "errors at every chunk (ARWER, and our RWER) by chunk size, next to the other recipes",
-            ("recipe whisperrt", "framing=blocks"),
+            ("recipe whisperrt", "framing=blocks", "the other corpus in the same run"),
             "whisperrt_items.chunk_figure",
+            "one corpus",
         ),
         Item(
             "figure 5",
@@ -296,17 +300,15 @@ _PILOT = Paper(
         Item(
             "table 3",
             "work of the encoder while audio comes in and after it, delay and errors, by model",
-            (_NETWORK, "network conformer", "network branchformer", "network rnnt", "decoding of the rivals"),
+            (_NETWORK, "network conformer", "network branchformer", "network rnnt"),
             "training.latecontext.encoder_table.encoding_table",
-            "the encoders",
             extra="train",
         ),
         Item(
             "table 4",
             "delay with and without pilots, by how often they run",
-            ("recipe pilot", _NETWORK, "delays and choices with a cloud"),
+            ("recipe pilot", _NETWORK),
             "training.latecontext.pilot_items.frequency_table",
-            "on the device alone",
         ),
         Item(
             "table 5",
@@ -318,16 +320,14 @@ _PILOT = Paper(
         Item(
             "figure 4",
             "errors against delay, on the device alone and with a cloud",
-            ("executor=hybrid", _NETWORK, "the other models", "intents"),
+            ("executor=hybrid", _NETWORK),
             "training.latecontext.pilot_items.trade_off_figure",
-            "word errors of one model with a cloud",
         ),
         Item(
             "figure 5",
             "ablation of pilot decoding",
-            ("recipe pilot", _NETWORK, "a Branchformer with pilots"),
+            ("recipe pilot", _NETWORK),
             "training.latecontext.pilot_items.ablation_figure",
-            "one model",
         ),
         Item(
             "figure 6",

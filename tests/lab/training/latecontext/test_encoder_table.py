@@ -1,13 +1,21 @@
 """Pilot inference's table 3: networks of equal size, and what of their work waits for the end of speech."""
 
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-from whispertide.checkpoint.latecontext import LateDims
+from small_late import small_late
+from told_gate import Loud
+from whispertide.audio.vad import SpeechGate
+from whispertide.checkpoint.latecontext import LateDims, save_late
+from whispertide.lab.evaluation.commands import Sentence
 from whispertide.lab.training.latecontext import encoder_table as items
 from whispertide.options import EngineOptions
 
@@ -54,3 +62,23 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     assert outcome.tables == ()
     assert outcome.note.startswith("Not made here: expected the extra 'train'")
     assert "torch" in outcome.note
+
+
+def test_trained_networks_have_errors_and_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pilot inference's table 3 has the delay of every network, decoding included."""
+    for kind in ("late", "rnnt"):
+        save_late(small_late(kind=kind), tmp_path / kind)
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", partial(SpeechGate, detector=Loud()))
+    monkeypatch.setattr(items, "encoding", lambda *_: items.Encoding(2_000_000, 1.0, 0.9, 0.01))
+    sound = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
+    said = [Sentence(("play", "music"), sound, "play_music")]
+    monkeypatch.setattr(items, "commands_of", lambda runner: said)
+    runner: Any = SimpleNamespace(**vars(RUNNER), watch=SimpleNamespace(begin=Mock(), advance=Mock(), end=Mock()))
+    table = items._errors_table(runner, [str(tmp_path / "late"), str(tmp_path / "rnnt")])
+    late, rnnt = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    waits = [name for name in table.columns if "wait, mean" in name]
+    assert waits == ["no pilots: wait, mean ms", "every 1 s: wait, mean ms"]
+    assert all(float(late[name] or 0) > 0 for name in waits)
+    assert [rnnt[name] for name in waits] == ["–", "–"]
+    assert (late["kind"], late["after the end %"], late["encoding after the end ms"]) == ("late", "10.0", "10.00")

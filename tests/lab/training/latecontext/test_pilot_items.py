@@ -15,7 +15,7 @@ from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.papers import get_paper
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.lab.training.latecontext import pilot_items as items
-from whispertide.lab.training.latecontext.understood import BASE, CommandResult
+from whispertide.lab.training.latecontext.understood import BASE, CommandResult, score
 
 NETWORK = "commands"
 WAITS = {BASE: 0.02, "every 1 s": 0.01, "no collapse": 0.03}
@@ -52,21 +52,7 @@ class FakeRunner:
 RUNNER: Any = FakeRunner()
 
 
-def test_delays_stand_next_to_the_paper_s() -> None:
-    found = by_first(items.frequency_table(RUNNER))
-    assert found[BASE] == ("0.0100", "1.00", "20.0", "20.0", "0", "25.00", "33.3", "0.250", "–", "0.168", "1.00")
-    assert found["every 1 s"][:2] == ("0.0050", "2.00")
-    assert found["every 0.5 s"][-2:] == ("0.120", "1.40")
-
-
-def test_each_part_is_left_out_once() -> None:
-    outcome = items.ablation_figure(RUNNER)
-    assert list(by_first(outcome)) == list(items.PARTS)
-    assert by_first(outcome)["no collapse"][:2] == ("3.00", "30.0")
-    assert [row[0] for row in outcome.plots[0].drawing.rows] == list(items.PARTS)
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> list[CommandResult]:
     """What comes of the commands here, one after the other, again and again."""
     found = [heard(2, 0.015, 9.0), heard(0, 0.015, 1.0), heard(1, 0.015, None)]
@@ -78,9 +64,62 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[CommandResult]:
             offramp.newest = {"bilstm": one.errors / 4}
         return one
 
-    monkeypatch.setattr(items, "_opened", lambda runner: SimpleNamespace(checkpoint=None))
+    means = SimpleNamespace(meaning=lambda text: SimpleNamespace(intent="play_music"))
+    monkeypatch.setattr(items, "opened", lambda runner, model: SimpleNamespace(checkpoint=means))
     monkeypatch.setattr(items, "hear", hear)
     return found
+
+
+def test_delays_stand_next_to_the_paper_s() -> None:
+    found = by_first(items.frequency_table(RUNNER))
+    assert found[BASE] == ("0.0100", "1.00", "20.0", "20.0", "0", "25.00", "33.3", "0.250", "–", "0.168", "1.00")
+    assert found["every 1 s"][:2] == ("0.0050", "2.00")
+    assert found["every 0.5 s"][-2:] == ("0.120", "1.40")
+
+
+def test_each_part_is_left_out_once() -> None:
+    outcome = items.ablation_figure(RUNNER)
+    names = [f"{NETWORK}: {part}" for part in items.PARTS]
+    assert list(by_first(outcome)) == names
+    assert by_first(outcome)[f"{NETWORK}: no collapse"][:2] == ("3.00", "30.0")
+    assert [row[0] for row in outcome.plots[0].drawing.rows] == names
+
+
+def test_rivals_have_the_parts_too_and_stand_next_to_what_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pilot inference's figure 5 has a Branchformer with pilots, figure 4 the other networks on the device alone."""
+    runner: Any = FakeRunner()
+    runner.models = (NETWORK, "rivals/branchformer", "rivals/rnnt", "nano.en")
+    kinds = {NETWORK: "late", "branchformer": "branchformer", "rnnt": "rnnt"}
+    monkeypatch.setattr(items, "is_late", lambda folder: folder.name in kinds)
+    shape = SimpleNamespace
+    monkeypatch.setattr(items, "load_late", lambda folder: shape(dims=shape(kind=kinds[folder.name])))
+    parts = by_first(items.ablation_figure(runner))
+    assert [name for name in parts if name.startswith("branchformer")] == [f"branchformer: {p}" for p in items.PARTS]
+    assert not any(name.startswith("rnnt") for name in parts), "it has no search that pilots could help"
+    alone = {row[0]: row[1:] for row in items.trade_off_figure(runner).tables[1].rows if "alone" in str(row[0])}
+    assert alone == {
+        "branchformer alone, no pilots": ("0.0100", "25.00", "33.3"),
+        "branchformer alone, every 1 s": ("0.0050", "25.00", "33.3"),
+    }
+
+
+def test_intents_of_what_is_sent_are_those_of_the_servers_words() -> None:
+    outcome = items.trade_off_figure(RUNNER)
+    rows = {row[0]: row[2:] for row in outcome.tables[1].rows}
+    assert rows["perplexity, none sent"] == ("25.00", "50.0")
+    assert rows["perplexity, half sent"] == ("0.00", "100.0")
+    assert rows["random, half sent"][1] == "75.0"
+    assert [plot.drawing.heading[2] for plot in outcome.plots] == ["WER (%)", "intents right (%)"]
+
+
+def test_the_table_of_delays_tells_what_is_sent_by_how_often_there_is_a_guess() -> None:
+    alone, sent = items.frequency_table(RUNNER).tables
+    assert [row[0] for row in sent.rows] == list(items.EVERY)[1:]
+    assert {row[1] for row in sent.rows} == {"50.0"}, "the one that went wrong here"
+    assert "14 % fewer" in sent.title
+    runner: Any = FakeRunner()
+    runner.models = (NETWORK,)
+    assert items.frequency_table(runner).tables == (alone,), "without a server nothing is sent"
 
 
 def test_trained_offramps_next_to_the_network_take_part(here: list[CommandResult], monkeypatch: Any) -> None:
@@ -104,10 +143,11 @@ def test_those_without_a_final_text_are_counted_apart(
     """They are no wait of 0 s, neither in a mean nor where something is sent."""
     some = [heard(2, 0.02, 9.0), heard(4, None, 5.0), heard(1, 0.04, 1.0)]
     here[:] = some
-    monkeypatch.setattr(items, "_heard", lambda runner, said, names: dict.fromkeys(names, some))
+    ways = {name: score(some) for name in items.EVERY}
+    monkeypatch.setattr(items, "_by_ways", lambda runner, names, model: (items.commands_of(runner), ways))
     measured = dict(zip(items._MEASURED, by_first(items.frequency_table(RUNNER))[BASE][2:], strict=False))
     assert (measured["wait mean ms"], measured["no final text"]) == ("30.0", "1")
-    assert "2 had a pilot, one every second, and a final text." in items.sending_table(RUNNER).note
+    assert "2 had a pilot, every 1 s, and a final text." in items.sending_table(RUNNER).note
 
 
 @pytest.mark.parametrize(
@@ -119,7 +159,7 @@ def test_those_without_a_final_text_are_counted_apart(
 )
 def test_where_whisper_comes_first_it_is_whispers(name: str, whispers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Outcome(note="by Whisper")
-    monkeypatch.setattr(by_whisper, "both", lambda runner: ())
+    monkeypatch.setattr(by_whisper, "both", lambda runner: ([], ""))
     monkeypatch.setattr(by_whisper, whispers, lambda *asked: told)
     whisper: Any = SimpleNamespace(models=("nano.en",))
     assert getattr(items, name)(whisper) is told

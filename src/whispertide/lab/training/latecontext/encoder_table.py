@@ -1,8 +1,9 @@
 """Pilot inference's table 3 (arXiv 2311.17065, section 7.3): what encoders of equal size do while somebody speaks, and
 how long they take after the end of speech.
 
-Both depend on the shape of a network and not on its weights, so these are random. Errors need trained networks: they
-are of those folders among the models of the run that hold one. Needs the extra train, and says so where it is missing.
+Both depend on the shape of a network and not on its weights, so these are random. Errors and the whole wait need
+trained networks: they are of those folders among the models of the run that hold one. Needs the extra train, and says
+so where it is missing.
 """
 
 import time
@@ -17,10 +18,12 @@ from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateDims, is_l
 from whispertide.errors import OptionError
 from whispertide.extras import require
 from whispertide.lab.evaluation import report
+from whispertide.lab.evaluation.commands import Sentence
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.pilot_items import watched
-from whispertide.lab.training.latecontext.pilot_items import commands_of, utterance_of
+from whispertide.lab.training.latecontext.pilot_items import USUAL, commands_of, opened, utterance_of
+from whispertide.lab.training.latecontext.understood import BASE, WAYS, hear, score
 from whispertide.model.providers import thread_count
 from whispertide.types import SAMPLE_RATE
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 SIZE = 30_000_000  # weights, as in the paper
 SECONDS = 2.6  # SLURP's commands in the mean
 ROUNDS, WARM_UP = 15, 3
+_WAYS = (BASE, USUAL)
 NETWORKS = {
     "late": LateDims(convolving=6, attending=3),
     "late, two attend": LateDims(convolving=7, attending=2),
@@ -91,7 +95,7 @@ def encoding_table(runner: "Runner") -> Outcome:
 
 
 def _errors_table(runner: "Runner", models: Sequence[str]) -> Table:
-    """What trained networks hear, as wholes and without pilots, and what their encoders leave for the end."""
+    """What trained networks hear, as wholes, what their encoders leave for the end, and how long one waits."""
     from whispertide.lab.training.latecontext.accuracy import Listener
 
     said, threads, rows = commands_of(runner), thread_count(runner.setup.engine), []
@@ -110,10 +114,26 @@ def _errors_table(runner: "Runner", models: Sequence[str]) -> Table:
                 f"{100 * mean(one.right for one in found):.1f}",
                 f"{100 * (1 - ends.share):.1f}",
                 f"{1000 * ends.wait_s:.2f}",
+                *_waits(runner, model, said),
             )
         )
     columns = ("network", "kind", "million weights", "updates", "WER %", "intents right %", "after the end %")
-    return Table((*columns, "encoding after the end ms"), tuple(rows), f"Trained networks, {len(said)} commands")
+    waits = (f"{name}: {what}" for name in _WAYS for what in ("wait, mean ms", "of real time"))
+    return Table(
+        (*columns, "encoding after the end ms", *waits), tuple(rows), f"Trained networks, {len(said)} commands"
+    )
+
+
+def _waits(runner: "Runner", model: str, said: Sequence[Sentence]) -> tuple[str, ...]:
+    """From the end of speech to the text, without pilots and with them; an RNN-T has no search that could be asked."""
+    if load_late(Path(model)).dims.kind == "rnnt":
+        return 2 * len(_WAYS) * ("–",)
+    network, told = opened(runner, model), list[str]()
+    for name in _WAYS:
+        hear(network, utterance_of(said[0]), WAYS[name])  # once without counting
+        found = score(hear(network, utterance_of(one), WAYS[name]) for one in watched(runner, f"{model}, {name}", said))
+        told += [f"{1000 * found.wait_mean_s:.1f}", f"{found.delay:.4f}"]
+    return tuple(told)
 
 
 @cache
