@@ -39,7 +39,9 @@ class SpeechStop(Event):
 
 @dataclass(frozen=True, slots=True)
 class RoundStats:
-    """What one round cost: wall seconds by stage, graph runs, and the audio it looked at."""
+    """What one round cost: wall seconds by stage, graph runs, and the audio it looked at. Of the encoder's seconds
+    `features_s` went into the log-mel.
+    """
 
     round_id: int = -1
     window_start: int = 0
@@ -49,6 +51,7 @@ class RoundStats:
     align_s: float = 0.0
     decoder_runs: int = 0
     tokens: int = 0
+    features_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from command_line import Run
 from fake_recognisers import Heard
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.lab.evaluation import corpora, paper_items, papers
+from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Item, Outcome
 from whispertide.lab.evaluation.papers import get_paper
 from whispertide.lab.evaluation.runner import Runner
@@ -105,6 +106,24 @@ def test_an_item_that_fails_says_why_and_the_others_go_on(
     assert "npusper, table 1: one\nnot measured: expected an adapter; there is none\n" in result.stdout
     assert "whisperflow, table 2: two\nmade on talks\n" in result.stdout
     assert page.read_text(encoding="utf-8").count("not measured: expected an adapter") == 2
+
+
+def test_an_item_of_two_corpora_says_on_which_each_part_was_made(
+    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def works(runner: Runner) -> Outcome:
+        return Outcome((Table(("a",), (("1",),)),), note=f"made on {runner.corpus_name}.")
+
+    monkeypatch.setattr(paper_items, "beam_table", works)
+    items = (Item("table 1", "one", (), "beam_table", corpora=("talks", "noisy")),)
+    monkeypatch.setattr(papers, "PAPERS", {"whisperflow": replace(get_paper("whisperflow"), items=items)})
+    both, one, other = (
+        run("bench", "paper", "whisperflow", *asked) for asked in ((), ("-c", "rooms"), ("-c", "rooms,talks"))
+    )
+    assert "talks: made on talks. noisy: made on noisy." in both.stdout
+    assert re.search(r"\ntalks\n.*\nnoisy\n", both.stdout, re.DOTALL), "each table is titled"
+    assert "\nmade on rooms.\n" in one.stdout
+    assert "rooms: made on rooms. talks: made on talks." in other.stdout
 
 
 def test_a_paper_is_measured_on_whole_talks(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,12 +71,12 @@ class TestSerial:
         assert [word.probability for word in result.heard.words] == pytest.approx([1.0] * 3, abs=1e-3)
         assert (result.heard.tokens, result.language, result.language_probability) == (TOKENS, None, 1.0)
         assert [(cost.stage, cost.seconds, cost.frames, cost.steps.runs) for cost in result.costs] == [
-            ("encode", 1, 100, 0),
+            ("encode", 2, 100, 0),
             ("decode", 1, 0, 6),
             ("align", 1, 0, 1),
         ]
         stats = result.stats
-        assert (stats.encode_s, stats.decode_s, stats.align_s) == (1, 1, 1)
+        assert (stats.encode_s, stats.features_s, stats.decode_s, stats.align_s) == (2, 1, 1, 1)
         assert (stats.decoder_runs, stats.tokens) == (7, 5)
 
     @pytest.mark.parametrize(("samples", "frames"), [(159, None), (160, 1), (1600, 5)])

@@ -110,12 +110,12 @@ class TestOneDecode:
         assert 0 < found.no_speech_prob < 1e-6
         assert [word.word.probability for word in found.words] == pytest.approx([1.0] * 3, abs=1e-3)
         assert [(cost.stage, cost.seconds, cost.frames, cost.steps.runs) for cost in result.costs] == [
-            ("encode", 1, 100, 0),
+            ("encode", 2, 100, 0),
             ("decode", 1, 0, 4),
             ("align", 1, 0, 0),
         ]
         stats = result.stats
-        assert (stats.encode_s, stats.decode_s, stats.align_s) == (1, 1, 1)
+        assert (stats.encode_s, stats.features_s, stats.decode_s, stats.align_s) == (2, 1, 1, 1)
         assert (stats.decoder_runs, stats.tokens) == (4, 3)
         assert model.heads == [HEADS]
 
@@ -331,10 +331,11 @@ class TestOnceMore:
         found = listened(result)
         assert (found.retried, found.halt, found.frames, found.word_ended) == (True, None, 100, None)
         assert [(cost.stage, cost.seconds, cost.frames) for cost in result.costs] == [
-            ("encode", 1, frames[0]), ("decode", 1, 0), ("align", 1, 0),
+            ("encode", 2, frames[0]), ("decode", 1, 0), ("align", 1, 0),
             ("encode", 1, frames[1]), ("decode", 1, 0), ("align", 1, 0),
         ]  # fmt: skip
-        assert result.stats.encode_s == result.stats.decode_s == result.stats.align_s == 2
+        stats = result.stats
+        assert (stats.encode_s, stats.features_s, stats.decode_s, stats.align_s) == (3, 1, 2, 2)
         assert model.mels[1].shape[1] == 2 * frames[1]
 
     def test_watched_by_others(self) -> None:

@@ -1,6 +1,6 @@
 """`whispertide bench paper`: the tables and figures of a paper once more, and what is missing for the others."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +32,7 @@ from whispertide.extras import require
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.paper import Item, Outcome, Paper
+    from whispertide.lab.evaluation.runner import Runner
 
 
 @guarded
@@ -45,16 +46,17 @@ def paper(
         str, typer.Option("--items", metavar="A,B", help="Some of them: 'table 1,figure 11'. Default: all.")
     ] = "",
     models: ModelsOption = DEFAULT_MODELS,
-    corpus: Annotated[
-        str | None,
+    corpora: Annotated[
+        str,
         typer.Option(
             "--corpus",
             "-c",
-            metavar="NAME",
-            help=f"{CORPORA_HELP}. Default: talks, and noisy for what is about inventions.",
+            metavar="A,B",
+            help=f"{CORPORA_HELP}. Default: talks, or noisy for what is about inventions; two for what the paper has "
+            "of two corpora.",
             autocompletion=completion.corpora,
         ),
-    ] = None,
+    ] = "",
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
     pieces: PiecesOption = PIECES,
@@ -73,7 +75,7 @@ def paper(
     require("bench", "measuring")
     from whispertide.lab.evaluation import papers
     from whispertide.lab.evaluation.grid import Setup
-    from whispertide.lab.evaluation.paper import Outcome
+    from whispertide.lab.evaluation.paper import Outcome, joined
     from whispertide.lab.evaluation.paper_page import build
 
     wanted = papers.choose(name, wanted_in(items))
@@ -81,14 +83,14 @@ def paper(
     outcomes: dict[tuple[str, str], Outcome] = {}
     codes: list[ExitCode] = []
     with measuring(output, setup) as runner:
-        runner.use_corpus(corpus or _usual_corpus(wanted))
+        asked = wanted_in(corpora)
+        runner.use_corpus(asked[0] if asked else _usual_corpus(wanted))
         about = runner.about()
         for one in wanted:
             for item in one.items:
                 if measure := item.function():
                     try:
-                        with runner.on_corpus(corpus or item.corpus):
-                            outcome = measure(runner)
+                        outcome = joined(dict(_on_each(runner, asked or item.corpora, measure)))
                     except WhispertideError as error:
                         codes.append(code_for(error))
                         outcome = Outcome(note=f"not measured: {error}")
@@ -100,8 +102,17 @@ def paper(
 
 def _usual_corpus(wanted: "Sequence[Paper]") -> str:
     """The one that all items are made on, if there is one."""
-    names = {item.corpus for one in wanted for item in one.items if item.measure}
-    return names.pop() if len(names) == 1 else DEFAULT_CORPORA
+    names = {item.corpora for one in wanted for item in one.items if item.measure}
+    return names.pop()[0] if len(names) == 1 else DEFAULT_CORPORA
+
+
+def _on_each(
+    runner: "Runner", corpora: Sequence[str], measure: "Callable[[Runner], Outcome]"
+) -> "Iterator[tuple[str, Outcome]]":
+    """What an item comes to on each corpus."""
+    for name in corpora:
+        with runner.on_corpus(name):
+            yield name, measure(runner)
 
 
 def _print_item(paper: str, item: "Item", outcome: "Outcome | None") -> None:

@@ -32,12 +32,16 @@ Stage = Literal["encode", "decode", "align"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one stage of one window took: wall seconds, and the `pieces` that were encoded or the decoder's steps."""
+    """What one stage of one window took: wall seconds, and the `pieces` that were encoded or the decoder's steps.
+
+    `features_s` of an encoder's seconds went into the log-mel.
+    """
 
     stage: Stage
     seconds: float
     pieces: Sequence[Piece] = ()
     steps: Steps = NO_STEPS
+    features_s: float = 0.0
 
     @property
     def frames(self) -> int:

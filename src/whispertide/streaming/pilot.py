@@ -87,12 +87,13 @@ class Pilot:
         self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
     ) -> EncodedWindow | None:
         """The window. None: there is less than 10 ms."""
+        began = time.perf_counter()
         features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
         if len(audio) < HOP_LENGTH:
             return None
         offramp = equipment.offramp
         taps = (LAST_LAYER,) if offramp is not None and offramp.hears else ()
-        return equipment.open(features, features.frames, state, taps)
+        return equipment.open(features, features.frames, state, taps, began=began)
 
     def decode(
         self,

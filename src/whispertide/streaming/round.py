@@ -125,14 +125,16 @@ class Equipment:
         state: "EncoderState | None",
         taps: Sequence[int] = (),
         frame: Framing | None = None,
+        *,
+        began: float,
     ) -> EncodedWindow:
-        """Encode the first `frames` mel frames of a round, after what left `state`, and note what that took; `frame`:
-        in another framing.
+        """Encode the first `frames` mel frames of a round, after what left `state`, and note what that took since the
+        features `began`; `frame`: in another framing.
         """
         mel = features.followed(0, frames)
-        began = time.perf_counter()
+        features_s = time.perf_counter() - began
         encoded = (frame or self.frame).after(self.encodes, mel, state, taps=taps)
-        cost = Cost("encode", time.perf_counter() - began, encoded.computed)
+        cost = Cost("encode", time.perf_counter() - began, encoded.computed, features_s=features_s)
         # Only a hush word makes the features longer than the window.
         return EncodedWindow(features, encoded, cost, hushed=mel.shape[1] > frames)
 
@@ -340,6 +342,7 @@ def stats_of(costs: Sequence[Cost], tokens: int) -> RoundStats:
         encode_s=total("encode"),
         decode_s=total("decode"),
         align_s=total("align"),
+        features_s=sum(cost.features_s for cost in costs),
         decoder_runs=sum(cost.steps.runs for cost in costs),
         tokens=tokens,
     )

@@ -52,9 +52,11 @@ class SinglePass(Listening):
         silence = self.silence if plan.is_last else 0
         if 0 < silence <= N_SAMPLES - len(audio):  # so that the text may end; where a window has room for that
             audio = np.pad(audio, (0, silence))
+        began = time.perf_counter()
         features = _features(equipment, plan.window, audio, state)
         taps = (LAST_LAYER,) if equipment.detector is not None and self.detect_end else ()
-        opened = equipment.open(features, features.frames, state, taps, PAD30 if self._is_short(plan) else None)
+        frame = PAD30 if self._is_short(plan) else None
+        opened = equipment.open(features, features.frames, state, taps, frame, began=began)
         if equipment.suffix is not None or opened.encoded.state is not None:
             return opened  # what is known would not be asked for, or the framing keeps something itself
         known = Columns.of_window(features.raw, plan.window.start // HOP_LENGTH, len(plan.window))

@@ -3,6 +3,7 @@
 What local agreement needs. Knows the model and the framing, nothing of policies, other rounds or sessions.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -58,10 +59,11 @@ class WholeWindow:
         self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
     ) -> EncodedWindow | None:
         """The first window, and usually the only one. None: there is less than 10 ms."""
+        began = time.perf_counter()
         features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
         if not features.frames:
             return None
-        return equipment.open(features, min(features.frames, N_FRAMES), state)
+        return equipment.open(features, min(features.frames, N_FRAMES), state, began=began)
 
     def decode(
         self,

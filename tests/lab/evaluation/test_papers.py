@@ -70,5 +70,16 @@ def test_all_papers_or_some_items_of_one() -> None:
 
 
 def test_what_is_about_inventions_is_made_in_noise() -> None:
-    noisy = {item.id for item in get_paper("npusper").items if item.corpus == "noisy"}
+    noisy = {item.id for item in get_paper("npusper").items if item.corpora == ("noisy",)}
     assert noisy == {"table 2", "table 3", "table 4", "figure 2", "figure 10"}
+
+
+def test_what_a_paper_has_of_two_corpora_is_made_on_two() -> None:
+    """LibriSpeech and others; Meanwhile and TED-LIUM; LibriSpeech and Earnings; the clean and the other half."""
+    two = {(name, item.id): item.corpora for name, paper in PAPERS.items() for item in paper.items if item.corpora[1:]}
+    assert two == {
+        ("whisperflow", "figure 11"): ("talks", "noisy"),
+        ("npusper", "table 5"): ("talks", "rooms"),
+        ("whisperkit", "table 1"): ("talks", "rooms"),
+        ("whisperrt", "figure 4"): ("talks", "noisy"),
+    }

@@ -51,8 +51,9 @@ def test_recordings_count_alike_and_spread_as_a_population() -> None:
 
 
 def test_stages_are_means_over_rounds() -> None:
-    costs = [RoundCost(0, 1, 1, encode_s=0.1, decode_s=0.3), RoundCost(2, 1, 1, encode_s=0.3, align_s=0.2)]
-    assert stages(costs) == {"encoding": 0.2, "decoding": 0.15, "word times": 0.1}
+    one = RoundCost(0, 1, 1, encode_s=0.2, decode_s=0.3, features_s=0.1)
+    costs = [one, RoundCost(2, 1, 1, encode_s=0.3, align_s=0.2)]
+    assert stages(costs) == {"log-mel": 0.05, "encoding": 0.2, "decoding": 0.15, "word times": 0.1}
 
 
 LATE = {"whisper-streaming": 3.0, "whisperflow": 2.0, "simulstreaming": 4.0, "npusper": 1.0, "tide": 0.5}
@@ -78,6 +79,7 @@ class FakeRunner:
         self.asked.append((model, recipe))
         took = SLOW.get(name, 0.4)
         cost = RoundCost(2.0, took, 2.0, encode_s=took / 4, decode_s=took / 2, tokens=5, search_runs=6, cpu_s=took)
+        cost = replace(cost, features_s=took / 20)
         score = {"wer": 0.05, "confirmed_mean_s": LATE[name], "ttft_s": 1.5, "cpu_s_per_s": took / 2}
         score["matched_enough"] = name not in self.few
         shown = trace((2.0 + took, "the cat sits down", ""), audio_s=4.0).shown
@@ -97,8 +99,8 @@ def test_every_system_has_a_round_every_two_seconds() -> None:
 def test_the_table_of_processors_counts_padding_and_rounds_that_are_too_slow() -> None:
     runner: Any = FakeRunner()
     found = by_first(items.processor_table(runner))
-    assert found["one: Whisper-Streaming"] == ("5.00", "–", "3.00", "30.0", "625", "1250", "0", "100")
-    assert found["two: NPUsper"] == ("5.00", "0.0±0.0", "1.00", "2.0", "100", "200", "0", "0")
+    assert found["one: Whisper-Streaming"] == ("5.00", "–", "3.00", "30.0", "125", "500", "1250", "0", "100")
+    assert found["two: NPUsper"] == ("5.00", "0.0±0.0", "1.00", "2.0", "20", "80", "200", "0", "0")
     assert found["one: WhisperFlow"][3] == "2.5", "with its hush word"
 
 
@@ -148,8 +150,8 @@ def test_the_paper_s_errors_are_those_of_both_of_its_corpora() -> None:
 def test_inferences_are_compared_with_npusper_s_of_the_same_model() -> None:
     runner: Any = FakeRunner()
     outcome = items.stage_figure(runner)
-    assert by_first(outcome)["two: Whisper-Streaming"] == ("625", "1250", "0", "6.25", "2500", "1.50")
-    assert by_first(outcome)["two: NPUsper"][3:5] == ("1.00", "400")
+    assert by_first(outcome)["two: Whisper-Streaming"] == ("125", "500", "1250", "0", "6.25", "2500", "1.50")
+    assert by_first(outcome)["two: NPUsper"][4:6] == ("1.00", "400")
 
 
 def test_the_first_text_takes_the_round_that_gave_it() -> None:

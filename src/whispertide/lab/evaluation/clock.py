@@ -202,6 +202,7 @@ class _Play:
             window_end_s=seconds(result.plan.window.end),
             heard=_heard(result.heard),
             waits=holds_back(self.session, result),
+            features_s=stats.features_s,
         )
 
 

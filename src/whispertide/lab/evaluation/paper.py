@@ -4,8 +4,8 @@ What is missing is worked out from the recipes that exist, so an item cannot cla
 is in `papers`; how an item is measured is in `paper_items` and its kin.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -48,8 +48,8 @@ class Item:
     """A table or figure. `needs` are features that its complete form takes, written "field=value" for a recipe's
     field, "recipe NAME" for a recipe, "network KIND" for a network that `train latecontext` can train, else in words
     for what nothing here can provide. `measure` names the function of `paper_items` that makes it, or of another module
-    ("module.function", "training.module.function"), in part or whole; `covers` says which part. `corpus` is what it is
-    made on where nobody asks for another one. `extra` is the extra that it needs besides `bench`.
+    ("module.function", "training.module.function"), in part or whole; `covers` says which part. `corpora`: what it is
+    made on, one after the other, where nobody asks for others. `extra` is the extra that it needs besides `bench`.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Item:
     needs: tuple[str, ...] = ()
     measure: str = ""
     covers: str = ""
-    corpus: str = "talks"
+    corpora: tuple[str, ...] = ("talks",)
     extra: str = ""
 
     @property
@@ -96,6 +96,18 @@ class Paper:
     name: str
     title: str
     items: tuple[Item, ...]
+
+
+def joined(outcomes: Mapping[str, Outcome]) -> Outcome:
+    """What an item came to on several corpora, by their names: each table, plot and note says on which."""
+    if len(outcomes) == 1:
+        return next(iter(outcomes.values()))
+    tables, plots, notes = list[Table](), list[Plot](), list[str]()
+    for name, outcome in outcomes.items():
+        tables += [replace(one, title=f"{name}: {one.title}" if one.title else name) for one in outcome.tables]
+        plots += [replace(one, caption=f"{one.caption}: {name}") for one in outcome.plots]
+        notes += [f"{name}: {outcome.note}"] if outcome.note else []
+    return Outcome(tuple(tables), tuple(plots), " ".join(notes))
 
 
 def missing_line(item: Item) -> str:

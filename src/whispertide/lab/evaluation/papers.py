@@ -62,9 +62,9 @@ _WHISPERFLOW = Paper(
         Item(
             "figure 11",
             "WER and encoder GFLOP over the length of naive paddings, against the hush word",
-            ("framing=hush", "the other corpora in the same run"),
+            ("framing=hush",),
             "padding_items.padding_figure",
-            "one corpus",
+            corpora=("talks", "noisy"),
         ),
         Item(
             "figure 12",
@@ -92,35 +92,34 @@ _NPUSPER = Paper(
             "component ablation: hallucination rate, backward-shift rate, undesired stops",
             ("recipe npusper", "policy=grounded"),
             "guard_items.guard_table",
-            corpus="noisy",
+            corpora=("noisy",),
         ),
         Item(
             "table 3",
             "widths of the two attention filters",
             ("recipe npusper", "policy=grounded"),
             "guard_items.filter_table",
-            corpus="noisy",
+            corpora=("noisy",),
         ),
         Item(
             "table 4",
             "the guard with other sizes of model, by decoder layer: hallucinations and stops",
             ("recipe npusper", "policy=grounded"),
             "guard_items.size_table",
-            corpus="noisy",
+            corpora=("noisy",),
         ),
         Item(
             "table 5",
             "word and character errors per sample, of the whole text and of what was reached, by system",
-            ("recipe npusper", "the other corpus in the same run"),
+            ("recipe npusper",),
             "system_items.errors_table",
-            "one corpus",
+            corpora=("talks", "rooms"),
         ),
         Item(
             "table 6",
             "all systems on processors alone: errors, latency, length of input, time of each stage",
-            ("recipe npusper", "the time of the log-mel by itself"),
+            ("recipe npusper",),
             "system_items.processor_table",
-            "encoding with the log-mel in it",
         ),
         Item(
             "table 7",
@@ -141,7 +140,7 @@ _NPUSPER = Paper(
             "hallucinations, word errors and encoding time by length of padding",
             ("framing=zeros",),
             "length_items.length_figure",
-            corpus="noisy",
+            corpora=("noisy",),
         ),
         Item(
             "figure 3",
@@ -182,7 +181,7 @@ _NPUSPER = Paper(
             "what becomes of the clips under each variant of the guard; its precision and recall",
             ("recipe npusper", "policy=grounded"),
             "guard_items.outcome_figure",
-            corpus="noisy",
+            corpora=("noisy",),
         ),
         Item(
             "figure 11",
@@ -221,9 +220,9 @@ _WHISPERKIT = Paper(
         Item(
             "table 1",
             "encoder work and word errors by mask, next to 30 s of padding and to windows without padding",
-            ("recipe whisperkit", "framing=masked", "the other corpus in the same run"),
+            ("recipe whisperkit", "framing=masked"),
             "whisperkit_masks.mask_table",
-            "one corpus",
+            corpora=("talks", "rooms"),
         ),
         Item(
             "table 2",
@@ -273,9 +272,9 @@ _WHISPERRT = Paper(
         Item(
             "figure 4",
             "errors at every chunk (ARWER, and our RWER) by chunk size, next to the other recipes",
-            ("recipe whisperrt", "framing=blocks", "the other corpus in the same run"),
+            ("recipe whisperrt", "framing=blocks"),
             "whisperrt_items.chunk_figure",
-            "one corpus",
+            corpora=("talks", "noisy"),
         ),
         Item(
             "figure 5",

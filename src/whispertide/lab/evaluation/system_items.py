@@ -206,12 +206,12 @@ def processor_table(runner: "Runner") -> Outcome:
     return Outcome((Table((*columns, "rounds over the step %"), tuple(rows)),), note=note)
 
 
-_STAGES = ("encoding", "decoding", "word times")
+_STAGES = ("log-mel", "encoding", "decoding", "word times")
 
 
 def stages(rounds: "Sequence[RoundCost]") -> dict[str, float]:
     """Mean seconds of each stage of a round."""
-    times = [(cost.encode_s, cost.decode_s, cost.align_s) for cost in rounds]
+    times = [(cost.features_s, cost.encode_s - cost.features_s, cost.decode_s, cost.align_s) for cost in rounds]
     return {stage: statistics.mean(column) for stage, column in zip(_STAGES, zip(*times, strict=True), strict=True)}
 
 

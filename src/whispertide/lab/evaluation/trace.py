@@ -29,7 +29,8 @@ class RoundCost:
     in all; `narrow_runs` of them had one hypothesis, and `prompt_runs` fed a prompt. `cpu_s` is the processor time of
     the whole process meanwhile, over all cores; None where rounds overlapped and nobody can tell. `window_end_s` is how
     far the audio went that it heard; `heard` what it heard after the confirmed words, where it says so word by word;
-    `waits` why the first of these that it did not confirm had to wait (`holding`).
+    `waits` why the first of these that it did not confirm had to wait (`holding`). `features_s` of `encode_s` went into
+    the log-mel.
     """
 
     start_s: float
@@ -49,6 +50,7 @@ class RoundCost:
     window_end_s: float = 0.0
     heard: tuple[str, ...] = ()
     waits: str = ""
+    features_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
