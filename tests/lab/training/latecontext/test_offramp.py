@@ -69,6 +69,7 @@ def test_where_nothing_was_heard_there_is_nothing_to_learn(model: LateModel) -> 
     assert list(hear_commands(model, [silent], AS_THEY_ARE)) == [None]
 
 
+@pytest.mark.slow
 def test_the_command(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whispertide.lab.training.offramp._FEWEST", 1)
     monkeypatch.setattr("whispertide.lab.training.offramp.OfframpOptions", partial(OfframpOptions, epochs=2))
