@@ -24,7 +24,7 @@ from whispertide.cli.progress import counting
 from whispertide.lab.evaluation.commands import area
 from whispertide.lab.evaluation.offloading import POINT, Asked, asked_of, in_order, needed, needed_by_chance
 from whispertide.lab.evaluation.page import Table, markdown_table
-from whispertide.lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear
+from whispertide.lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear_asking
 from whispertide.lab.training.shards import Shards, Utterance, open_shards
 from whispertide.model.latecontext import LateModel
 
@@ -48,12 +48,13 @@ def measure(
         for number, said in enumerate(commands, 1):
             meant = model.checkpoint.meaning(listens(said))
             for way, results in found.items():
-                heard = hear(model, said, WAYS[way], asked)
+                heard = hear_asking(model, said, WAYS[way], asked)
                 signals = {
                     "chance of the intent": 1.0 if heard.chance is None else 1 - heard.chance,
                     # Without a guess nobody knows, and it stays here.
                     "perplexity of the last guess": heard.perplexity or 0.0,
-                    **asked.newest,
+                    **dict.fromkeys((each.kind for each in asked.offramps), 0.0),
+                    **heard.unsure,
                 }
                 results.append(Sent(heard.right, meant is not None and meant.intent == said.intent, signals))
             advance("hearing", number, len(commands))

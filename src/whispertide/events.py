@@ -40,7 +40,7 @@ class SpeechStop(Event):
 @dataclass(frozen=True, slots=True)
 class RoundStats:
     """What one round cost: wall seconds by stage, graph runs, and the audio it looked at. Of the encoder's seconds
-    `features_s` went into the log-mel.
+    `features_s` went into the log-mel, where they are told apart (not those of a stream of blocks).
     """
 
     round_id: int = -1

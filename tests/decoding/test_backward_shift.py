@@ -165,6 +165,8 @@ def test_it_watches_the_last_layer_or_the_one_that_is_named() -> None:
     model: Any = SimpleNamespace(dims=SimpleNamespace(n_text_layer=3, n_text_head=2))
     assert BackwardShift().heads(model) == ((2, 0), (2, 1))
     assert BackwardShift(layer=1).heads(model) == ((1, 0), (1, 1))
+    with pytest.raises(OptionError, match="from 0 to 2; got 3"):
+        BackwardShift(layer=3).heads(model)
 
 
 def test_impossible_settings_are_refused() -> None:

@@ -279,7 +279,11 @@ def test_the_command_asks_the_offramp_that_is_named(
     monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", Told)
     monkeypatch.setattr(LateModel, "open", lambda path: model)
     save_wav(tmp_path / "said.wav", SPOKEN)
-    asked = ["understand", str(tmp_path / "said.wav"), "--model", str(tmp_path), "--json", "--send-by"]
+    understand = ["understand", str(tmp_path / "said.wav"), "--model", str(tmp_path), "--json"]
+    asked = [*understand, "--send-below", "0.5", "--send-by"]
+    monkeypatch.setenv("WHISPERTIDE_REMOTE", "http://127.0.0.1:9")
+    without = CliRunner().invoke(app, [*understand, "--send-by", "linear"])
+    assert (without.exit_code, "--send-below" in without.stderr) == (ExitCode.USAGE, True)
     unknown, missing = (CliRunner().invoke(app, [*asked, name]) for name in ("courage", "linear"))
     assert (unknown.exit_code, missing.exit_code) == (ExitCode.USAGE, ExitCode.MODEL)
     assert "intent, bilstm, cnn, linear" in unknown.stderr

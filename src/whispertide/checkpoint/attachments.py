@@ -183,7 +183,12 @@ def digest_attachments(checkpoint: Checkpoint) -> str:
     """A hash over what, next to the weights, decides what a recipe hears with them: generation settings and everything
     learned. 12 hexadecimal digits.
     """
-    digest = hashlib.sha256(repr(checkpoint.generation).encode())
-    for file in sorted(checkpoint.folder.glob("*.npz")):
+    return digest_folder(checkpoint.folder, repr(checkpoint.generation))
+
+
+def digest_folder(folder: Path, settings: str = "") -> str:
+    """A hash over everything learned that lies in a folder, and over `settings`. 12 hexadecimal digits."""
+    digest = hashlib.sha256(settings.encode())
+    for file in sorted(folder.glob("*.npz")):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]

@@ -1,6 +1,6 @@
 """`whispertide bench paper`: the tables and figures of a paper once more, and what is missing for the others."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,7 +54,7 @@ def paper(
             metavar="A,B",
             help=f"{CORPORA_HELP}. Default: talks, or noisy for what is about inventions; two for what the paper has "
             "of two corpora.",
-            autocompletion=completion.corpora,
+            autocompletion=completion.listed(completion.corpora),
         ),
     ] = "",
     quick: QuickOption = False,
@@ -75,7 +75,7 @@ def paper(
     require("bench", "measuring")
     from whispertide.lab.evaluation import papers
     from whispertide.lab.evaluation.grid import Setup
-    from whispertide.lab.evaluation.paper import Outcome, joined
+    from whispertide.lab.evaluation.paper import joined
     from whispertide.lab.evaluation.paper_page import build
 
     wanted = papers.choose(name, wanted_in(items))
@@ -89,30 +89,29 @@ def paper(
         for one in wanted:
             for item in one.items:
                 if measure := item.function():
-                    try:
-                        outcome = joined(dict(_on_each(runner, asked or item.corpora, measure)))
-                    except WhispertideError as error:
-                        codes.append(code_for(error))
-                        outcome = Outcome(note=f"not measured: {error}")
-                    outcomes[one.name, item.id] = outcome
+                    made = {name: _on(runner, name, measure, codes) for name in asked or item.corpora}
+                    outcomes[one.name, item.id] = joined(made)
                 _print_item(one.name if len(wanted) > 1 else "", item, outcomes.get((one.name, item.id)))
     write_page(page or output / f"paper-{name}.html", build(wanted, outcomes, about))
     return combine(codes)
 
 
 def _usual_corpus(wanted: "Sequence[Paper]") -> str:
-    """The one that all items are made on, if there is one."""
+    """The first of those that all items are made on, if these are the same."""
     names = {item.corpora for one in wanted for item in one.items if item.measure}
     return names.pop()[0] if len(names) == 1 else DEFAULT_CORPORA
 
 
-def _on_each(
-    runner: "Runner", corpora: Sequence[str], measure: "Callable[[Runner], Outcome]"
-) -> "Iterator[tuple[str, Outcome]]":
-    """What an item comes to on each corpus."""
-    for name in corpora:
-        with runner.on_corpus(name):
-            yield name, measure(runner)
+def _on(runner: "Runner", corpus: str, measure: "Callable[[Runner], Outcome]", codes: list[ExitCode]) -> "Outcome":
+    """What an item comes to on a corpus; if it fails, why, and the exit code is noted."""
+    from whispertide.lab.evaluation.paper import Outcome
+
+    try:
+        with runner.on_corpus(corpus):
+            return measure(runner)
+    except WhispertideError as error:
+        codes.append(code_for(error))
+        return Outcome(note=f"not measured: {error}")
 
 
 def _print_item(paper: str, item: "Item", outcome: "Outcome | None") -> None:

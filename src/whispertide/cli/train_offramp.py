@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Listener:
-    """A model that hears utterances: its folder, and what their last texts were like."""
+    """A model that hears utterances: its folder, what their last texts were like, and which it can learn from."""
 
     folder: Path
     content_hash: str
     hear: "Callable[[list[Utterance], OfframpOptions], Iterator[Example | None]]"
+    suits: "Callable[[Utterance], bool]" = lambda _: True
 
 
 def _listener(name: str) -> _Listener:
@@ -47,7 +48,8 @@ def _commands_listener(name: str, data: list[Path] | None) -> _Listener:
     if not data:
         raise OptionError(f"expected commands for {name}: --data FOLDER, of `whispertide train commands`; got none")
     model = LateModel.open(Path(name))
-    return _Listener(place_of(Path(name)), model.checkpoint.content_hash, partial(hear_commands, model))
+    hear = partial(hear_commands, model)
+    return _Listener(place_of(Path(name)), model.checkpoint.content_hash, hear, lambda said: said.intent is not None)
 
 
 @guarded
@@ -85,7 +87,7 @@ def offramp(
         check_place(folder / TRAINED[0])
     examples = []
     with timed_speech(data, minutes, seed) as speech:
-        said = fitting(speech, options)
+        said = fitting(speech, options, listener.suits)
         with counting("utterances") as advance:
             for number, example in enumerate(listener.hear(said, options), 1):
                 examples += [] if example is None else [example]

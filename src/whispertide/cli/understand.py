@@ -68,7 +68,7 @@ def understand(
 
     folder = model or COMMANDS
     network, pilots = LateModel.open(folder), Pilots(every_s=every)
-    sending, offramp = _sending(below), _offramp(by, folder, network)
+    sending, offramp = _sending(below), _offramp(by, below, folder, network)
     new_stream = partial(Understanding, network, pilots=pilots, sending=sending, offramp=offramp)
     if files == [MICROPHONE]:
         from whispertide.audio import mic
@@ -102,12 +102,14 @@ def _sending(below: float) -> "Sending | None":
     return Sending(Remote(server), below)
 
 
-def _offramp(by: str, folder: Path, network: "LateModel") -> "TrainedOfframp | None":
+def _offramp(by: str, below: float, folder: Path, network: "LateModel") -> "TrainedOfframp | None":
     """The one next to the network; None where the intent's own chance decides. Raises `OptionError` for other names,
     `CheckpointError` and its kin.
     """
     if by == INTENT:
         return None
+    if not below:
+        raise OptionError(f"expected --send-below with --send-by {by}: without it nothing is sent")
     from whispertide.checkpoint.latecontext import place_of
     from whispertide.streaming.trained_offramp import TRAINED, TrainedOfframp
 

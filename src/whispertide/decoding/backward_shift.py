@@ -61,8 +61,11 @@ class BackwardShift:
             raise OptionError(f"expected compared to be one of {', '.join(get_args(Compared))}; got {self.compared!r}")
 
     def heads(self, model: WhisperModel) -> tuple[Head, ...]:
-        """All heads of the decoder layer."""
-        layer = model.dims.n_text_layer - 1 if self.layer is None else self.layer
+        """All heads of the decoder layer. Raises `OptionError` for one that the model has not."""
+        last = model.dims.n_text_layer - 1
+        layer = last if self.layer is None else self.layer
+        if not 0 <= layer <= last:
+            raise OptionError(f"expected a decoder layer from 0 to {last}; got {layer}")
         return tuple((layer, head) for head in range(model.dims.n_text_head))
 
     def guard(self, scene: Scene, model: WhisperModel) -> BackwardShiftGuard:

@@ -44,7 +44,8 @@ class OffloadModel(Protocol):
     def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
         """The probability, 0 to 1, that the text is not good enough.
 
-        `logprobs` are those of its tokens, `states` [frames, width] the encoder's output; None where it does not hear.
+        `logprobs` are those of its tokens, `states` [frames, width] the encoder's output (of a network for commands
+        what its layers that stream give out); None where it does not hear.
         """
 
 

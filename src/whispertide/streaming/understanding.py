@@ -70,7 +70,7 @@ class Understood:
     start, end  samples of the stream; `end` is as far as was heard
     perplexity  of the decoder: 1 is sure
     chance      how likely the intent is, 0 to 1; None where the network does not tell
-    unsure      how likely a trained offramp finds that this is not good enough, 0 to 1; None where none is asked
+    unsure      how likely a trained offramp finds what was understood here not good enough, 0 to 1; None: none is asked
     sent        the words are a server's
     wait_s      seconds since the audio with its end was pushed; of a guess, seconds that it took
     """
@@ -128,10 +128,13 @@ class _Search:
         scores: Sums = context.ctc.astype("float64")
         found = hybrid_search(scores, _Scorer(self.model, context), self.options, self.known, check=check)
         meant = self.model.checkpoint.understood(found.best.tokens, found.first)
-        span, waited = (self.span.start, self.span.end), time.perf_counter() - self.began
-        said = Understood(meant.intent, meant.text, *span, found.best.perplexity, self.final, meant.chance)
-        unsure = self.offramp.offload_probability(found.best.said, self.heard.frames) if self.offramp else None
-        return replace(said, wait_s=waited, unsure=unsure), found
+        said = Understood(
+            *(meant.intent, meant.text, self.span.start, self.span.end, found.best.perplexity, self.final),
+            chance=meant.chance,
+            unsure=self.offramp.offload_probability(found.best.said, self.heard.frames) if self.offramp else None,
+            wait_s=time.perf_counter() - self.began,
+        )
+        return said, found
 
 
 @dataclass(slots=True)

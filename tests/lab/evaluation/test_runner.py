@@ -10,7 +10,8 @@ import pytest
 
 from lab.evaluation.counting_watch import CountingWatch
 from whispertide.api import Transcriber, load
-from whispertide.checkpoint.latecontext import load_late
+from whispertide.checkpoint.attachments import digest_folder
+from whispertide.checkpoint.latecontext import COMMANDS, load_late
 from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.clips import CLIP_S, Clip
 from whispertide.lab.evaluation.grid import CellRequest, Setup
@@ -232,4 +233,4 @@ def test_another_name_model_length_or_code_is_measured_anew(
 
 def test_a_network_for_commands_has_a_hash_of_its_own(runner: Runner) -> None:
     assert runner._model_hash("commands") == load_late(Path("commands")).content_hash[:12]
-    assert runner._attachments_hash("commands") == ""
+    assert runner._attachments_hash("commands") == digest_folder(COMMANDS)

@@ -265,9 +265,11 @@ def _label_all(
     """One list per variant, one label per clip; by the first model unless told otherwise."""
     model_name = model_name or runner.models[0]
     model = runner.transcriber(model_name).model
+    layers = sorted({rule.layer for _, _, rule in variants if rule is not None and rule.layer is not None}) or (None,)
 
     def judge(clip: Clip) -> Json:
-        decoded = {frame: decode_clip(model, frame, clip) for frame in dict.fromkeys(frame for _, frame, _ in variants)}
+        frames = dict.fromkeys(frame for _, frame, _ in variants)
+        decoded = {frame: decode_clip(model, frame, clip, layers) for frame in frames}
         return {"labels": [asdict(label(model, clip, decoded[frame], rule)) for _, frame, rule in variants]}
 
     made_by = Path(__file__).name
@@ -275,9 +277,9 @@ def _label_all(
     return [[built(Label, clip["labels"][place]) for clip in found] for place in range(len(variants))]
 
 
-def decode_clip(model: "WhisperModel", frame: Framing, clip: Clip) -> Unguarded:
-    """Greedily, by itself, with its real end of text."""
-    watches = tuple(replace(USUAL, detect=False, layer=layer) for layer in range(model.dims.n_text_layer))
+def decode_clip(model: "WhisperModel", frame: Framing, clip: Clip, layers: Sequence[int | None] = (None,)) -> Unguarded:
+    """Greedily, by itself, with its real end of text; the attention of these decoder layers is kept, None: the last."""
+    watches = tuple(replace(USUAL, detect=False, layer=layer) for layer in layers)
     hearing = SinglePass(watch=watches, loop_guard=False, context_tokens=0, keep_attention=True)
     plan = RoundPlan(0, Span(0, len(clip.samples)), hearing, is_last=True)
     equipment = Equipment(model, frame)
@@ -286,7 +288,8 @@ def decode_clip(model: "WhisperModel", frame: Framing, clip: Clip) -> Unguarded:
     heads = tuple(sorted({*model.alignment_heads, *(head for watch in watches for head in watch.heads(model))}))
     opening = len(model.tokenizer.sot_sequence(clip.language, timestamps=False))
     scene = Scene(equipment.kinds(clip.language), heads, opening, (), heard.frames)
-    return Unguarded(heard.tokens, heard.attention, scene, result.stats.encode_s)
+    stats = result.stats
+    return Unguarded(heard.tokens, heard.attention, scene, stats.encode_s - stats.features_s)
 
 
 def label(model: "WhisperModel", clip: Clip, decode: Unguarded, rule: BackwardShift | None) -> Label:

@@ -60,13 +60,12 @@ class Both:
 
 @dataclass(slots=True)
 class Asked:
-    """Every trained offramp next to the checkpoint, and what each `said` of a text, and of the `newest`. Satisfies
-    `OffloadModel`.
+    """Keeps the texts that it is asked about, in order, for every trained offramp next to the checkpoint. What each
+    says of one is worked out when somebody wants it, so it adds to no wait. Satisfies `OffloadModel`.
     """
 
-    offramps: Sequence[TrainedOfframp]
-    said: dict[tuple[float, ...], dict[str, float]] = field(default_factory=dict)
-    newest: dict[str, float] = field(default_factory=dict)
+    offramps: Sequence[TrainedOfframp] = ()
+    texts: list[tuple[tuple[float, ...], FloatArray | None]] = field(default_factory=list)
 
     @property
     def hears(self) -> bool:
@@ -75,9 +74,13 @@ class Asked:
 
     def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
         """None of their answers counts here."""
-        self.newest = {each.kind: each.offload_probability(logprobs, states) for each in self.offramps}
-        self.said[tuple(logprobs)] = self.newest
+        if self.offramps:
+            self.texts.append((tuple(logprobs), states))
         return 0.0
+
+    def said_of(self, place: int) -> dict[str, float]:
+        """By each offramp how likely the text of that number is not good enough."""
+        return {each.kind: each.offload_probability(*self.texts[place]) for each in self.offramps}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,7 @@ def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) ->
     kinds = [kind for kind in TRAINED if attachments.place(checkpoint, KIND, kind).is_file()]
     asked = Asked([TrainedOfframp.of_checkpoint(checkpoint, kind) for kind in kinds])
     for sentence in said:
+        asked.texts.clear()
         way = Way()
         hear(local, sentence, WAYS["pilots"], wall=False, way=way, offload=asked)
         if not way.pilots:
@@ -172,7 +176,9 @@ def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) ->
         text, took = heard_there(remote, sentence)
         ((errors, words),), ((scores, _),) = way.errors, way.pilots
         seconds = len(sentence.audio) / SAMPLE_RATE
-        signals = {"perplexity": scores.perplexity, "entropy": scores.entropy, **asked.said[scores.logprobs]}
+        # The last round was asked about too, but the decision is by the newest pilot.
+        newest = asked.said_of([logprobs for logprobs, _ in asked.texts].index(scores.logprobs)) if kinds else {}
+        signals = {"perplexity": scores.perplexity, "entropy": scores.entropy, **newest}
         found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], errors_in(text, sentence), took))
     return found
 

@@ -99,15 +99,20 @@ class Paper:
 
 
 def joined(outcomes: Mapping[str, Outcome]) -> Outcome:
-    """What an item came to on several corpora, by their names: each table, plot and note says on which."""
+    """What an item came to on several corpora, by their names: each table, plot and note says on which. A table that is
+    the same on all, such as the paper's own, is there once.
+    """
     if len(outcomes) == 1:
         return next(iter(outcomes.values()))
+    first, *others = outcomes.values()
+    same = [table for table in first.tables if all(table in other.tables for other in others)]
     tables, plots, notes = list[Table](), list[Plot](), list[str]()
     for name, outcome in outcomes.items():
-        tables += [replace(one, title=f"{name}: {one.title}" if one.title else name) for one in outcome.tables]
+        own = [table for table in outcome.tables if table not in same]
+        tables += [replace(one, title=f"{name}: {one.title}" if one.title else name) for one in own]
         plots += [replace(one, caption=f"{one.caption}: {name}") for one in outcome.plots]
         notes += [f"{name}: {outcome.note}"] if outcome.note else []
-    return Outcome(tuple(tables), tuple(plots), " ".join(notes))
+    return Outcome((*tables, *same), tuple(plots), " ".join(notes))
 
 
 def missing_line(item: Item) -> str:

@@ -58,7 +58,7 @@ def stage_table(runner: "Runner") -> Outcome:
             rounds = [cost for trace in cell.traces() for cost in trace.rounds]
             if not rounds:
                 continue
-            stages = ([c.encode_s for c in rounds], [c.decode_s for c in rounds], [c.align_s for c in rounds])
+            stages = ([c.encoder_s for c in rounds], [c.decode_s for c in rounds], [c.align_s for c in rounds])
             means = (f"{1000 * float(np.mean(stage)):.0f}" for stage in stages)
             rows.append((model, beam, *means, str(len(rounds))))
     columns = ("model", "beam", "encode ms", "decode ms", "word times ms", "rounds")

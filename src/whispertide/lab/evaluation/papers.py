@@ -299,15 +299,17 @@ _PILOT = Paper(
         Item(
             "table 3",
             "work of the encoder while audio comes in and after it, delay and errors, by model",
-            (_NETWORK, "network conformer", "network branchformer", "network rnnt"),
+            (_NETWORK, "network conformer", "network branchformer", "network rnnt", "the delay of CNN and RNN-T"),
             "training.latecontext.encoder_table.encoding_table",
+            "errors and delays of networks among the models",
             extra="train",
         ),
         Item(
             "table 4",
             "delay with and without pilots, by how often they run",
-            ("recipe pilot", _NETWORK),
+            ("recipe pilot", _NETWORK, "a server where Whisper is the first model"),
             "training.latecontext.pilot_items.frequency_table",
+            "with a network of the paper's kind first, all of it",
         ),
         Item(
             "table 5",
@@ -319,14 +321,16 @@ _PILOT = Paper(
         Item(
             "figure 4",
             "errors against delay, on the device alone and with a cloud",
-            ("executor=hybrid", _NETWORK),
+            ("executor=hybrid", _NETWORK, "intents and other networks where there are none among the models"),
             "training.latecontext.pilot_items.trade_off_figure",
+            "with networks of the paper's kinds and a server, all of it",
         ),
         Item(
             "figure 5",
             "ablation of pilot decoding",
-            ("recipe pilot", _NETWORK),
+            ("recipe pilot", _NETWORK, "a Branchformer where there is none among the models"),
             "training.latecontext.pilot_items.ablation_figure",
+            "with a Branchformer among the models, all of it",
         ),
         Item(
             "figure 6",

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from whispertide.checkpoint.attachments import digest_attachments
-from whispertide.checkpoint.latecontext import is_late, load_late
+from whispertide.checkpoint.attachments import digest_attachments, digest_folder
+from whispertide.checkpoint.latecontext import is_late, load_late, place_of
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
@@ -359,9 +359,8 @@ class Runner:
         return self.once(f"hash of {model}", find)
 
     def _attachments_hash(self, model: str) -> str:
-        """Networks for commands have none."""
         if is_late(Path(model)):
-            return ""
+            return digest_folder(place_of(Path(model)))
         return self.once(f"attachments {model}", lambda: digest_attachments(self.transcriber(model).model.checkpoint))
 
     def _languages(self, model: str) -> frozenset[str]:

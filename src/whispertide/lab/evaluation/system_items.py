@@ -199,8 +199,8 @@ def processor_table(runner: "Runner") -> Outcome:
     columns = ("system", *words, "input s", *(f"{stage} ms" for stage in _STAGES))
     note = (
         f"Means over the rounds on {runner.corpus.name}. Reached: as in table 5, mean and standard deviation over the "
-        "recordings. Input: what the encoder gets, with its padding. Encoding has "
-        "the log-mel in it, decoding the prompt. The last column: rounds that took longer than the step, in which a "
+        "recordings. Input: what the encoder gets, with its padding. Decoding has "
+        "the prompt in it. The last column: rounds that took longer than the step, in which a "
         f"live system falls back.{missing}{_caution(measured)}"
     )
     return Outcome((Table((*columns, "rounds over the step %"), tuple(rows)),), note=note)
@@ -211,7 +211,7 @@ _STAGES = ("log-mel", "encoding", "decoding", "word times")
 
 def stages(rounds: "Sequence[RoundCost]") -> dict[str, float]:
     """Mean seconds of each stage of a round."""
-    times = [(cost.features_s, cost.encode_s - cost.features_s, cost.decode_s, cost.align_s) for cost in rounds]
+    times = [(cost.features_s, cost.encoder_s, cost.decode_s, cost.align_s) for cost in rounds]
     return {stage: statistics.mean(column) for stage, column in zip(_STAGES, zip(*times, strict=True), strict=True)}
 
 

@@ -52,6 +52,11 @@ class RoundCost:
     waits: str = ""
     features_s: float = 0.0
 
+    @property
+    def encoder_s(self) -> float:
+        """Seconds of the encoder alone."""
+        return self.encode_s - self.features_s
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:

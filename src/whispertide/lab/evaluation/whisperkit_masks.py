@@ -91,7 +91,7 @@ def _cells(runner: "Runner") -> Iterator[tuple[str, "Cell"]]:
 
 def _row(name: str, cell: "Cell") -> tuple[str, ...]:
     score, theirs = cell.score, PUBLISHED.get(name)
-    rounds = [cost.encode_s for trace in cell.traces() for cost in trace.rounds]
+    rounds = [cost.encoder_s for trace in cell.traces() for cost in trace.rounds]
     published = (f"{theirs.gflop}", f"{theirs.ms}", f"{theirs.clean}", f"{theirs.earnings}") if theirs else 4 * ("–",)
     return (
         name,

@@ -322,9 +322,11 @@ def pilots_recipe(step_s: float = 0.5) -> Recipe:
     return get_recipe("pilot").replace(vad=False, step_s=step_s)
 
 
-def fitting(said: Sequence[Utterance], options: OfframpOptions) -> list[Utterance]:
-    """Some of the utterances that one round can hear, in an order of the seed's."""
+def fitting(
+    said: Sequence[Utterance], options: OfframpOptions, suits: Callable[[Utterance], bool] = lambda _: True
+) -> list[Utterance]:
+    """Some of the utterances that suit and that one round can hear, in an order of the seed's."""
     order = np.random.RandomState(options.seed % 2**32).permutation(len(said))
     chosen = (said[int(at)] for at in order)
     fits = (one for one in chosen if len(to_float(one.samples)) <= _LONGEST_S * SAMPLE_RATE and one.text.split())
-    return [one for one, _ in zip(fits, range(options.utterances), strict=False)]
+    return [one for one, _ in zip(filter(suits, fits), range(options.utterances), strict=False)]

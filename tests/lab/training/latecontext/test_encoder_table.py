@@ -17,6 +17,7 @@ from whispertide.audio.vad import SpeechGate
 from whispertide.checkpoint.latecontext import LateDims, save_late
 from whispertide.lab.evaluation.commands import Sentence
 from whispertide.lab.training.latecontext import encoder_table as items
+from whispertide.lab.training.latecontext import pilot_items
 from whispertide.options import EngineOptions
 
 RUNNER: Any = SimpleNamespace(setup=SimpleNamespace(engine=EngineOptions(threads=1)), models=("nano.en",))
@@ -65,7 +66,7 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_trained_networks_have_errors_and_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pilot inference's table 3 has the delay of every network, decoding included."""
+    """Pilot inference's table 3 has the delay of networks, decoding included; of the RNN-T there is none here."""
     for kind in ("late", "rnnt"):
         save_late(small_late(kind=kind), tmp_path / kind)
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
@@ -74,7 +75,9 @@ def test_trained_networks_have_errors_and_waits(tmp_path: Path, monkeypatch: pyt
     sound = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
     said = [Sentence(("play", "music"), sound, "play_music")]
     monkeypatch.setattr(items, "commands_of", lambda runner: said)
-    runner: Any = SimpleNamespace(**vars(RUNNER), watch=SimpleNamespace(begin=Mock(), advance=Mock(), end=Mock()))
+    monkeypatch.setattr(pilot_items, "commands_of", lambda runner: said)
+    watch = SimpleNamespace(begin=Mock(), advance=Mock(), end=Mock())
+    runner: Any = SimpleNamespace(**vars(RUNNER), watch=watch, kept=lambda name, kind, make, *_, **__: make())
     table = items._errors_table(runner, [str(tmp_path / "late"), str(tmp_path / "rnnt")])
     late, rnnt = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     waits = [name for name in table.columns if "wait, mean" in name]

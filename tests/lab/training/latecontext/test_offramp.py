@@ -17,9 +17,13 @@ from whispertide.audio.vad import SpeechGate
 from whispertide.checkpoint.latecontext import save_late
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
+from whispertide.errors import CorpusError
+from whispertide.lab.evaluation.offloading import asked_of
 from whispertide.lab.training.augment import Augmentation
+from whispertide.lab.training.latecontext import offramp
 from whispertide.lab.training.latecontext.intent_words import learn_intents
 from whispertide.lab.training.latecontext.offramp import hear_commands
+from whispertide.lab.training.latecontext.understood import hear
 from whispertide.lab.training.offramp import OfframpOptions
 from whispertide.lab.training.shards import Utterance, write_shard
 from whispertide.model.latecontext import LateModel
@@ -53,15 +57,19 @@ def command(number: int, seconds: float = 1.2) -> Utterance:
     return Utterance(sound, TEXTS[number % 3], "noise", None, intent=("play_music", "alarm_set")[number % 2])
 
 
-def test_the_newest_text_and_whether_the_intent_was_wrong(model: LateModel) -> None:
-    found = list(hear_commands(model, [command(0), command(1)], AS_THEY_ARE))
-    assert all(one is not None for one in found)
+def test_the_newest_text_and_whether_the_intent_was_wrong(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    rights = iter((True, False))
+    monkeypatch.setattr(offramp, "hear", lambda *asked: replace(hear(*asked), right=next(rights)))
+    found = [one for one in hear_commands(model, [command(0), command(1)], AS_THEY_ARE) if one is not None]
+    assert [one.wrong for one in found] == [False, True]
     for one in found:
-        assert one is not None
         assert one.scores.logprobs
         assert one.states.shape[1] == model.dims.width
-        assert (one.words, one.wrong) == (1, one.errors == 1)
-    assert sum(one.wrong for one in found if one is not None) >= 1, "of random weights, it says the same of both"
+
+
+def test_without_commands_there_is_nothing_to_learn(model: LateModel) -> None:
+    with pytest.raises(CorpusError, match="with intents"):
+        list(hear_commands(model, [], AS_THEY_ARE))
 
 
 def test_where_nothing_was_heard_there_is_nothing_to_learn(model: LateModel) -> None:
@@ -70,11 +78,12 @@ def test_where_nothing_was_heard_there_is_nothing_to_learn(model: LateModel) -> 
 
 
 @pytest.mark.slow
-def test_the_command(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(model: LateModel, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whispertide.lab.training.offramp._FEWEST", 1)
     monkeypatch.setattr("whispertide.lab.training.offramp.OfframpOptions", partial(OfframpOptions, epochs=2))
     (tmp_path / "data").mkdir()
-    write_shard(tmp_path / "data", 0, [command(number) for number in range(20)])
+    people = [replace(command(number), intent=None) for number in range(9)]
+    write_shard(tmp_path / "data", 0, [*(command(number) for number in range(20)), *people])
     arguments = ["train", "offramp", str(folder), "--output", str(tmp_path / "out"), "--utterances", "50"]
     without = CliRunner().invoke(app, arguments)
     assert without.exit_code == ExitCode.USAGE
@@ -84,4 +93,9 @@ def test_the_command(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert result.stdout.split() == [str(tmp_path / "out" / f"offramp-{kind}.npz") for kind in TRAINED]
     late = LateModel.open(folder).checkpoint
     for kind in TRAINED:
-        assert TrainedOfframp.of_commands(tmp_path / "out", late, kind).report["utterances"] == 20
+        found = TrainedOfframp.of_commands(tmp_path / "out", late, kind)
+        assert found.report["utterances"] == 20, "recordings without an intent are left out"
+    asked = asked_of(tmp_path / "out", late)
+    asked.offload_probability((-0.5,), np.zeros((50, late.dims.width), np.float32))
+    assert asked.said_of(0).keys() == set(TRAINED)
+    assert not asked_of(tmp_path, late).offramps

@@ -1,6 +1,6 @@
 """Pilot inference's items by the paper's own kind of network: whose they are, and what stands in them."""
 
-from itertools import count
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,12 +10,11 @@ import pytest
 from lab.evaluation.tables import by_first
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import pilot_items as by_whisper
-from whispertide.lab.evaluation.offloading import Asked
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.papers import get_paper
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.lab.training.latecontext import pilot_items as items
-from whispertide.lab.training.latecontext.understood import BASE, CommandResult, score
+from whispertide.lab.training.latecontext.understood import BASE, CommandResult
 
 NETWORK = "commands"
 WAITS = {BASE: 0.02, "every 1 s": 0.01, "no collapse": 0.03}
@@ -38,10 +37,7 @@ class FakeRunner:
     watch = SimpleNamespace(begin=lambda *_: None, advance=lambda *_: None, end=lambda: None)
 
     def kept(self, name: str, kind: type, make: Any, *_: str, **__: Any) -> Any:
-        if not name.startswith("commands: "):
-            return make()
-        waits = {way: WAITS.get(way, 0.015) for way in (*items.EVERY, *items.PARTS)}
-        return {way: [heard(2, wait, 9.0), heard(0, wait, 1.0), heard(1, wait, None)] for way, wait in waits.items()}
+        return make()
 
     def transcriber(self, name: str) -> Any:
         return SimpleNamespace(
@@ -53,20 +49,15 @@ RUNNER: Any = FakeRunner()
 
 
 @pytest.fixture(autouse=True)
-def here(monkeypatch: pytest.MonkeyPatch) -> list[CommandResult]:
-    """What comes of the commands here, one after the other, again and again."""
-    found = [heard(2, 0.015, 9.0), heard(0, 0.015, 1.0), heard(1, 0.015, None)]
-    each = (one for _ in count() for one in found)
-
-    def hear(model: Any, said: Any, way: Any, offramp: Any = None) -> CommandResult:
-        one = next(each)
-        if offramp is not None:
-            offramp.newest = {"bilstm": one.errors / 4}
-        return one
-
+def here(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[CommandResult]]:
+    """What comes of three commands here, by each way; the server's words mean that somebody wants music."""
+    found = {
+        way: [heard(2, wait, 9.0), heard(0, wait, 1.0), heard(1, wait, None)]
+        for way, wait in {name: WAITS.get(name, 0.015) for name in (*items.EVERY, *items.PARTS)}.items()
+    }
     means = SimpleNamespace(meaning=lambda text: SimpleNamespace(intent="play_music"))
-    monkeypatch.setattr(items, "opened", lambda runner, model: SimpleNamespace(checkpoint=means))
-    monkeypatch.setattr(items, "hear", hear)
+    monkeypatch.setattr(items, "load_late", lambda folder: means)
+    monkeypatch.setattr(items, "heard_by", lambda runner, model: found)
     return found
 
 
@@ -92,7 +83,8 @@ def test_rivals_have_the_parts_too_and_stand_next_to_what_is_sent(monkeypatch: p
     kinds = {NETWORK: "late", "branchformer": "branchformer", "rnnt": "rnnt"}
     monkeypatch.setattr(items, "is_late", lambda folder: folder.name in kinds)
     shape = SimpleNamespace
-    monkeypatch.setattr(items, "load_late", lambda folder: shape(dims=shape(kind=kinds[folder.name])))
+    means = {"meaning": lambda text: None}
+    monkeypatch.setattr(items, "load_late", lambda folder: shape(dims=shape(kind=kinds[folder.name]), **means))
     parts = by_first(items.ablation_figure(runner))
     assert [name for name in parts if name.startswith("branchformer")] == [f"branchformer: {p}" for p in items.PARTS]
     assert not any(name.startswith("rnnt") for name in parts), "it has no search that pilots could help"
@@ -103,32 +95,46 @@ def test_rivals_have_the_parts_too_and_stand_next_to_what_is_sent(monkeypatch: p
     }
 
 
+def test_where_the_servers_words_mean_nothing_what_was_understood_here_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = SimpleNamespace(meaning=lambda text: None)
+    monkeypatch.setattr(items, "load_late", lambda folder: nothing)
+    rows = {row[0]: row[-1] for row in items.trade_off_figure(RUNNER).tables[1].rows}
+    assert rows["perplexity, all sent"] == rows["perplexity, none sent"] == "50.0"
+
+
 def test_intents_of_what_is_sent_are_those_of_the_servers_words() -> None:
     outcome = items.trade_off_figure(RUNNER)
     rows = {row[0]: row[2:] for row in outcome.tables[1].rows}
     assert rows["perplexity, none sent"] == ("25.00", "50.0")
     assert rows["perplexity, half sent"] == ("0.00", "100.0")
-    assert rows["random, half sent"][1] == "75.0"
+    assert rows["random (NaiveHybrid), half sent"][1] == "75.0"
     assert [plot.drawing.heading[2] for plot in outcome.plots] == ["WER (%)", "intents right (%)"]
 
 
-def test_the_table_of_delays_tells_what_is_sent_by_how_often_there_is_a_guess() -> None:
+def test_the_table_of_delays_tells_what_is_sent_by_how_often_there_is_a_guess(
+    here: dict[str, list[CommandResult]],
+) -> None:
+    here["every 2 s"][:] = [replace(one, perplexity=-(one.perplexity or 0.0)) for one in here["every 2 s"]]
     alone, sent = items.frequency_table(RUNNER).tables
     assert [row[0] for row in sent.rows] == list(items.EVERY)[1:]
-    assert {row[1] for row in sent.rows} == {"50.0"}, "the one that went wrong here"
+    shares = {row[0]: row[1] for row in sent.rows}
+    assert shares.pop("every 2 s") == "100.0", "there perplexity is the lower, the more is wrong"
+    assert set(shares.values()) == {"50.0"}, "the one that went wrong here"
+    assert "sent for +4 points" in sent.columns[1]
     assert "14 % fewer" in sent.title
     runner: Any = FakeRunner()
     runner.models = (NETWORK,)
     assert items.frequency_table(runner).tables == (alone,), "without a server nothing is sent"
 
 
-def test_trained_offramps_next_to_the_network_take_part(here: list[CommandResult], monkeypatch: Any) -> None:
+def test_trained_offramps_next_to_the_network_take_part(here: dict[str, list[CommandResult]]) -> None:
     assert not any(name == "bilstm" for name in by_first(items.sending_table(RUNNER)))
-    monkeypatch.setattr(items, "asked_of", lambda folder, network: Asked(["one"]))  # type: ignore[list-item]
-    assert by_first(items.sending_table(RUNNER))["bilstm"][0] == "50.0"
+    here[items.USUAL][:] = [replace(one, unsure={"bilstm": 1 - one.errors / 4}) for one in here[items.USUAL]]
+    rows = by_first(items.sending_table(RUNNER))
+    assert (rows["perplexity"][0], rows["bilstm"][0]) == ("50.0", "100.0"), "it finds the wrong one the surest"
 
 
-def test_those_with_a_pilot_are_sent_by_its_perplexity(here: list[CommandResult]) -> None:
+def test_those_with_a_pilot_are_sent_by_its_perplexity() -> None:
     outcome = items.sending_table(RUNNER)
     assert by_first(outcome)["perplexity"][:1] == ("50.0",), "the one that the server hears better goes first"
     assert "3 commands of commands-spoken" in outcome.note
@@ -137,14 +143,9 @@ def test_those_with_a_pilot_are_sent_by_its_perplexity(here: list[CommandResult]
     assert by_first(items.selection_figure(RUNNER))["perplexity, +1"] == ("100.0", "0.0", "50.0")
 
 
-def test_those_without_a_final_text_are_counted_apart(
-    here: list[CommandResult], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_those_without_a_final_text_are_counted_apart(here: dict[str, list[CommandResult]]) -> None:
     """They are no wait of 0 s, neither in a mean nor where something is sent."""
-    some = [heard(2, 0.02, 9.0), heard(4, None, 5.0), heard(1, 0.04, 1.0)]
-    here[:] = some
-    ways = {name: score(some) for name in items.EVERY}
-    monkeypatch.setattr(items, "_by_ways", lambda runner, names, model: (items.commands_of(runner), ways))
+    here.update({way: [heard(2, 0.02, 9.0), heard(4, None, 5.0), heard(1, 0.04, 1.0)] for way in here})
     measured = dict(zip(items._MEASURED, by_first(items.frequency_table(RUNNER))[BASE][2:], strict=False))
     assert (measured["wait mean ms"], measured["no final text"]) == ("30.0", "1")
     assert "2 had a pilot, every 1 s, and a final text." in items.sending_table(RUNNER).note

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,17 @@ pytest.importorskip("torch")
 
 from small_late import small_late
 from whispertide.checkpoint.latecontext import save_late
-from whispertide.lab.training.latecontext.understood import BASE, WAYS, CommandResult, Way, around, hear, score
+from whispertide.lab.evaluation.offloading import Asked
+from whispertide.lab.training.latecontext.understood import (
+    BASE,
+    WAYS,
+    CommandResult,
+    Way,
+    around,
+    hear,
+    hear_asking,
+    score,
+)
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming import understanding
@@ -78,6 +89,7 @@ def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypat
         perplexity=1.5,
         chance=0.9,
         energy_j=0.25,
+        guesses=1,
     )
     assert told.samples == len(around(command())) == 48_000 + 16_000 + 4800
     told.told = []
@@ -85,6 +97,23 @@ def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypat
     assert hear(model, command(), WAYS[BASE]) == CommandResult(3, 3, False, 3.0, None, pushes + 1, None)
     told.told = [said("play some music", "alarm_set", 0.1)]
     assert not hear(model, command(), WAYS[BASE]).right
+
+
+def test_offramps_are_asked_about_the_last_guess(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not about the final text, which a decision cannot wait for; and their time is in no wait."""
+    told = [said("play", "play_music", 0.5, final=False), said("play music", "play_music", 0.2)]
+
+    def stream(model: LateModel, *, offramp: Asked, **_: Any) -> Scripted:
+        for number in range(3):
+            offramp.offload_probability((-1.0 * number,), None)
+        return Scripted(told)
+
+    monkeypatch.setattr("whispertide.lab.training.latecontext.understood.Understanding", stream)
+    offramp: Any = SimpleNamespace(kind="bilstm", hears=False, offload_probability=lambda logprobs, _: logprobs[0])
+    asked = Asked([offramp], [((-7.0,), None)])
+    heard = hear_asking(model, command(), WAYS[BASE], asked)
+    assert (heard.guesses, heard.unsure) == (1, {"bilstm": 0.0}), "of this command's first text, of three"
+    assert hear_asking(model, command(), WAYS[BASE], Asked()).unsure == {}
 
 
 def test_all_commands_together() -> None:

@@ -18,12 +18,11 @@ from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateDims, is_l
 from whispertide.errors import OptionError
 from whispertide.extras import require
 from whispertide.lab.evaluation import report
-from whispertide.lab.evaluation.commands import Sentence
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.pilot_items import watched
-from whispertide.lab.training.latecontext.pilot_items import USUAL, commands_of, opened, utterance_of
-from whispertide.lab.training.latecontext.understood import BASE, WAYS, hear, score
+from whispertide.lab.training.latecontext.pilot_items import USUAL, by_ways, commands_of, utterance_of
+from whispertide.lab.training.latecontext.understood import BASE
 from whispertide.model.providers import thread_count
 from whispertide.types import SAMPLE_RATE
 
@@ -60,7 +59,7 @@ class Encoding:
 
 
 def encoding_table(runner: "Runner") -> Outcome:
-    """Pilot inference, table 3, as far as it is about encoders, and errors of the networks among the models."""
+    """Pilot inference, table 3: encoders of its kinds, and errors and waits of the networks among the models."""
     try:
         require("train", "the networks of pilot inference's table 3")
     except OptionError as missing:
@@ -114,7 +113,7 @@ def _errors_table(runner: "Runner", models: Sequence[str]) -> Table:
                 f"{100 * mean(one.right for one in found):.1f}",
                 f"{100 * (1 - ends.share):.1f}",
                 f"{1000 * ends.wait_s:.2f}",
-                *_waits(runner, model, said),
+                *_waits(runner, model),
             )
         )
     columns = ("network", "kind", "million weights", "updates", "WER %", "intents right %", "after the end %")
@@ -124,16 +123,12 @@ def _errors_table(runner: "Runner", models: Sequence[str]) -> Table:
     )
 
 
-def _waits(runner: "Runner", model: str, said: Sequence[Sentence]) -> tuple[str, ...]:
+def _waits(runner: "Runner", model: str) -> tuple[str, ...]:
     """From the end of speech to the text, without pilots and with them; an RNN-T has no search that could be asked."""
     if load_late(Path(model)).dims.kind == "rnnt":
         return 2 * len(_WAYS) * ("–",)
-    network, told = opened(runner, model), list[str]()
-    for name in _WAYS:
-        hear(network, utterance_of(said[0]), WAYS[name])  # once without counting
-        found = score(hear(network, utterance_of(one), WAYS[name]) for one in watched(runner, f"{model}, {name}", said))
-        told += [f"{1000 * found.wait_mean_s:.1f}", f"{found.delay:.4f}"]
-    return tuple(told)
+    found = by_ways(runner, _WAYS, model).values()
+    return tuple(text for way in found for text in (f"{1000 * way.wait_mean_s:.1f}", f"{way.delay:.4f}"))
 
 
 @cache

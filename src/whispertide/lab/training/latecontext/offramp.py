@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from whispertide.errors import CorpusError
 from whispertide.lab.speech.noise import to_int16
 from whispertide.lab.training.latecontext.understood import AT_PAUSES, WAYS, hear
 from whispertide.lab.training.offramp import Example, Kept, OfframpOptions, changed
@@ -20,8 +21,10 @@ from whispertide.streaming.pilot import Scores
 def hear_commands(model: LateModel, said: Sequence[Utterance], options: OfframpOptions) -> Iterator[Example | None]:
     """Each command, changed by dice of its own, as from a microphone; None for one in which no text was found.
 
-    An example's one word is the intent.
+    An example's one word is the intent. Raises `CorpusError` where there is none.
     """
+    if not said:
+        raise CorpusError("expected commands with intents, as `whispertide train commands` makes them; got none")
     for number, utterance in enumerate(said):
         dice, kept = np.random.RandomState([options.seed % 2**32, number]), Kept()
         samples = to_int16(changed(utterance, options.augmentation, dice).astype(np.float64))

@@ -21,7 +21,6 @@ from whispertide.lab.evaluation import plots, report
 from whispertide.lab.evaluation.commands import Sentence
 from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.offloading import (
-    POINT,
     Both,
     asked_of,
     choice,
@@ -34,7 +33,16 @@ from whispertide.lab.evaluation.offloading import (
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.speech.noise import to_int16
-from whispertide.lab.training.latecontext.understood import AT_PAUSES, BASE, WAYS, CommandResult, Score, hear, score
+from whispertide.lab.training.latecontext.understood import (
+    AT_PAUSES,
+    BASE,
+    WAYS,
+    CommandResult,
+    Score,
+    hear,
+    hear_asking,
+    score,
+)
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
 from whispertide.model.providers import thread_count
@@ -48,6 +56,7 @@ FOLDER = "lab/training/latecontext/"  # what it is measured with
 USUAL = "every 1 s"
 # The paper's delays; it has no pilots at pauses.
 EVERY = {BASE: "0.168", "every 2 s": "0.145", USUAL: "0.138", "every 0.5 s": "0.120", AT_PAUSES: None}
+GOAL = by_whisper.ABOVE[0]  # points above the server's, for the paper's 15 %
 PARTS = (BASE, USUAL, "no collapse", "no length cap", "no leap")
 
 
@@ -55,7 +64,7 @@ def frequency_table(runner: "Runner") -> Outcome:
     """Pilot inference, table 4: the delay by how often pilots run, alone and with a server."""
     if not _is_own(runner):
         return by_whisper.frequency_table(runner)
-    said, ways = _by_ways(runner, tuple(EVERY), runner.models[0])
+    said, ways = commands_of(runner), by_ways(runner, tuple(EVERY), runner.models[0])
     base = ways[BASE].wait_mean_s
     rows = tuple(
         (
@@ -63,7 +72,7 @@ def frequency_table(runner: "Runner") -> Outcome:
             f"{way.delay:.4f}",
             f"{base / way.wait_mean_s:.2f}",
             *_measured(way),
-            by_whisper.per_second(way.energy_j_per_s, 1.0),
+            report.number(way.energy_j_per_s, 2),
             delay,
             None if delay is None else f"{0.168 / float(delay):.2f}",
         )
@@ -81,10 +90,10 @@ def _sent_by_way(runner: "Runner") -> Table:
     for name in tuple(EVERY)[1:]:
         heard, _ = _both(runner, name)
         scores = [one.signals["perplexity"] for one in heard]
-        sent = needed(rates(heard, scores), POINT)
+        sent = needed(rates(heard, scores), GOAL / 100)
         delay = by_whisper.delay_with(heard, choice("perplexity", heard, scores), scores, sent)
         rows.append((name, f"{100 * sent / len(heard):.1f}", f"{delay:.4f}"))
-    columns = ("pilots", "sent for +1 point, %", "delay, of real time")
+    columns = ("pilots", f"sent for +{GOAL:g} points, %", "delay, of real time")
     told = "With a server. The paper: guesses every 0.5 s send 14 % fewer than guesses every 2 s, for 15 % word errors"
     return Table(columns, tuple(rows), told)
 
@@ -93,9 +102,9 @@ def ablation_figure(runner: "Runner") -> Outcome:
     """Pilot inference, figure 5: what each part of pilot decoding does, in the first network and in its rivals."""
     if not _is_own(runner):
         return by_whisper.ablation_figure(runner)
-    rows, bars = [], []
+    said, rows, bars = commands_of(runner), [], []
     for colour, model in enumerate((runner.models[0], *_rivals(runner))):
-        said, ways = _by_ways(runner, PARTS, model)
+        ways = by_ways(runner, PARTS, model)
         usual = ways[USUAL].wait_mean_s
         for part, way in ways.items():
             name = f"{Path(model).name}: {part}"
@@ -124,17 +133,17 @@ def trade_off_figure(runner: "Runner") -> Outcome:
     if not _is_own(runner):
         return words
     said, curves, rows = commands_of(runner), list[Curve](), list[tuple[str, str, str, str]]()
+    shares = by_whisper.grid_of(heard)
     for each, scores in by_whisper.scored_choices(heard):
-        shares = by_whisper.grid_of(heard)
+        name, right = by_whisper.CALLED.get(each.name, each.name), intents_right(heard, scores)
         delays = tuple(by_whisper.delay_with(heard, each, scores, sent) for sent in shares)
-        right = intents_right(heard, scores)
-        curves.append(Curve(by_whisper.CALLED.get(each.name, each.name), delays, tuple(right[sent] for sent in shares)))
+        curves.append(Curve(name, delays, tuple(right[sent] for sent in shares)))
         for what, sent in (("none", 0), ("half", len(heard) // 2), ("all", len(heard))):
             delay = f"{by_whisper.delay_with(heard, each, scores, sent):.4f}"
-            rows.append((f"{each.name}, {what} sent", delay, report.percent(each.errors[sent]), f"{right[sent]:.1f}"))
+            rows.append((f"{name}, {what} sent", delay, report.percent(each.errors[sent]), f"{right[sent]:.1f}"))
     for model in _rivals(runner):
-        for name, way in _by_ways(runner, (BASE, USUAL), model)[1].items():
-            row = (f"{Path(model).name} alone, {name}", f"{way.delay:.4f}", report.percent(way.wer))
+        for pilots, way in by_ways(runner, (BASE, USUAL), model).items():
+            row = (f"{Path(model).name} alone, {pilots}", f"{way.delay:.4f}", report.percent(way.wer))
             rows.append((*row, f"{100 * way.intents:.1f}"))
     caption = "Intents against delay, from all here to all sent"
     drawn = plots.scatter(curves, x_label="delay, of real time", y_label="intents right (%)", title=caption.lower())
@@ -147,15 +156,14 @@ def trade_off_figure(runner: "Runner") -> Outcome:
 
 def intents_right(heard: Sequence[Both], scores: Sequence[float] | None) -> list[float]:
     """Per cent of right intents with the first 0, 1, 2 ... commands sent; by chance on average."""
-    here, there = (100 * sum(kind) / len(heard) for kind in _rights(heard))
+    here, there = (
+        100 * sum(kind) / len(heard)
+        for kind in ([one.local_right for one in heard], [one.remote_right for one in heard])
+    )
     if scores is None:
         return [float(share) for share in np.linspace(here, there, len(heard) + 1)]
     gains = [heard[at].remote_right - heard[at].local_right for at in in_order(scores)]
     return [here + 100 * float(gain) / len(heard) for gain in np.cumsum([0, *gains])]
-
-
-def _rights(heard: Sequence[Both]) -> tuple[list[bool], list[bool]]:
-    return [one.local_right for one in heard], [one.remote_right for one in heard]
 
 
 def selection_figure(runner: "Runner") -> Outcome:
@@ -182,33 +190,33 @@ def _measured(way: Score) -> tuple[str, ...]:
     return (*waits, str(way.unanswered), *shares, f"{way.cpu_s_per_s:.3f}")
 
 
-def _by_ways(runner: "Runner", names: Sequence[str], model: str) -> tuple[list[Sentence], dict[str, Score]]:
+def by_ways(runner: "Runner", names: Sequence[str], model: str) -> dict[str, Score]:
     """Every command by each way."""
-    said = commands_of(runner)
-    every = tuple(dict.fromkeys((*EVERY, *PARTS)))
-    name, kind = f"commands: {', '.join(every)}", dict[str, list[CommandResult]]
-    heard = runner.kept(name, kind, partial(_hear, runner, said, every, model), FOLDER, models=(model,))
-    return said, {name: score(heard[name]) for name in names}
+    heard = heard_by(runner, model)
+    return {name: score(heard[name]) for name in names}
+
+
+def heard_by(runner: "Runner", model: str) -> dict[str, list[CommandResult]]:
+    """What comes of every command, by every way."""
+    names, kind = tuple(dict.fromkeys((*EVERY, *PARTS))), dict[str, list[CommandResult]]
+    made = partial(_hear, runner, commands_of(runner), names, model)
+    return runner.kept(f"commands: {', '.join(names)}", kind, made, FOLDER, models=(model,))
 
 
 def _hear(
     runner: "Runner", said: Sequence[Sentence], names: Sequence[str], model: str
 ) -> dict[str, list[CommandResult]]:
     """Each command by every way before the next one, so that a busy moment hits all."""
-    network = opened(runner, model)
+    options = EngineOptions(threads=thread_count(runner.setup.engine), precision="fp32")
+    network = LateModel.open(Path(model), options)
+    asked = asked_of(place_of(Path(model)), network.checkpoint)
     found: dict[str, list[CommandResult]] = {name: [] for name in names}
     for name in found:
         hear(network, utterance_of(said[0]), WAYS[name])  # once without counting
     for one in by_whisper.watched(runner, f"pilots: {Path(model).name}", said):
         for name, heard in found.items():
-            heard.append(hear(network, utterance_of(one), WAYS[name]))
+            heard.append(hear_asking(network, utterance_of(one), WAYS[name], asked))
     return found
-
-
-def opened(runner: "Runner", model: str) -> LateModel:
-    """One of the models, with the threads of the run."""
-    options = EngineOptions(threads=thread_count(runner.setup.engine), precision="fp32")
-    return LateModel.open(Path(model), options)
 
 
 def utterance_of(said: Sentence) -> Utterance:
@@ -243,31 +251,32 @@ def _both(runner: "Runner", way: str = USUAL) -> tuple[list[Both], str]:
         raise OptionError(f"expected commands that are long enough for a pilot; {runner.corpus.name} has none")
     trip, rate = by_whisper.LINK
     return heard, (
-        f"{_about(runner, said)} {len(heard)} had a pilot, {way}, and a final text. {Path(there).name} on "
-        f"the server, which has no intents: its words tell them. A round trip of {trip:g} s and {rate / 1e6:g} Mbit/s."
+        f"{_about(runner, said)} {len(heard)} had a pilot, {way}, and a final text. {Path(there).name} on the server, "
+        f"which has no intents: its words alone tell them. A round trip of {trip:g} s and {rate / 1e6:g} Mbit/s."
     )
 
 
 def _sent(runner: "Runner", said: Sequence[Sentence], way: str) -> list[Both]:
-    """Those that had a pilot and a final text, heard by the server too."""
-    network, found = opened(runner, runner.models[0]), []
-    asked = asked_of(place_of(Path(runner.models[0])), network.checkpoint)
-    for one, (text, took) in zip(by_whisper.watched(runner, f"here, {way}", said), _there(runner, said), strict=True):
-        heard = hear(network, utterance_of(one), WAYS[way], asked if asked.offramps else None)
+    """Those that had a pilot and a final text, heard by the server too. Where the server's words mean nothing, what was
+    understood here stands.
+    """
+    checkpoint, found = load_late(Path(runner.models[0])), []
+    here = heard_by(runner, runner.models[0])[way]
+    for one, heard, (text, took) in zip(said, here, _there(runner, said), strict=True):
         if heard.perplexity is None or heard.wait_s is None:
             continue
-        meant = network.checkpoint.meaning(plain(text))
+        meant = checkpoint.meaning(plain(text))
         found.append(
             Both(
                 heard.words,
                 heard.speech_s,
-                {"perplexity": heard.perplexity, **asked.newest},
+                {"perplexity": heard.perplexity, **heard.unsure},
                 heard.errors,
                 heard.wait_s,
                 errors_in(text, one),
                 took,
                 heard.right,
-                meant is not None and meant.intent == one.intent,
+                heard.right if meant is None else meant.intent == one.intent,
             )
         )
     return found

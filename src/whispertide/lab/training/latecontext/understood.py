@@ -10,7 +10,7 @@ silence, is the same for every way and not counted. Processor time counts, so ot
 import math
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from whispertide.audio.buffer import to_float
 from whispertide.decoding.hybrid import HybridOptions
 from whispertide.lab.evaluation.energy import Meter
+from whispertide.lab.evaluation.offloading import Asked
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
@@ -65,6 +66,8 @@ class CommandResult:
     perplexity  of that guess
     chance      how likely the network finds the final intent, where it tells
     energy_j    of the whole machine meanwhile, where it tells
+    guesses     how many there were
+    unsure      by each trained offramp how likely the last guess is not good enough
     """
 
     errors: int
@@ -77,6 +80,8 @@ class CommandResult:
     perplexity: float | None = None
     chance: float | None = None
     energy_j: float | None = None
+    guesses: int = 0
+    unsure: dict[str, float] = field(default_factory=dict)
 
 
 def hear(model: LateModel, said: Utterance, way: Way, offramp: OffloadModel | None = None) -> CommandResult:
@@ -105,7 +110,15 @@ def hear(model: LateModel, said: Utterance, way: Way, offramp: OffloadModel | No
         guesses[-1].perplexity if guesses else None,
         final[0].chance if final else None,
         joules,
+        len(guesses),
     )
+
+
+def hear_asking(model: LateModel, said: Utterance, way: Way, asked: Asked) -> CommandResult:
+    """One command, and what every offramp says of its last guess."""
+    asked.texts.clear()
+    heard = hear(model, said, way, asked)
+    return replace(heard, unsure=asked.said_of(heard.guesses - 1)) if heard.guesses and asked.offramps else heard
 
 
 def around(said: Utterance) -> FloatArray:
