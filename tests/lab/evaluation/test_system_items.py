@@ -106,7 +106,7 @@ def test_the_table_of_processors_counts_padding_and_rounds_that_are_too_slow() -
 
 def test_work_is_counted_by_round_and_by_token() -> None:
     runner: Any = FakeRunner(("one",))
-    assert by_first(items.work_table(runner))["one: NPUsper"] == ("0.200", "400", "80.0", "16.7")
+    assert by_first(items.work_table(runner))["one: NPUsper"] == ("0.200", "400", "80.0", "16.7", "–")
 
 
 def test_a_system_that_cannot_run_is_named_with_the_reason() -> None:

@@ -342,11 +342,13 @@ def work_table(runner: "Runner") -> Outcome:
                 f"{1000 * spent / len(rounds):.0f}",
                 f"{1000 * spent / tokens:.1f}",
                 f"{tokens / active:.1f}",
+                report.number(one.cell.score.get("energy_j_per_s"), 2),
             )
         )
-    columns = ("system", "CPU s per s of audio", "CPU ms per round", "CPU ms per token", "tokens per s of computing")
+    busy = ("CPU s per s of audio", "CPU ms per round", "CPU ms per token")
+    columns = ("system", *busy, "tokens per s of computing", "energy J per s of audio")
     note = (
-        f"Processor time, in place of watts and joules; a round every {STEP_S:g} s. Tokens are all that were decoded. "
+        f"Processor time in place of watts, and joules of the whole machine where it tells them (RAPL); a round every {STEP_S:g} s. Tokens are all that were decoded. "
         f"The paper: NPUsper on an NPU 0.46 W and 112.9 tokens per second, others on a GPU 10.1 to 83.8.{missing}"
     )
     return Outcome((Table(columns, tuple(rows)),), note=note)
