@@ -267,7 +267,8 @@ compare times. The *offline* rows are the same weights with all audio at hand.
 
 `rooms` is **synthetic speech** (espeak-ng, and flite where it is installed) as microphones in quiet rooms would record
 it, with the synthesizer's exact word times. A model "at the shape of base.en" is the same function widened: its cost is
-base.en's and its words are the same. **Nothing here says how well a Whisper model hears people.**
+base.en's. Its words are the same, but for rounding (ours compute in int8) and for rounds that take longer. **Nothing
+here says how well a Whisper model hears people.**
 
 | word | meaning |
 | --- | --- |
