@@ -1,5 +1,6 @@
 """The labelling rule of NPUsper's tables, on decodes that are written down."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -145,7 +146,7 @@ def test_every_row_of_the_paper_is_measured_and_stands_next_to_ours(
     measure: Any, heading: str, published: dict[str, tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NPUsper's tables 2 and 3."""
-    monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip: INVENTED)
+    monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip, layers: INVENTED)
     (table,) = measure(FakeRunner()).tables
     assert table.columns == (heading, *RATES, "WER %", *(f"paper: {rate}" for rate in RATES))
     rows = {row[0]: row for row in table.rows}
@@ -171,7 +172,13 @@ def test_filters_are_as_wide_as_they_are_called() -> None:
 
 def test_every_size_is_decoded_with_padding_without_and_with_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     """NPUsper's table 4; with padding is ours."""
-    monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip: INVENTED)
+    watched: set[tuple[int | None, ...]] = set()
+
+    def decode(model: object, frame: object, clip: object, layers: Sequence[int | None]) -> Unguarded:
+        watched.add(tuple(layers))
+        return INVENTED
+
+    monkeypatch.setattr(items, "decode_clip", decode)
     runner: Any = FakeRunner()
     runner.models = ("nano.en", "models/other")
     (table,) = items.size_table(runner).tables
@@ -183,6 +190,7 @@ def test_every_size_is_decoded_with_padding_without_and_with_the_guard(monkeypat
     ]
     assert [row[0] for row in table.rows] == [*ours, *TABLE_4]
     assert {row[0]: row[1:4] for row in table.rows if row[0] in TABLE_4} == TABLE_4
+    assert watched == {(0,)}, "of this model the only layer"
     ways = [(name, frame.kind, rule) for name, frame, rule in items._by_layer(2)]
     assert ways == [
         *(("30 s, no guard", "pad30", None), ("no padding, no guard", "bare", None)),
@@ -191,7 +199,7 @@ def test_every_size_is_decoded_with_padding_without_and_with_the_guard(monkeypat
 
 
 def test_the_tables_and_the_figure_are_made_of_the_same_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip: INVENTED)
+    monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip, layers: INVENTED)
     runner: Any = FakeRunner()
     rows = {row[0]: row[1:] for row in items.guard_table(runner).tables[0].rows}
     assert rows["no padding, no guard"] == ("50.00", "–", "–", "62.50", "34.4", "–", "–")
@@ -211,7 +219,7 @@ def test_the_tables_and_the_figure_are_made_of_the_same_labels(monkeypatch: pyte
 
 
 def test_the_figure_has_stacked_bars_of_outcomes_and_a_point_for_each_variant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip: INVENTED)
+    monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip, layers: INVENTED)
     runner: Any = FakeRunner()
     bars, points = (plot.drawing for plot in items.outcome_figure(runner).plots)
     names = list(TABLE_2)[2:]  # those with a guard
