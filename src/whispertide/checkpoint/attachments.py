@@ -42,6 +42,10 @@ class Kind:
     file: str
     command: str
 
+    def place(self, folder: Path, variant: str = "") -> Path:
+        """Where one lies in a folder, if there is one."""
+        return folder / self.file.format(variant=variant)
+
     def making(self, model: str = "MODEL", variant: str = "...") -> str:
         """The command that makes one, as messages name it."""
         return f"`{self.command.format(model=model, variant=variant)}`"
@@ -72,7 +76,7 @@ def save(path: Path, attachment: Attachment) -> None:
 
 def place(checkpoint: Checkpoint, kind: Kind, variant: str = "") -> Path:
     """Where one of that kind lies next to the checkpoint, if there is one."""
-    return checkpoint.folder / kind.file.format(variant=variant)
+    return kind.place(checkpoint.folder, variant)
 
 
 def find(checkpoint: Checkpoint, kind: Kind, variant: str = "", *, instead: str) -> Path:

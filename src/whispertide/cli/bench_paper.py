@@ -89,7 +89,7 @@ def paper(
         for one in wanted:
             for item in one.items:
                 if measure := item.function():
-                    made = {name: _on(runner, name, measure, codes) for name in asked or item.corpora}
+                    made = {corpus: _on(runner, corpus, measure, codes) for corpus in asked or item.corpora}
                     outcomes[one.name, item.id] = joined(made)
                 _print_item(one.name if len(wanted) > 1 else "", item, outcomes.get((one.name, item.id)))
     write_page(page or output / f"paper-{name}.html", build(wanted, outcomes, about))

@@ -80,7 +80,7 @@ class TrainedOfframp:
 
     def save(self, folder: Path) -> Path:
         """Write it as a `.npz` into a folder, usually the checkpoint's; returns which. Raises OSError."""
-        path = folder / KIND.file.format(variant=self.kind)
+        path = KIND.place(folder, self.kind)
         attachments.save(path, Attachment(self.arrays, self.content_hash, self.report))
         return path
 
@@ -97,7 +97,7 @@ class TrainedOfframp:
     @classmethod
     def of_commands(cls, folder: Path, network: LateCheckpoint, kind: Trained) -> Self:
         """The one next to a network of late contextualisation, which lies in `folder`. Raises as `load` does."""
-        path = folder / KIND.file.format(variant=kind)
+        path = KIND.place(folder, kind)
         return cls.load(path, kind, width=network.dims.width, content_hash=network.content_hash)
 
     @classmethod
@@ -105,6 +105,11 @@ class TrainedOfframp:
         """The one next to the checkpoint. Raises as `load` does."""
         path = attachments.find(checkpoint, KIND, kind, instead="offramp=perplexity")
         return cls.load(path, kind, width=checkpoint.dims.n_audio_state, content_hash=checkpoint.content_hash)
+
+
+def trained_in(folder: Path) -> tuple[Trained, ...]:
+    """The kinds that lie in a folder."""
+    return tuple(kind for kind in TRAINED if KIND.place(folder, kind).is_file())
 
 
 def shapes_of(kind: Trained, width: int) -> Shapes:

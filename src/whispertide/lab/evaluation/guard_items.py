@@ -222,7 +222,8 @@ def size_table(runner: "Runner") -> Outcome:
             rows.append((f"{Path(model).name}: {name}", *_row(found, rule)))
     rows += [(f"the paper, {name}", *_theirs(row), "–") for name, row in _PUBLISHED_SIZES.items()]
     note = (
-        f"{_about(runner, len(labels[0]))} The guard is that of table 2's last row, on one decoder layer. "
+        f"{_about(runner, len(labels[0]), ', '.join(runner.models))} The guard is that of table 2's last row, on one "
+        "decoder layer. "
         "`--models A,B` says which checkpoints are compared."
     )
     return Outcome((Table(("model", *_COLUMNS, "WER %"), tuple(rows)),), note=note)
@@ -245,12 +246,12 @@ def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _about(runner: "Runner", count: int) -> str:
+def _about(runner: "Runner", count: int, models: str = "") -> str:
     return (
-        f"{ABOUT}, {count} of {runner.corpus_name}, each decoded by itself by "
-        f"{runner.models[0]}, greedy, with its real end of text. A clip hallucinates if {INVENTED} or more of its "
-        "words are insertions. A stop is undesired if it loses a word that is right without it. The WER is over all "
-        "clips, untruncated. The paper's rows are of 250 recordings of LibriSpeech, with Whisper base."
+        f"{ABOUT}, {count} of {runner.corpus_name}, each decoded by itself by {models or runner.models[0]}, greedy, "
+        f"with its real end of text. A clip hallucinates if {INVENTED} or more of its words are insertions. A stop is "
+        "undesired if it loses a word that is right without it. The WER is over all clips, untruncated. The paper's "
+        "rows are of 250 recordings of LibriSpeech, with Whisper base."
     )
 
 

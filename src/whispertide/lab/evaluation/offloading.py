@@ -22,12 +22,11 @@ from pathlib import Path
 import numpy as np
 
 from whispertide.api import Transcriber
-from whispertide.checkpoint import attachments
 from whispertide.checkpoint.latecontext import LateCheckpoint
 from whispertide.lab.evaluation.commands import WAYS, Sentence, Way, area, hear
 from whispertide.lab.evaluation.wer import align
 from whispertide.options import DecodeOptions
-from whispertide.streaming.trained_offramp import KIND, TRAINED, TrainedOfframp
+from whispertide.streaming.trained_offramp import TrainedOfframp, trained_in
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 LINKS = ((0.05, 20e6), (0.1, 5e6), (0.3, 1e6), (1.0, 0.3e6))  # round trip in s, bits per s
@@ -158,15 +157,13 @@ def mean_wait_s(heard: Sequence[Both], scores: Sequence[float], sent: int, link:
 
 def asked_of(folder: Path, network: LateCheckpoint) -> Asked:
     """The trained offramps next to a network of late contextualisation, which lies in `folder`."""
-    kinds = [kind for kind in TRAINED if (folder / KIND.file.format(variant=kind)).is_file()]
-    return Asked([TrainedOfframp.of_commands(folder, network, kind) for kind in kinds])
+    return Asked([TrainedOfframp.of_commands(folder, network, kind) for kind in trained_in(folder)])
 
 
 def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) -> list[Both]:
     """Hear all. An utterance without a pilot always stays here, and is left out."""
     found, checkpoint = [], local.model.checkpoint
-    kinds = [kind for kind in TRAINED if attachments.place(checkpoint, KIND, kind).is_file()]
-    asked = Asked([TrainedOfframp.of_checkpoint(checkpoint, kind) for kind in kinds])
+    asked = Asked([TrainedOfframp.of_checkpoint(checkpoint, kind) for kind in trained_in(checkpoint.folder)])
     for sentence in said:
         asked.texts.clear()
         way = Way()
@@ -177,7 +174,8 @@ def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) ->
         ((errors, words),), ((scores, _),) = way.errors, way.pilots
         seconds = len(sentence.audio) / SAMPLE_RATE
         # The last round was asked about too, but the decision is by the newest pilot.
-        newest = asked.said_of([logprobs for logprobs, _ in asked.texts].index(scores.logprobs)) if kinds else {}
+        texts = [logprobs for logprobs, _ in asked.texts]
+        newest = asked.said_of(texts.index(scores.logprobs)) if texts else {}
         signals = {"perplexity": scores.perplexity, "entropy": scores.entropy, **newest}
         found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], errors_in(text, sentence), took))
     return found

@@ -74,7 +74,9 @@ def frequency_table(runner: "Runner") -> Outcome:
     rows = tuple(
         (
             *(EVERY[name], f"{delay(way, said):.4f}", f"{mean(way.waits):.3f}", _rate(way)),
-            *(f"{way.cpu_s / seconds:.3f}", per_second(way.energy_j, seconds), PUBLISHED_EVERY[name]),
+            f"{way.cpu_s / seconds:.3f}",
+            report.number(None if way.energy_j is None else way.energy_j / seconds, 2),
+            PUBLISHED_EVERY[name],
         )
         for name, way in ways.items()
     )
@@ -104,11 +106,6 @@ def ablation_figure(runner: "Runner") -> Outcome:
         (Plot(drawing, caption),),
         note,
     )
-
-
-def per_second(joules: float | None, seconds: float) -> str:
-    """Joules for a second of speech, where the machine tells."""
-    return "–" if joules is None else f"{joules / seconds:.2f}"
 
 
 def delay(way: Way, said: Sequence[Sentence]) -> float:
@@ -174,7 +171,7 @@ def sending(heard: Sequence[Both], about: str) -> Outcome:
         for above in ABOVE:
             sent = needed_for(heard, each, scores, above / 100)
             cells += [f"{100 * sent / len(heard):.1f}", f"{delay_with(heard, each, scores, sent):.3f}"]
-        rows.append((CALLED.get(each.name, each.name), *cells, *PUBLISHED_SENT.get(each.name, 4 * ("–",))))
+        rows.append((called(each), *cells, *PUBLISHED_SENT.get(each.name, 4 * ("–",))))
     goals = [f"+{above:g}" for above in ABOVE]
     columns = ("decided by", *(text for goal in goals for text in (f"{goal}: sent %", f"{goal}: delay")))
     paper = (f"paper: sent % for WER {rate} %" for rate in (15, 14, 13, 12))
@@ -189,7 +186,7 @@ def trade_off(heard: Sequence[Both], about: str) -> Outcome:
     shares = grid_of(heard)
     for each, scores in scored_choices(heard):
         delays = tuple(delay_with(heard, each, scores, sent) for sent in shares)
-        name = CALLED.get(each.name, each.name)
+        name = called(each)
         curves.append(Curve(name, delays, tuple(100 * each.errors[sent] for sent in shares)))
         for what, sent in (("a quarter", len(heard) // 4), ("half", len(heard) // 2)):
             place = (f"{delay_with(heard, each, scores, sent):.3f}", report.percent(each.errors[sent]))
@@ -201,6 +198,11 @@ def trade_off(heard: Sequence[Both], about: str) -> Outcome:
     drawing = plots.scatter(curves, x_label="delay, of real time", y_label="WER (%)", title=caption.lower())
     columns = ("system", "delay, of real time", "WER %")
     return Outcome((Table(columns, tuple(rows)),), (Plot(drawing, caption),), about)
+
+
+def called(each: Choice) -> str:
+    """As a reader calls it."""
+    return CALLED.get(each.name, each.name)
 
 
 def grid_of(heard: Sequence[Both]) -> list[int]:
@@ -216,7 +218,7 @@ def selection(heard: Sequence[Both], about: str) -> Outcome:
         for each, scores in scored_choices(heard):
             sent = needed_for(heard, each, scores, above / 100)
             shares = selected(better, scores, sent) if scores is not None else 2 * (sent / len(heard),)
-            name = f"{CALLED.get(each.name, each.name)}, +{above:g}"
+            name = f"{called(each)}, +{above:g}"
             rows.append((name, *(f"{100 * share:.1f}" for share in (*shares, sent / len(heard)))))
             bars.append(plots.Bar(f"{name}: those to be sent", 100 * shares[0], colour=2 * colour))
             bars.append(plots.Bar(f"{name}: the others", 100 * shares[1], colour=2 * colour + 1))

@@ -359,9 +359,12 @@ class Runner:
         return self.once(f"hash of {model}", find)
 
     def _attachments_hash(self, model: str) -> str:
-        if is_late(Path(model)):
-            return digest_folder(place_of(Path(model)))
-        return self.once(f"attachments {model}", lambda: digest_attachments(self.transcriber(model).model.checkpoint))
+        def find() -> str:
+            if is_late(Path(model)):
+                return digest_folder(place_of(Path(model)))
+            return digest_attachments(self.transcriber(model).model.checkpoint)
+
+        return self.once(f"attachments {model}", find)
 
     def _languages(self, model: str) -> frozenset[str]:
         """The languages that a model writes; networks for commands, which do not say it, are of English."""

@@ -124,13 +124,18 @@ def hear_examples(
     assert isinstance(executor, SerialExecutor)
     kept = Kept()
     executor.equipment.offramp = kept
+    for utterance, samples in varied(said, options):
+        yield _heard(executor, kept, recipe, samples, utterance.text)
+
+
+def varied(said: Sequence[Utterance], options: OfframpOptions) -> Iterator[tuple[Utterance, FloatArray]]:
+    """Each utterance and its samples as they are heard: at another speed, in a room, in noise, by dice of its own."""
     for number, utterance in enumerate(said):
         dice = np.random.RandomState([options.seed % 2**32, number])
-        yield _heard(executor, kept, recipe, changed(utterance, options.augmentation, dice), utterance.text)
+        yield utterance, _changed(utterance, options.augmentation, dice)
 
 
-def changed(said: Utterance, options: Augmentation, dice: Dice) -> FloatArray:
-    """Its samples as they are heard: at another speed, in a room, in noise."""
+def _changed(said: Utterance, options: Augmentation, dice: Dice) -> FloatArray:
     samples, _ = vary(said, options, dice)
     if dice.random_sample() < options.noise:
         add_noise(samples, between(options.ratio_db, dice), dice)

@@ -113,7 +113,7 @@ def _errors_table(runner: "Runner", models: Sequence[str]) -> Table:
                 f"{100 * mean(one.right for one in found):.1f}",
                 f"{100 * (1 - ends.share):.1f}",
                 f"{1000 * ends.wait_s:.2f}",
-                *_waits(runner, model),
+                *_waits(runner, model, network.dims),
             )
         )
     columns = ("network", "kind", "million weights", "updates", "WER %", "intents right %", "after the end %")
@@ -123,9 +123,9 @@ def _errors_table(runner: "Runner", models: Sequence[str]) -> Table:
     )
 
 
-def _waits(runner: "Runner", model: str) -> tuple[str, ...]:
+def _waits(runner: "Runner", model: str, dims: LateDims) -> tuple[str, ...]:
     """From the end of speech to the text, without pilots and with them; an RNN-T has no search that could be asked."""
-    if load_late(Path(model)).dims.kind == "rnnt":
+    if dims.kind == "rnnt":
         return 2 * len(_WAYS) * ("–",)
     found = by_ways(runner, _WAYS, model).values()
     return tuple(text for way in found for text in (f"{1000 * way.wait_mean_s:.1f}", f"{way.delay:.4f}"))

@@ -12,7 +12,7 @@ import numpy as np
 from whispertide.errors import CorpusError
 from whispertide.lab.speech.noise import to_int16
 from whispertide.lab.training.latecontext.understood import AT_PAUSES, WAYS, hear
-from whispertide.lab.training.offramp import Example, Kept, OfframpOptions, changed
+from whispertide.lab.training.offramp import Example, Kept, OfframpOptions, varied
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming.pilot import Scores
@@ -25,10 +25,9 @@ def hear_commands(model: LateModel, said: Sequence[Utterance], options: OfframpO
     """
     if not said:
         raise CorpusError("expected commands with intents, as `whispertide train commands` makes them; got none")
-    for number, utterance in enumerate(said):
-        dice, kept = np.random.RandomState([options.seed % 2**32, number]), Kept()
-        samples = to_int16(changed(utterance, options.augmentation, dice).astype(np.float64))
-        heard = hear(model, replace(utterance, samples=samples, words=None), WAYS[AT_PAUSES], kept)
+    for utterance, samples in varied(said, options):
+        kept, spoken = Kept(), replace(utterance, samples=to_int16(samples.astype(np.float64)), words=None)
+        heard = hear(model, spoken, WAYS[AT_PAUSES], kept)
         if kept.states is None:
             yield None
             continue

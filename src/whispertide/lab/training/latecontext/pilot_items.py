@@ -28,7 +28,6 @@ from whispertide.lab.evaluation.offloading import (
     heard_there,
     in_order,
     needed,
-    rates,
 )
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
@@ -90,8 +89,9 @@ def _sent_by_way(runner: "Runner") -> Table:
     for name in tuple(EVERY)[1:]:
         heard, _ = _both(runner, name)
         scores = [one.signals["perplexity"] for one in heard]
-        sent = needed(rates(heard, scores), GOAL / 100)
-        delay = by_whisper.delay_with(heard, choice("perplexity", heard, scores), scores, sent)
+        each = choice("perplexity", heard, scores)
+        sent = needed(each.errors, GOAL / 100)
+        delay = by_whisper.delay_with(heard, each, scores, sent)
         rows.append((name, f"{100 * sent / len(heard):.1f}", f"{delay:.4f}"))
     columns = ("pilots", f"sent for +{GOAL:g} points, %", "delay, of real time")
     told = "With a server. The paper: guesses every 0.5 s send 14 % fewer than guesses every 2 s, for 15 % word errors"
@@ -135,7 +135,7 @@ def trade_off_figure(runner: "Runner") -> Outcome:
     said, curves, rows = commands_of(runner), list[Curve](), list[tuple[str, str, str, str]]()
     shares = by_whisper.grid_of(heard)
     for each, scores in by_whisper.scored_choices(heard):
-        name, right = by_whisper.CALLED.get(each.name, each.name), intents_right(heard, scores)
+        name, right = by_whisper.called(each), intents_right(heard, scores)
         delays = tuple(by_whisper.delay_with(heard, each, scores, sent) for sent in shares)
         curves.append(Curve(name, delays, tuple(right[sent] for sent in shares)))
         for what, sent in (("none", 0), ("half", len(heard) // 2), ("all", len(heard))):
@@ -199,14 +199,13 @@ def by_ways(runner: "Runner", names: Sequence[str], model: str) -> dict[str, Sco
 def heard_by(runner: "Runner", model: str) -> dict[str, list[CommandResult]]:
     """What comes of every command, by every way."""
     names, kind = tuple(dict.fromkeys((*EVERY, *PARTS))), dict[str, list[CommandResult]]
-    made = partial(_hear, runner, commands_of(runner), names, model)
+    made = partial(_hear, runner, names, model)
     return runner.kept(f"commands: {', '.join(names)}", kind, made, FOLDER, models=(model,))
 
 
-def _hear(
-    runner: "Runner", said: Sequence[Sentence], names: Sequence[str], model: str
-) -> dict[str, list[CommandResult]]:
+def _hear(runner: "Runner", names: Sequence[str], model: str) -> dict[str, list[CommandResult]]:
     """Each command by every way before the next one, so that a busy moment hits all."""
+    said = commands_of(runner)
     options = EngineOptions(threads=thread_count(runner.setup.engine), precision="fp32")
     network = LateModel.open(Path(model), options)
     asked = asked_of(place_of(Path(model)), network.checkpoint)
