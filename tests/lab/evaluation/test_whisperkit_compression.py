@@ -64,13 +64,15 @@ def test_the_forms_are_the_paper_s_and_plain_ones_beside_them(monkeypatch: pytes
 def test_the_progress_bar_moves_with_the_recordings() -> None:
     watch = CountingWatch()
     transcriber: Any = SimpleNamespace(transcribe=lambda samples: SimpleNamespace(text="It"))
-    counts = items.word_errors(transcriber, 2 * [reference(("It", 0.0, 0.5), seconds=3)], "offline", watch)
+    counts = items.word_errors(transcriber, 2 * [reference(("It", 0.0, 0.5), seconds=3)], "offline", (), watch)
     assert (counts.errors, watch.done) == (0, 6.0)
 
 
 def test_the_table_has_sizes_and_errors_of_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = Row("fp16", 2_500_000, 1.0, 0.0, Counts(49, substitutions=1), Counts(48, deletions=2))
-    monkeypatch.setattr(items, "compression_table", lambda model, said, watch, **_: [row] * len(said))
+    heard = {"whisperkit": Counts(47, insertions=3), "tide": Counts(49, substitutions=1), "offline": Counts(48)}
+    original = Row("original", "fp16", 2_500_000, 1.0, 0.0, heard)
+    masked = Row("d750", "fp16", 2_500_000, 1.0, 0.0, {"whisperkit": Counts(48, deletions=2)})
+    monkeypatch.setattr(items, "compression_table", lambda model, said, watch, **_: [original, masked])
     runner: Any = SimpleNamespace(
         models=("one", "two"),
         corpus=SimpleNamespace(name="talks", utterances=lambda: iter([reference(("It", 0.0, 0.5))])),
@@ -80,6 +82,9 @@ def test_the_table_has_sizes_and_errors_of_both_ways(monkeypatch: pytest.MonkeyP
     )
     outcome = items.compression_item(runner)
     assert [table.title for table in outcome.tables] == ["one", "two"]
-    assert outcome.tables[0].columns[-2:] == ("tide WER %", "offline WER %")
-    assert outcome.tables[0].rows == (("fp16", "2.50", "1.000", "0.0e+00", "2.00", "4.00"),)
+    assert outcome.tables[0].columns[-3:] == ("whisperkit WER %", "tide WER %", "offline WER %")
+    assert outcome.tables[0].rows == (
+        ("original", "fp16", "2.50", "1.000", "0.0e+00", "6.38", "2.00", "0.00"),
+        ("d750", "fp16", "2.50", "1.000", "0.0e+00", "4.00", "–", "–"),
+    )
     assert "12.35 % on Earnings-22" in outcome.note

@@ -226,10 +226,9 @@ _WHISPERKIT = Paper(
         ),
         Item(
             "table 2",
-            "size and word errors as fp16, int8, blocks of 4 bits and palettes with outliers apart",
-            ("the same under the mask d750",),
+            "size and word errors as fp16, int8, blocks of 4 bits and palettes, with and without the mask d750",
+            ("recipe whisperkit", "framing=masked"),
             "whisperkit_compression.compression_item",
-            "without a mask",
         ),
         Item(
             "figure 4",
