@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.atomic import check_place, printable, replacing, write_text
+from whispertide.atomic import check_place, printable, replacing, write_text, writing
+from whispertide.errors import OutputError
 
 
 def test_a_text_replaces_an_older_one(tmp_path: Path) -> None:
@@ -70,3 +71,20 @@ def test_a_place_where_nothing_can_be_written(place: str, tmp_path: Path) -> Non
 def test_a_name_that_is_not_utf_8_can_be_printed() -> None:
     assert printable(os.fsdecode(b"caf\xe9.wav")) == "caf\ufffd.wav"
     assert printable("caf\xe9.wav") == "caf\xe9.wav"
+
+
+def test_what_cannot_be_written_is_told_with_the_place_and_what_to_do(tmp_path: Path) -> None:
+    place = tmp_path / "no" / "file"
+    with (
+        pytest.raises(OutputError, match=r"no/file cannot be written: .*No such file.*; choose another"),
+        writing(place),
+    ):
+        place.write_text("")
+
+
+def test_our_own_errors_say_more_already(tmp_path: Path) -> None:
+    """Those for people, which may be OSErrors."""
+    with pytest.raises(OutputError, match=r"^no more$"), writing(tmp_path):
+        raise OutputError("no more")
+    with pytest.raises(KeyError), writing(tmp_path):
+        raise KeyError("not about a file")

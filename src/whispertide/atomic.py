@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all."""
+"""Files and folders that are there whole or not at all, and one way to say that they cannot be written."""
 
 import os
 import shutil
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
+
+from whispertide.errors import OutputError, WhispertideError
 
 _LONGEST_NAME = 255  # bytes, on all usual file systems
 _ADDED = 40  # what a temporary name has more than the file's, and some room
@@ -31,6 +33,20 @@ def check_place(path: Path) -> None:
     above = next(folder for folder in Path(os.path.abspath(path)).parents if folder.exists())
     with TemporaryFile(dir=above):
         pass
+
+
+CHOOSE_OUTPUT = "choose another with --output"
+
+
+@contextmanager
+def writing(path: Path, advice: str = "choose another place, or make room") -> Iterator[None]:
+    """Raise `OutputError`, which says that `path` cannot be written and gives `advice`, for an OSError of the block."""
+    try:
+        yield
+    except WhispertideError:  # some are OSErrors, too, and say more already
+        raise
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error}; {advice}") from error
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def test_an_output_that_cannot_be_written_is_said_before_measuring(
     (tmp_path / "file").touch()
     result = run("compress", toy, "-o", tmp_path / "file" / "new")
     assert result.exit_code == 5, result.stderr
-    assert "can be written" in result.stderr
+    assert "cannot be written" in result.stderr
 
 
 @pytest.mark.parametrize(

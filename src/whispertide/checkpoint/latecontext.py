@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.atomic import replacing
+from whispertide.atomic import replacing, writing
 from whispertide.checkpoint.intent_words import IntentWords
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.checkpoint.safetensors_file import SafetensorsFile, header_of
-from whispertide.errors import CheckpointError, CheckpointNotFoundError, OutputError
+from whispertide.errors import CheckpointError, CheckpointNotFoundError
 from whispertide.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -202,19 +202,16 @@ def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
     if checkpoint.intent_words is not None:
         arrays[_INTENT_WORDS] = checkpoint.intent_words.weights
     tensors = {name: np.ascontiguousarray(array, np.float16) for name, array in arrays.items()}
-    try:
-        with replacing(folder) as unfinished:
-            unfinished.mkdir(parents=True)
-            shapes = {name: (array.shape, array.dtype) for name, array in tensors.items()}
-            weights = [header_of(shapes, {}), *(array.tobytes() for array in tensors.values())]
-            (unfinished / "model.safetensors").write_bytes(b"".join(weights))
-            # As text: by a path the library takes no name that is not UTF-8.
-            subwords = checkpoint.vocabulary.subwords.to_str(pretty=True)
-            (unfinished / "tokenizer.json").write_text(subwords, encoding="utf-8")
-            text = json.dumps(config | {"report": dict(checkpoint.report)}, indent=2)
-            (unfinished / "config.json").write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"expected a new folder that can be written; got {error}") from error
+    with writing(folder, "choose a new folder, or make room"), replacing(folder) as unfinished:
+        unfinished.mkdir(parents=True)
+        shapes = {name: (array.shape, array.dtype) for name, array in tensors.items()}
+        weights = [header_of(shapes, {}), *(array.tobytes() for array in tensors.values())]
+        (unfinished / "model.safetensors").write_bytes(b"".join(weights))
+        # As text: by a path the library takes no name that is not UTF-8.
+        subwords = checkpoint.vocabulary.subwords.to_str(pretty=True)
+        (unfinished / "tokenizer.json").write_text(subwords, encoding="utf-8")
+        text = json.dumps(config | {"report": dict(checkpoint.report)}, indent=2)
+        (unfinished / "config.json").write_text(text + "\n", encoding="utf-8")
 
 
 def place_of(folder: Path) -> Path:

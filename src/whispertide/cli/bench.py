@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whispertide.atomic import writing
 from whispertide.cli import arguments, completion
 from whispertide.cli.bench_options import (
     CORPORA_HELP,
@@ -32,7 +33,7 @@ from whispertide.cli.bench_options import (
     write_page,
 )
 from whispertide.cli.bench_paper import paper
-from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError
 from whispertide.extras import require
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whispertide.atomic import writing
 from whispertide.cli import completion
-from whispertide.cli.exit import say, speaking_through, writing
+from whispertide.cli.exit import say, speaking_through
 from whispertide.cli.progress import above, counted_bar
 from whispertide.errors import OptionError
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from functools import wraps
-from pathlib import Path
 from typing import NoReturn, ParamSpec
 
 import typer
@@ -135,15 +134,6 @@ def _unforeseen(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory; try a smaller model, or fewer threads"
     return f"{type(error).__name__}: {error} (this is a bug; WHISPERTIDE_DEBUG=1 shows where it happened)"
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """What cannot be written to `path` ends the command with an `OutputError`."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error}; choose another with --output") from error
 
 
 def guarded(command: Callable[P, ExitCode]) -> Callable[P, NoReturn]:

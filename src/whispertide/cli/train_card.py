@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from whispertide.atomic import writing
 from whispertide.cli import arguments
-from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError, OutputError
 from whispertide.extras import require
 

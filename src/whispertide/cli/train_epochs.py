@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from whispertide.atomic import replacing
+from whispertide.atomic import replacing, writing
 from whispertide.cli import arguments
-from whispertide.cli.exit import ExitCode, say, writing
+from whispertide.cli.exit import ExitCode, say
 from whispertide.cli.output import check_file
 from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_workers
 from whispertide.cli.train_prepare import prepared

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whispertide.atomic import writing
 from whispertide.cli import arguments
-from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_epochs import timed_speech, told_figures
 from whispertide.cli.train_fit import train_device
 from whispertide.errors import OptionError

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whispertide.atomic import writing
 from whispertide.cli import arguments
-from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file
 from whispertide.extras import require
 

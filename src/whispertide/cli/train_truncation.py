@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from whispertide.atomic import writing
 from whispertide.cli import arguments
-from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_epochs import file_for, timed_speech, told_figures
 from whispertide.cli.train_fit import train_device
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whispertide.atomic import writing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file
@@ -158,8 +159,6 @@ def _write_page(found: "Tuning", path: Path, *, asked: bool) -> None:
         return
     from whispertide.lab.tune_page import html
 
-    try:
+    with writing(path):
         path.write_text(html(found), encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write {path} ({error})") from error
     say(f"the page: {path}")

@@ -11,9 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from whispertide.atomic import writing
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.generation import heads_or_later_half
-from whispertide.errors import OptionError, OutputError, WhispertideError
+from whispertide.errors import OptionError, OutputError
 from whispertide.graphs.builder import WeightFile
 from whispertide.graphs.chunks import (
     DUMMY,
@@ -55,7 +56,7 @@ def export_npu(
     layout = layout or layout_for(checkpoint)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OutputError(f"expected a new or empty folder to write to; {folder} is neither")
-    try:
+    with writing(folder, "remove it, and try where there is room"):
         folder.mkdir(parents=True, exist_ok=True)
         source = checkpoint.tokenizer.folder / TOKENIZER  # an OpenAI `.pt` has none of its own
         if source.is_file():
@@ -63,11 +64,6 @@ def export_npu(
         text = resources.files("whispertide.graphs").joinpath("npu_readme.md").read_text(encoding="utf-8")
         (folder / README).write_text(text.replace("{model}", checkpoint.name), encoding="utf-8")
         build(checkpoint, precision, folder, layout, tokens, encoder=True)
-    except OSError as error:
-        # Our own errors are builtins, too, and say more already.
-        if isinstance(error, WhispertideError):
-            raise
-        raise OutputError(f"{folder} cannot be written: {error}; remove it, and try where there is room") from error
     return folder
 
 

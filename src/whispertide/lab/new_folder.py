@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from whispertide.atomic import check_place
+from whispertide.atomic import check_place, writing
 from whispertide.errors import OutputError
 
 
@@ -10,12 +10,8 @@ def check_new(output: Path, what: str) -> None:
     """Raise `OutputError` unless `output` is an empty folder or a new one that can be made; `what` says what it is
     for.
     """
-    try:
+    with writing(output, f"choose another folder {what}"):
         check_place(output)
         taken = output.exists() and (not output.is_dir() or any(output.iterdir()))
-    except OSError as error:
-        raise OutputError(
-            f"expected a folder that can be written {what}; got {error} for {output}: choose another"
-        ) from error
     if taken:
         raise OutputError(f"expected a new or empty folder {what}; {output} is neither")

@@ -7,7 +7,7 @@ import pytest
 
 from lab.evaluation.corpora.layouts import sound
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.cached import CachedCorpus, cached_corpus, make_apart, write_recording
+from whispertide.lab.speech.cached import CachedCorpus, cached_corpus, write_recording
 from whispertide.lab.speech.utterance import RefWord
 
 Words = tuple[tuple[str, int, int], ...]
@@ -116,15 +116,3 @@ def test_it_says_on_standard_error_what_was_made_and_how_fast(
     assert "real time" in captured.err
     Maker(tmp_path).corpus()
     assert capfd.readouterr().err == ""
-
-
-NOT_UTF8 = "import os; os.write(2, bytes([0xFC]))"
-
-
-def test_a_warning_that_is_no_utf8_stops_nothing() -> None:
-    make_apart("timeit", "a shard", ["-n", "1", NOT_UTF8])
-
-
-def test_a_process_that_fails_is_told_by_its_last_words() -> None:
-    with pytest.raises(CorpusError, match=r"a shard could not be made: .*no more"):
-        make_apart("timeit", "a shard", ["-n", "1", f"{NOT_UTF8}; raise ValueError('no more')"])

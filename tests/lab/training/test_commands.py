@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from whispertide.errors import CorpusError, OptionError, OutputError
+from whispertide.lab.speech.apart import Apart
 from whispertide.lab.speech.installed import Installed, installed
 from whispertide.lab.training import commands
 from whispertide.lab.training.commands import Command, Voices, make_commands, read_commands
@@ -80,7 +81,7 @@ def test_without_espeak_ng_nothing_is_made(tmp_path: Path, monkeypatch: pytest.M
         raise CorpusError("espeak-ng is missing")
 
     monkeypatch.setattr("whispertide.lab.speech.installed.espeak_version", missing)
-    monkeypatch.setattr(commands, "make_apart", lambda *_: pytest.fail("made before it was looked for"))
+    monkeypatch.setattr(commands, "make_all", lambda *_: pytest.fail("made before it was looked for"))
     path = listed(tmp_path, {"sentence": "stop", "intent": "stop"})
     with pytest.raises(CorpusError, match="is missing"):
         make_commands(path, tmp_path / "shards", seed=0, voices="trained", jobs=1)
@@ -93,7 +94,7 @@ def test_only_missing_shards_are_made(tmp_path: Path, monkeypatch: pytest.Monkey
     folder.mkdir()
     (folder / "00001.json").write_text("[]")
     made = []
-    monkeypatch.setattr(commands, "make_apart", lambda module, what, arguments: made.append(arguments[2]))
+    monkeypatch.setattr(Apart, "__call__", lambda self: made.append(self.arguments[2]))
     steps: list[tuple[int, int]] = []
     count = make_commands(
         path, folder, seed=0, voices="held-out", jobs=1, progress=lambda done, count: steps.append((done, count))
@@ -104,7 +105,7 @@ def test_only_missing_shards_are_made(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_folder_of_other_commands_is_not_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "make_apart", lambda *_: None)
+    monkeypatch.setattr(commands, "make_all", lambda *_: None)
     make = partial(make_commands, folder=tmp_path / "shards", jobs=1)
     path = listed(tmp_path, {"sentence": "stop", "intent": "stop"})
     for _ in range(2):
@@ -120,7 +121,7 @@ def test_a_folder_of_other_commands_is_not_continued(tmp_path: Path, monkeypatch
 
 def test_a_folder_by_other_synthesizers_is_not_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """But one of an earlier version, which does not say which they were."""
-    monkeypatch.setattr(commands, "make_apart", lambda *_: None)
+    monkeypatch.setattr(commands, "make_all", lambda *_: None)
     path, folder = listed(tmp_path, {"sentence": "stop", "intent": "stop"}), tmp_path / "shards"
     make = partial(make_commands, path, folder, seed=1, voices="trained", jobs=1)
     make()
@@ -136,5 +137,5 @@ def test_a_folder_by_other_synthesizers_is_not_continued(tmp_path: Path, monkeyp
 
 def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:
     path = listed(tmp_path, {"sentence": "stop", "intent": "stop"})
-    with pytest.raises(OutputError, match="can be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         make_commands(path, path, seed=0, voices="trained", jobs=1)

@@ -3,9 +3,9 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from threading import Thread, main_thread
 
 import numpy as np
 import pytest
@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from lab.training.fake_speaker import TEXTS, FakeSpeaker
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError, OutputError
+from whispertide.lab.speech import apart
+from whispertide.lab.speech.apart import Apart
 from whispertide.lab.speech.text import is_test_sentence
 from whispertide.lab.training import making
 from whispertide.lab.training.making import Recipe, make_shard, make_speech
@@ -83,11 +85,13 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How the programs that make shards end; made without synthesizers and packages."""
     how = ["well"]
 
-    def command(folder: Path, number: int) -> list[str]:
-        program = SHARD.format(tests=str(Path(__file__).parent), ends=how[0])
-        return [sys.executable, "-c", program, str(folder), str(number)]
+    @dataclass(frozen=True)
+    class Program(Apart):
+        def command(self) -> list[str]:
+            program = SHARD.format(tests=str(Path(__file__).parent), ends=how[0])
+            return [sys.executable, "-c", program, *self.arguments]
 
-    monkeypatch.setattr(making, "_command", command)
+    monkeypatch.setattr(making, "Apart", Program)
     monkeypatch.setattr(making, "check_installed", lambda voices: None)
     monkeypatch.setattr(making, "collect_texts", lambda vocabulary: TEXTS)
     return how
@@ -189,29 +193,21 @@ def test_a_shard_may_warn_at_length_and_in_no_encoding(tmp_path: Path, ends: lis
     assert make(tmp_path, 40 / 3600).shards == 2
 
 
-def test_an_interrupt_ends_all_processes_and_leaves_whole_shards(
-    tmp_path: Path, ends: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_ends_all_processes_and_leaves_whole_shards(tmp_path: Path, ends: list[str]) -> None:
     ends[0] = "never"
-    started: list[subprocess.Popen[bytes]] = []
-    start = making._start
+    running: list[subprocess.Popen[bytes]] = []
 
-    def remembered(folder: Path, number: int, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
-        started.append(start(folder, number, errors))
-        return started[-1]
+    def interrupt() -> None:
+        while len(apart._running) < 2 or not (tmp_path / ".making-x").exists():
+            time.sleep(0.01)
+        running.extend(apart._running)
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
 
-    def interrupted(seconds: float) -> None:
-        deadline = time.monotonic() + 60
-        while not (tmp_path / ".making-x").exists() and time.monotonic() < deadline:
-            pass
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(making, "_start", remembered)
-    monkeypatch.setattr(time, "sleep", interrupted)
+    Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         make(tmp_path, 40 / 3600)
-    assert len(started) == 2
-    assert all(process.poll() is not None for process in started)
+    assert len(running) == 2
+    assert all(process.returncode == -signal.SIGTERM for process in running)
     assert sorted(file.name for file in tmp_path.iterdir() if file.name != ".lock") == ["recipe.json", "sentences.txt"]
 
 
@@ -223,7 +219,7 @@ def test_only_one_at_a_time(tmp_path: Path, ends: list[str]) -> None:
 @pytest.mark.parametrize("place", ["file", "file/folder"])
 def test_a_folder_that_cannot_be_made_is_an_error(place: str, tmp_path: Path, ends: list[str]) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="can be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         make(tmp_path / place, 10 / 3600)
 
 

@@ -119,7 +119,7 @@ def test_a_run_that_cannot_be_begun_leaves_no_folder(
 ) -> None:
     """Else the same command would find it in its way."""
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="can be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         begun(tmp_path / "file" / "run", speech)
 
     def interrupted(*_: object) -> None:
@@ -520,5 +520,5 @@ def test_what_cannot_be_plotted(finished: Path, tmp_path: Path) -> None:
         plot(tmp_path / "gone")
     with pytest.raises(OptionError, match=r"\.svg"):
         plot(finished, tmp_path / "log.gif")
-    with pytest.raises(OutputError, match="can be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         plot(finished, tmp_path / "no" / "log.svg")

@@ -11,11 +11,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from whispertide.atomic import replacing
+from whispertide.atomic import CHOOSE_OUTPUT, replacing, writing
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.palette import BITS, Palettised
 from whispertide.checkpoint.palette_file import Stored
-from whispertide.errors import AudioError, CheckpointError, OptionError, OutputError
+from whispertide.errors import AudioError, CheckpointError, OptionError
 from whispertide.lab.compression.choice import by_thresholds, forced, size_of, within
 from whispertide.lab.compression.divergence import Comparison
 from whispertide.lab.compression.folder import as_kept, check_folders, half_size, write_folder
@@ -158,15 +158,13 @@ class Compression:
     def write(self, sensitivities: Sequence[Sensitivity], bits: Bits, output: Path) -> Report:
         """Write the folder, whole or not at all, with its report. Raises `OutputError` where it cannot be written."""
         tensors = self.tensors(bits)
-        try:
+        with writing(output, CHOOSE_OUTPUT):
             output.parent.mkdir(parents=True, exist_ok=True)
             with replacing(output) as folder:
                 folder.mkdir()
                 size = write_folder(self.checkpoint, tensors, folder)
                 report = self._report(sensitivities, bits, tensors, size)
                 (folder / REPORT).write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"{output} cannot be written: {error}; choose another with --output") from error
         return report
 
     def _report(

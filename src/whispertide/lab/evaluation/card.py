@@ -14,10 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from whispertide.atomic import check_place, write_text
+from whispertide.atomic import CHOOSE_OUTPUT, check_place, write_text, writing
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.tokenizer import read_json
-from whispertide.errors import OutputError
 from whispertide.lab.evaluation.card_measure import Records, measure, version_of_code
 from whispertide.lab.evaluation.card_page import page
 from whispertide.lab.evaluation.card_results import Card, Result, read_card, result_of
@@ -81,13 +80,11 @@ def make_card(
 
 def check_asked(output: Path, against: str) -> None:
     """Raise now what writing to `output` or comparing with `against` would raise after everything is measured."""
-    try:
-        for path in (output, output.with_suffix(".json")):
+    for path in (output, output.with_suffix(".json")):
+        with writing(path, CHOOSE_OUTPUT):
             check_place(path)
             if path.is_dir():
-                raise IsADirectoryError(f"{path} is a folder")
-    except OSError as error:
-        raise OutputError(f"expected a file that can be written; got {error}: choose another with --output") from error
+                raise IsADirectoryError("it is a folder")
     if against.endswith(".json"):
         read_card(Path(against).expanduser())
     elif against:
@@ -97,12 +94,10 @@ def check_asked(output: Path, against: str) -> None:
 def write_card(card: Card, output: Path, previous: Card | None = None) -> Path:
     """Write the page to `output` and the figures next to it; returns where those are. Raises `OutputError`."""
     figures = output.with_suffix(".json")
-    try:
+    with writing(output, CHOOSE_OUTPUT):
         output.parent.mkdir(parents=True, exist_ok=True)
         write_text(output, page(card, previous))
         write_text(figures, card.to_json())
-    except OSError as error:
-        raise OutputError(f"expected a file that can be written; got {error}: choose another with --output") from error
     return figures
 
 

@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from whispertide.atomic import writing
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.window import align_window, decode_window
-from whispertide.errors import OutputError
 from whispertide.features import Features
 from whispertide.lab.evaluation.card_sets import MODES, Mode, Part
 from whispertide.lab.evaluation.store import code_version, engine_version
@@ -75,14 +75,10 @@ class Records:
     def add(self, part: Part, records: Sequence[Record]) -> None:
         """Keep them. Raises `OutputError` where the cache cannot be written."""
         lines = "".join(json.dumps({"corpus": part.corpus_hash, **asdict(record)}) + "\n" for record in records)
-        try:
+        with writing(self.path, "set WHISPERTIDE_CACHE to another folder"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(lines)
-        except OSError as error:
-            raise OutputError(
-                f"expected a cache that can be written; got {error}: set WHISPERTIDE_CACHE to another folder"
-            ) from error
         self._known |= {(part.corpus_hash, record.utterance, record.mode): record for record in records}
 
     def _read(self) -> Iterator[tuple[tuple[str, str, str], Record]]:

@@ -17,7 +17,6 @@ import os
 import platform
 import re
 import subprocess
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -29,8 +28,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import whispertide
-from whispertide.atomic import write_text
-from whispertide.errors import OptionError, OutputError
+from whispertide.atomic import CHOOSE_OUTPUT, check_place, write_text, writing
+from whispertide.errors import OptionError
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.from_json import built
 from whispertide.streaming.allocation import processor
@@ -135,14 +134,9 @@ class Results:
 
     def check_writable(self) -> None:
         """Make the folder if it is not there. Raises `OutputError` where nothing can be written into it."""
-        try:
+        with writing(self.folder, CHOOSE_OUTPUT):
             self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.folder):
-                pass
-        except OSError as error:
-            raise OutputError(
-                f"expected a folder that can be written; got {error} for {self.folder}: choose another with --output"
-            ) from error
+            check_place(self.folder / "spec.json")
 
     def begin(self, spec: CellSpec) -> None:
         """Note what is going to be measured."""
@@ -332,8 +326,6 @@ def _ignored(path: Path) -> None:
 
 
 def _write(path: Path, content: Json) -> None:
-    try:
+    with writing(path, "choose another folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(content, default=asdict))
-    except OSError as error:
-        raise OutputError(f"expected a folder that can be written; got {error} for {path}: choose another") from error

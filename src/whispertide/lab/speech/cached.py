@@ -10,11 +10,8 @@ Does not know what is recorded.
 import hashlib
 import json
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,11 +22,10 @@ from filelock import FileLock
 from whispertide.atomic import replacing, write_text
 from whispertide.audio.file import load_audio
 from whispertide.errors import CorpusError
+from whispertide.lab.speech.apart import WORKERS, Make, make_all
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.lab.speech.voices import Int16Array
 from whispertide.types import SAMPLE_RATE, seconds
-
-WORKERS = 2  # more would take the machine from its owner
 
 Reference = dict[str, Any]
 
@@ -100,11 +96,12 @@ def read_recording(folder: Path, name: str) -> Reference | None:
     return reference if whole else None
 
 
-def cached_corpus(name: str, version: str, folder: Path, recordings: Mapping[str, Callable[[], None]]) -> CachedCorpus:
+def cached_corpus(name: str, version: str, folder: Path, recordings: Mapping[str, Make]) -> CachedCorpus:
     """The corpus in `folder`, after making what is missing of it.
 
-    `recordings` maps each name to a function that makes this recording and ends with `write_recording`; two run at a
-    time. Raises `CorpusError` where one fails or the folder cannot be written.
+    `recordings` maps each name to a function that makes this recording and ends with `write_recording`; those that are
+    made together have the same one. Two run at a time. Raises `CorpusError` where one fails or the folder cannot be
+    written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -126,26 +123,13 @@ def cached_corpus(name: str, version: str, folder: Path, recordings: Mapping[str
     return CachedCorpus(name, _digest(version, references), folder, tuple(references))
 
 
-def make_apart(module: str, what: str, arguments: Sequence[str]) -> None:
-    """Run `python -m module arguments` and wait; `what` is its name in the `CorpusError` that is raised if it fails.
-
-    A recording made in a fresh process depends on nothing that was made before it, and takes its memory with it.
-    """
-    command = [sys.executable, "-m", module, *arguments]
-    # espeak-ng warns in bytes of its own; what it says there must not stop what it speaks.
-    ended = subprocess.run(command, capture_output=True, errors="replace", check=False, stdin=subprocess.DEVNULL)
-    if ended.returncode != 0:
-        why = ended.stderr.strip().splitlines()[-1:] or [f"exit status {ended.returncode}"]
-        raise CorpusError(f"{what} could not be made: {why[0]}")
-
-
 def _digest(version: str, references: Sequence[Reference]) -> str:
     """Over what is heard and what is scored against; not over sizes of files, which depend on the encoder."""
     scored = [[part[key] for key in ("id", "group", "samples", "sha256", "words")] for part in references]
     return hashlib.sha256(json.dumps([version, scored]).encode()).hexdigest()[:12]
 
 
-def _make(name: str, folder: Path, missing: Mapping[str, Callable[[], None]]) -> None:
+def _make(name: str, folder: Path, missing: Mapping[str, Make]) -> None:
     """Run the makers with a progress bar on standard error, then say how fast it went."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -154,15 +138,8 @@ def _make(name: str, folder: Path, missing: Mapping[str, Callable[[], None]]) ->
     columns = (TextColumn("making {task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     began = time.monotonic()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(name, total=len(missing))
-        with ThreadPoolExecutor(WORKERS) as pool:
-            running = [pool.submit(make) for make in missing.values()]
-            try:
-                for done in as_completed(running):
-                    done.result()
-                    progress.advance(task)
-            finally:
-                pool.shutdown(cancel_futures=True)
+        task = progress.add_task(name, total=None)
+        make_all(missing.values(), WORKERS, lambda done, count: progress.update(task, completed=done, total=count))
     wall = time.monotonic() - began
     made = [reference for key in missing if (reference := read_recording(folder, key)) is not None]
     audio = sum(seconds(reference["samples"]) for reference in made)

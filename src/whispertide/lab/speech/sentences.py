@@ -8,23 +8,17 @@ the same whether more are asked for or not.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from threading import Lock
 from typing import Literal
 
 import numpy as np
 
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.cached import (
-    CachedCorpus,
-    cached_corpus,
-    make_apart,
-    read_recording,
-    write_recording,
-)
+from whispertide.lab.speech.apart import Apart
+from whispertide.lab.speech.cached import CachedCorpus, cached_corpus, write_recording
 from whispertide.lab.speech.flite import INSTALL
 from whispertide.lab.speech.installed import installed
 from whispertide.lab.speech.noise import between
@@ -59,24 +53,16 @@ def open_sentences(source: Source, voices: Sequence[Voice], count: int, *, seed:
     text_version = TEXT_VERSION if source == "grammar" else WORDNET_VERSION
     name = f"sentences-{source}-{versions}-seed{seed}"
     folder = cache_dir() / "corpora" / f"{name}-v{VERSION}.{text_version}"
-    speakers = {voice: _once(folder, source, seed, VOICES.index(voice), count) for voice in voices}
-    makers = {
-        f"v{VOICES.index(voice):02d}-{number:03d}": speakers[voice] for number in range(count) for voice in voices
+    speakers = {
+        voice: Apart(
+            __name__,
+            f"sentences in the voice {VOICES[voice]}",
+            (str(folder), source, str(seed), str(voice), str(count)),
+        )
+        for voice in map(VOICES.index, voices)
     }
+    makers = {f"v{voice:02d}-{number:03d}": make for number in range(count) for voice, make in speakers.items()}
     return cached_corpus(name, f"sentences {VERSION} {source} {text_version} {seed} {versions}", folder, makers)
-
-
-def _once(folder: Path, source: Source, seed: int, voice: int, count: int) -> Callable[[], None]:
-    """Makes all recordings of a voice when it is first called; later calls wait for that and do nothing."""
-    lock = Lock()
-
-    def make() -> None:
-        with lock:
-            if any(read_recording(folder, f"v{voice:02d}-{number:03d}") is None for number in range(count)):
-                arguments = [str(folder), source, str(seed), str(voice), str(count)]
-                make_apart(__name__, f"sentences in the voice {VOICES[voice]}", arguments)
-
-    return make
 
 
 def make_sentences(folder: Path, source: Source, seed: int, voice: int, count: int) -> None:

@@ -15,13 +15,13 @@ is the same whether the rest is made or not.
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from whispertide.checkpoint.cache import cache_dir
-from whispertide.lab.speech.cached import CachedCorpus, cached_corpus, make_apart, write_recording
+from whispertide.lab.speech.apart import Apart
+from whispertide.lab.speech.cached import CachedCorpus, cached_corpus, write_recording
 from whispertide.lab.speech.espeak import EspeakSpeaker
 from whispertide.lab.speech.flite import SLOW_VOICES, FliteSpeaker
 from whispertide.lab.speech.installed import EVERY_VOICE, Installed, installed
@@ -109,11 +109,8 @@ def _opened(what: str, plans: Sequence[TalkPlan], extent: Sequence[str], speakin
     version = f"talks {VERSION} text {TEXT_VERSION} seed {seed} {speaking.versions}"
     folder = cache_dir() / "corpora" / f"{name}-v{VERSION}.{TEXT_VERSION}"
     makers = {
-        plan.name: partial(
-            make_apart,
-            __name__,
-            f"{plan.name} in the voice {plan.voice}",
-            [str(folder), str(seed), str(plan.number), *extent],
+        plan.name: Apart(
+            __name__, f"{plan.name} in the voice {plan.voice}", (str(folder), str(seed), str(plan.number), *extent)
         )
         for plan in plans
     }

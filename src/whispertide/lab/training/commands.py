@@ -10,7 +10,6 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -19,9 +18,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from whispertide.atomic import write_text
-from whispertide.errors import CorpusError, OptionError, OutputError
-from whispertide.lab.speech.cached import make_apart
+from whispertide.atomic import write_text, writing
+from whispertide.errors import CorpusError, OptionError
+from whispertide.lab.speech.apart import Apart, make_all
 from whispertide.lab.speech.installed import Installed, installed
 from whispertide.lab.speech.manners import VOICES, draw_manner
 from whispertide.lab.speech.speakers import Say, open_speaker
@@ -83,20 +82,19 @@ def make_commands(
     count = -(-len(commands) // SHARD)
     versions = installed().versions
     digest = hashlib.sha256(repr(commands).encode()).hexdigest()[:12]
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         _note_recipe(folder, {"commands": digest, "seed": seed, "voices": voices, "synthesizers": versions})
-    except OSError as error:
-        raise OutputError(f"expected a folder that can be written; {folder} is not: {error}") from error
     missing = [number for number in range(count) if not (folder / f"{number:05d}.json").exists()]
-    with ThreadPoolExecutor(jobs) as pool:
-        running = [pool.submit(_make_shard, path, folder, number, seed, voices) for number in missing]
-        try:
-            for done, shard in enumerate(as_completed(running), count - len(missing) + 1):
-                shard.result()
-                progress(done, count)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    makers = (
+        Apart(
+            __name__,
+            f"shard {number} of spoken commands",
+            (str(path), str(folder), str(number), str(seed), voices),
+        )
+        for number in missing
+    )
+    make_all(makers, jobs, lambda done, _: progress(count - len(missing) + done, count))
     return count
 
 
@@ -117,10 +115,6 @@ def _note_recipe(folder: Path, recipe: Mapping[str, object]) -> None:
             f"{json.dumps(recipe)}): give the same list, seed and voices to continue it where the same synthesizers "
             "are installed, or another folder"
         )
-
-
-def _make_shard(path: Path, folder: Path, number: int, seed: int, voices: Voices) -> None:
-    make_apart(__name__, f"shard {number} of spoken commands", [str(path), str(folder), str(number), str(seed), voices])
 
 
 def speak_shard(path: Path, folder: Path, number: int, seed: int, voices: Voices) -> None:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whispertide.atomic import replacing
+from whispertide.atomic import replacing, writing
 from whispertide.checkpoint.layout import EMBEDDING
 from whispertide.decoding.recurrent import LEARNED, CellWeights
 from whispertide.errors import CheckpointError, CorpusError, OptionError
@@ -33,7 +33,7 @@ from whispertide.lab.training.epochs import Descent, EpochOptions, EpochTrainer,
 from whispertide.lab.training.lessons import HELD_BACK, divided, unreserved
 from whispertide.lab.training.loop import Figures
 from whispertide.lab.training.shards import Shards
-from whispertide.lab.training.small_run import note_options, writing
+from whispertide.lab.training.small_run import note_options
 from whispertide.lab.training.windows import WindowOptions, compose
 from whispertide.model.engine import DecodeRequest
 from whispertide.model.whisper import WhisperModel
@@ -142,7 +142,7 @@ def _write_part(path: Path, part: Sequence[HiddenStates]) -> None:
         "said": np.concatenate([window.said for window in part]),
         "lengths": np.array([len(window.said) for window in part]),
     }
-    with writing(), replacing(path) as unfinished, unfinished.open("wb") as file:
+    with writing(path), replacing(path) as unfinished, unfinished.open("wb") as file:
         np.savez(file, **arrays)
 
 

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whispertide.atomic import writing
 from whispertide.errors import CheckpointError, OptionError
 from whispertide.lab.training.batches import Numbered
 from whispertide.lab.training.device import has_bfloat16_units, mixed_precision
 from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
-from whispertide.lab.training.small_run import writing
 
 Progress = Callable[[int, Figures], None]
 
@@ -190,7 +190,7 @@ class EpochTrainer(Generic[B]):
             figures = {"loss": losses[-1]}
             if self.step % options.epoch == 0 or self.gone >= 1:
                 figures = {"epoch_loss": float(np.mean(losses)), **self.end_epoch(), "rate": self.rate()}
-                with writing():
+                with writing(self.folder):
                     append_log(self.folder, self.step, figures)
                 losses = []
                 self.save()
@@ -261,7 +261,7 @@ class EpochTrainer(Generic[B]):
             "optimiser": self.optimiser.state_dict(),
             "best": [{"step": epoch.step, "loss": epoch.loss, "parameters": epoch.parameters} for epoch in self.best],
         }
-        with writing():
+        with writing(self.folder):
             write_state(self.folder, content)
 
     def load(self) -> None:

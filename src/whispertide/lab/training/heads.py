@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from whispertide.atomic import write_text
+from whispertide.atomic import write_text, writing
 from whispertide.checkpoint import hub
 from whispertide.checkpoint.download import hub_cache
 from whispertide.checkpoint.tokenizer import read_json
@@ -31,7 +31,7 @@ from whispertide.decoding.alignment import (
 )
 from whispertide.decoding.longform import pad30
 from whispertide.decoding.search import DecodeRequest
-from whispertide.errors import CheckpointError, OutputError
+from whispertide.errors import CheckpointError
 from whispertide.features import log_mel
 from whispertide.lab.speech.sentences import open_sentences
 from whispertide.lab.speech.utterance import RefWord, Utterance
@@ -253,10 +253,8 @@ def write_heads(folder: Path, heads: Sequence[Head]) -> None:
     path = folder / GENERATION
     content = read_json(path) if path.is_file() else {}
     content["alignment_heads"] = [list(head) for head in heads]
-    try:
+    with writing(path):
         write_text(path, json.dumps(content, indent=2) + "\n")
-    except OSError as error:
-        raise OutputError(f"expected a folder that can be written; got {error} for {path}") from error
 
 
 def load_for_heads(name: str, announce: Callable[[str], None] | None = None) -> WhisperModel:

@@ -10,25 +10,23 @@ Knows nothing of what is said or by whom.
 
 import json
 import math
-import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from filelock import FileLock, Timeout
 
-from whispertide.atomic import replacing, write_text
-from whispertide.errors import CorpusError, OptionError, OutputError, WhispertideError
+from whispertide.atomic import replacing, write_text, writing
+from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.from_json import built
+from whispertide.lab.speech.apart import Apart, make_all
 from whispertide.lab.speech.manners import Manner, draw_manner
 from whispertide.lab.speech.speakers import Say, check_installed, open_speaker
 from whispertide.lab.speech.texts import collect_texts, draw_sentence, own_texts, read_texts, write_texts
@@ -38,7 +36,6 @@ from whispertide.types import SAMPLE_RATE, seconds
 VERSION = 1  # counts up whenever the same recipe gives other speech
 SHARD_S = 900.0
 _TURN = 24  # sentences that one voice says in one manner, one after the other
-_POLL_S = 0.05
 _OWN = ".making-"  # folders of single processes
 
 Advance = Callable[[str, int, int], None]  # what is running, steps done, and in all
@@ -100,8 +97,8 @@ def make_speech(
         _remove_unfinished(folder)
         began = time.monotonic()
         try:
-            for done in _run(folder, missing, jobs):
-                advance("making speech", count - len(missing) + done, count)
+            makers = [_apart(folder, number) for number in missing]
+            make_all(makers, jobs, lambda done, _: advance("making speech", count - len(missing) + done, count))
         finally:
             _remove_unfinished(folder)
         return _summary(folder, missing, time.monotonic() - began)
@@ -110,18 +107,15 @@ def make_speech(
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
     """The folder, made if need be, and nobody else's for the while."""
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock", timeout=0):
-            yield
-    except Timeout as error:
-        raise CorpusError(
-            f"another program is making speech in {folder}; wait for it or choose another folder"
-        ) from error
-    except WhispertideError:  # what the body says
-        raise
-    except OSError as error:
-        raise OutputError(f"expected a folder that can be written; {folder} is not: {error}") from error
+        try:
+            with FileLock(folder / ".lock", timeout=0):
+                yield
+        except Timeout as error:
+            raise CorpusError(
+                f"another program is making speech in {folder}; wait for it or choose another folder"
+            ) from error
 
 
 def _prepare(folder: Path, recipe: Recipe, sentences: Path | None, announce: Announce) -> None:
@@ -180,55 +174,8 @@ def _remove_unfinished(folder: Path) -> None:
             sound.unlink()
 
 
-# --- processes --------------------------------------------------------------------------------------------------------
-
-
-def _run(folder: Path, numbers: Sequence[int], jobs: int) -> Iterator[int]:
-    """Make these shards, `jobs` at a time; gives how many are done after each, and ends all processes at the end."""
-    waiting = iter(numbers)
-    running: dict[int, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
-    done = 0
-    try:
-        while done < len(numbers):
-            while len(running) < max(1, jobs) and (number := next(waiting, None)) is not None:
-                # A pipe would fill up, and what is said into it then waits; `_check` closes the file.
-                errors = TemporaryFile()  # noqa: SIM115
-                running[number] = _start(folder, number, errors), errors
-            for number in [number for number, (process, _) in running.items() if process.poll() is not None]:
-                _check(number, *running.pop(number))
-                done += 1
-                yield done
-            time.sleep(_POLL_S)
-    finally:
-        for process, _ in running.values():
-            process.terminate()
-        for process, said in running.values():
-            process.wait()
-            said.close()
-
-
-def _command(folder: Path, number: int) -> list[str]:
-    return [sys.executable, "-m", __name__, str(folder), str(number)]
-
-
-def _start(folder: Path, number: int, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
-    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        _command(folder, number),
-        env=os.environ | one_thread,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=errors,
-    )
-
-
-def _check(number: int, process: "subprocess.Popen[bytes]", errors: IO[bytes]) -> None:
-    with errors:
-        errors.seek(0)
-        # espeak-ng warns in bytes of its own.
-        said = errors.read().decode(errors="replace").strip().splitlines()
-    if process.returncode != 0:
-        raise CorpusError(f"shard {number} could not be made: {said[-1] if said else f'status {process.returncode}'}")
+def _apart(folder: Path, number: int) -> Apart:
+    return Apart(__name__, f"shard {number}", (str(folder), str(number)))
 
 
 def _summary(folder: Path, numbers: Sequence[int], wall_s: float) -> Made:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whispertide.atomic import replacing
-from whispertide.errors import OptionError, OutputError
+from whispertide.atomic import replacing, writing
+from whispertide.errors import OptionError
 from whispertide.lab.evaluation.drawing import drawing
 from whispertide.lab.training.loop import LOG, Figures, read_log
 
@@ -47,11 +47,8 @@ def plot(run: Path, output: Path | None = None) -> Path:
             axes.set_xlabel("update")
             axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above the curves, not on them
     figure.suptitle(run.resolve().name)
-    try:
-        with replacing(output) as unfinished:
-            figure.savefig(unfinished, format=output.suffix[1:])
-    except OSError as error:
-        raise OutputError(f"expected a picture that can be written; got {error}") from error
+    with writing(output), replacing(output) as unfinished:
+        figure.savefig(unfinished, format=output.suffix[1:])
     return output
 
 

@@ -16,11 +16,11 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
-from whispertide.atomic import write_text
+from whispertide.atomic import write_text, writing
 from whispertide.audio.file import load_audio
 from whispertide.audio.pcm import to_int16
 from whispertide.dependent import depend_on_parent
-from whispertide.errors import AudioError, CorpusError, OutputError
+from whispertide.errors import AudioError, CorpusError
 from whispertide.lab.from_json import built
 from whispertide.lab.new_folder import check_new
 from whispertide.lab.speech.manifest import Line, Problem, Spans, check_length, read_manifest
@@ -76,7 +76,7 @@ def prepare(
     lines, problems = read_manifest(manifest)
     allowed = [line for line in lines if not is_reserved(line.text)]
     unfinished = output.with_name(f".{output.name}.part")
-    try:
+    with writing(output):
         unfinished.mkdir(parents=True, exist_ok=True)
         shards = _make(allowed, unfinished, workers, advance)
         problems = sorted(
@@ -98,10 +98,6 @@ def prepare(
             )
         kept = {number for number, shard in shards.items() if shard.utterances}
         _finish(unfinished, output, kept, _licences(allowed, problems))
-    except OSError as error:
-        if isinstance(error, CorpusError | OutputError):
-            raise
-        raise OutputError(f"expected a folder that can be written; got {error}") from error
     return made
 
 

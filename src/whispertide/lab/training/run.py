@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from whispertide.atomic import replacing
+from whispertide.atomic import replacing, writing
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.tokenizer import read_json
-from whispertide.errors import CorpusError, OutputError
+from whispertide.errors import CorpusError
 from whispertide.lab.new_folder import check_new
 from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training.augment import Augmentation
@@ -38,7 +38,6 @@ from whispertide.lab.training.run_options import (
     write_options,
 )
 from whispertide.lab.training.shards import ShardEntry, Shards, open_shards, read_licences
-from whispertide.lab.training.small_run import writing
 from whispertide.lab.training.start import Start, write_checkpoint, write_companions
 from whispertide.types import CHUNK_SECONDS
 
@@ -90,7 +89,7 @@ def begin(folder: Path, options: RunOptions, start: Start, device: str, announce
     trainer = Trainer(start.network, vocabulary, options.loop, folder, device, tested)
     if start.characters is not None:
         trainer.characters.load_state_dict(start.characters)
-    with writing():
+    with writing(folder):
         (folder / START).mkdir(parents=True)
         try:
             write_companions(start, folder / START)
@@ -162,13 +161,10 @@ def export(folder: Path, output: Path, dtype: type[np.float16 | np.float32] = np
     """
     check_new(output, "for the checkpoint")
     start, about = trained(folder), _about(folder)
-    try:
-        with replacing(output) as unfinished:
-            unfinished.mkdir(parents=True)
-            write_checkpoint(start, unfinished, dtype)
-            write_json(unfinished / TRAINING, about)
-    except OSError as error:
-        raise OutputError(f"expected a folder that can be written; got {error}") from error
+    with writing(output), replacing(output) as unfinished:
+        unfinished.mkdir(parents=True)
+        write_checkpoint(start, unfinished, dtype)
+        write_json(unfinished / TRAINING, about)
     return output
 
 

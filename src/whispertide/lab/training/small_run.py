@@ -4,8 +4,6 @@ Knows nothing of what is trained.
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,15 +14,6 @@ from whispertide.lab.training.shards import Shards
 
 OPTIONS = "options.json"
 _SPEECH = "speech"  # its digest, next to the options; runs of earlier versions have none
-
-
-@contextmanager
-def writing() -> Iterator[None]:
-    """Raise `OutputError` where what is done meanwhile cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"expected a folder that can be written; got {error}") from error
 
 
 def note_options(options: Any, folder: Path, speech: Shards) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from whispertide.errors import CorpusError
-from whispertide.lab.speech.cached import make_apart
+from whispertide.atomic import writing
+from whispertide.lab.speech.apart import WORKERS, Apart, make_all
 from whispertide.lab.speech.installed import installed
 from whispertide.lab.speech.talks import open_speaker
 from whispertide.lab.speech.text import training_sentence
@@ -25,18 +25,21 @@ PACES = (0.15, 0.85)  # within the range of the synthetic talks
 def make_speech(folder: Path, minutes: float, seed: int) -> None:
     """Write shards of so many minutes into `folder`, every known voice that is installed at two paces.
 
-    Raises `CorpusError` where a synthesizer is missing or `folder` cannot be written.
+    Raises `CorpusError` where a synthesizer is missing, `OutputError` where `folder` cannot be written.
     """
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CorpusError(f"expected a folder that can be written; {folder} is not: {error}") from error
     voices = installed().trained
     shards = len(voices) * len(PACES)
-    for number in range(shards):
-        voice = voices[number % len(voices)]
-        what = [str(folder), str(number), str(seed), str(60 * minutes / shards)]
-        make_apart(__name__, f"speech in the voice {voice}", what)
+    makers = (
+        Apart(
+            __name__,
+            f"speech in the voice {voices[number % len(voices)]}",
+            (str(folder), str(number), str(seed), str(60 * minutes / shards)),
+        )
+        for number in range(shards)
+    )
+    make_all(makers, WORKERS, lambda done, count: None)
 
 
 def speak_shard(folder: Path, number: int, seed: int, wanted_s: float) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.atomic import replacing
+from whispertide.atomic import replacing, writing
 from whispertide.checkpoint import Checkpoint, ModelDims, causal, load_checkpoint, masked
 from whispertide.checkpoint.attachments import place
 from whispertide.checkpoint.causal import CausalAdapter
@@ -30,7 +30,7 @@ from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import MaskedAdapter
 from whispertide.checkpoint.safetensors_file import header_of
 from whispertide.decoding.truncation import KIND, TruncationDetector
-from whispertide.errors import CheckpointError, OptionError, OutputError, WhispertideError
+from whispertide.errors import CheckpointError, OptionError
 from whispertide.lab.new_folder import check_new
 from whispertide.lab.training.checkpoint_folder import (
     copy_companions,
@@ -148,22 +148,17 @@ def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str],
     widening = plan_widening(checkpoint.dims, to)
     config, generation = read_configs(checkpoint, "to widen")
     check_new(output, "to write to")
-    try:
-        with replacing(output) as unfinished:
-            unfinished.mkdir(parents=True)
-            copy_companions(checkpoint.folder, unfinished)
-            heads = _heads(checkpoint, widening)
-            write_json(unfinished / "generation_config.json", {**generation, "alignment_heads": heads})
-            shapes = _target_shapes(checkpoint, widening)
-            tensors = ((f"model.{name}", widened(name, checkpoint, widening)) for name in shapes)
-            weights = {f"model.{name}": shape for name, shape in shapes.items()}
-            write_safetensors(unfinished / "model.safetensors", weights, widening.dtype, tensors)
-            write_json(unfinished / "config.json", config | _changes(checkpoint, widening))
-            _write_attachments(checkpoint, widening, unfinished)
-    except OSError as error:
-        if isinstance(error, WhispertideError):
-            raise
-        raise OutputError(f"{output} cannot be written: {error}; try where there is room") from error
+    with writing(output), replacing(output) as unfinished:
+        unfinished.mkdir(parents=True)
+        copy_companions(checkpoint.folder, unfinished)
+        heads = _heads(checkpoint, widening)
+        write_json(unfinished / "generation_config.json", {**generation, "alignment_heads": heads})
+        shapes = _target_shapes(checkpoint, widening)
+        tensors = ((f"model.{name}", widened(name, checkpoint, widening)) for name in shapes)
+        weights = {f"model.{name}": shape for name, shape in shapes.items()}
+        write_safetensors(unfinished / "model.safetensors", weights, widening.dtype, tensors)
+        write_json(unfinished / "config.json", config | _changes(checkpoint, widening))
+        _write_attachments(checkpoint, widening, unfinished)
     return output
 
 

@@ -5,7 +5,6 @@ silence. Word times stay those of the talk.
 """
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +13,8 @@ import numpy as np
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.lab.evaluation.corpora.conditions import Condition, degrade, noisy, recorded
-from whispertide.lab.speech.cached import CachedCorpus, Reference, cached_corpus, make_apart, write_recording
+from whispertide.lab.speech.apart import Apart
+from whispertide.lab.speech.cached import CachedCorpus, Reference, cached_corpus, write_recording
 from whispertide.lab.speech.noise import KINDS, Dice, Sound, rms, to_int16
 from whispertide.lab.speech.talks import extent_arguments, open_talks, read_extent
 from whispertide.lab.speech.utterance import Beginnings
@@ -49,11 +49,8 @@ def _opened(kind: Kind, ratio: str, seed: int, quick: bool, beginnings: Beginnin
     folder = cache_dir() / "corpora" / f"{name}-v{VERSION}.{talks.hash}"
     extent = extent_arguments(quick, beginnings)
     makers = {
-        _name(kind, number): partial(
-            make_apart,
-            __name__,
-            _name(kind, number),
-            [str(folder), kind, ratio or "-", str(seed), str(number), *extent],
+        _name(kind, number): Apart(
+            __name__, _name(kind, number), (str(folder), kind, ratio or "-", str(seed), str(number), *extent)
         )
         for number in range(len(talks.references))
     }
