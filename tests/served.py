@@ -65,6 +65,8 @@ class KnowingModel:
 
     words: tuple[Word, ...] = WORDS
     name: str = "nano.en"
+    source: str = "nano.en"
+    content_hash: str = "0123"
     round_s: float = 0.0
     dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
     tokenizer: Any = field(default_factory=lambda: SimpleNamespace(language=language_code, languages=("en",)))

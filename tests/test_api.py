@@ -20,6 +20,7 @@ from audio.sounds import make_wav, silence
 from oracle import Oracle, audio_between, speech
 from reference import remembering
 from whispertide.audio.file import decode_blocks, load_audio
+from whispertide.checkpoint import Checkpoint
 from whispertide.errors import (
     AudioError,
     CheckpointNotFoundError,
@@ -53,6 +54,14 @@ def confirmed_text(events: list[Event]) -> str:
 
 
 @pytest.mark.slow
+def test_a_model_tells_what_loads_it_again_from_anywhere(
+    model: whispertide.Transcriber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert model.source == model.name
+    monkeypatch.setattr(Checkpoint, "place", Path("mine"))
+    assert model.source == str(Path.cwd() / "mine")
+
+
 def test_every_way_to_hand_over_a_recording_gives_the_same(model: whispertide.Transcriber) -> None:
     text = model.transcribe(CLIP).text
     assert "best time of" in text

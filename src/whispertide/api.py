@@ -81,6 +81,17 @@ class Transcriber:
         return self.model.name
 
     @property
+    def source(self) -> str:
+        """What loads this model again in any working directory: its name, or the path of the user's own files."""
+        place = self.model.checkpoint.place
+        return self.name if place is None else str(place.absolute())
+
+    @property
+    def content_hash(self) -> str:
+        """Equal hashes, equal networks: over the shape and the content of the weights."""
+        return self.model.content_hash
+
+    @property
     def is_bundled(self) -> bool:
         """Whether this is the small model of the package, which was trained on synthetic speech."""
         return self.model.name == BUNDLED_MODEL

@@ -44,6 +44,19 @@ def test_a_folder(write_model: WriteModel, dims: ModelDims) -> None:
     assert (same.name, same.content_hash) == (model.name, model.content_hash)
 
 
+def test_the_users_own_files_have_a_place_and_a_named_model_has_none(
+    write_model: WriteModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the command line is given is the same model again, also where the folder is called like another."""
+    named = load_checkpoint("nano.en")
+    assert (named.place, named.argument) == (None, "nano.en")
+    (tmp_path / "base.en").symlink_to(write_model())
+    monkeypatch.chdir(tmp_path)
+    own = load_checkpoint("./base.en")
+    assert (own.place, own.argument) == (Path("base.en"), "./base.en")
+    assert load_checkpoint(own.argument).content_hash == own.content_hash
+
+
 def test_what_the_maker_warns_of(write_model: WriteModel) -> None:
     assert "does not understand people" in load_checkpoint("nano.en").caution
     folder = write_model()

@@ -345,6 +345,13 @@ def test_while_waiting_even_the_first_interrupt_raises() -> None:
         signal.raise_signal(signal.SIGTERM)
 
 
+def test_while_holding_no_interrupt_raises_however_often() -> None:
+    with Interrupts() as interrupts, interrupts.holding():
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+        assert interrupts.pressed
+
+
 def test_an_interrupt_before_the_wait_is_not_lost() -> None:
     with Interrupts() as interrupts:
         signal.raise_signal(signal.SIGINT)

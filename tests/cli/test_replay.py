@@ -28,11 +28,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save_wav(folder / "audio.wav", np.zeros(round(SECONDS * 16_000), np.float32))
     about: dict[str, Any] = {
         "model": "nano.en",
+        "content_hash": "0123",
         "settings": as_plain(Settings()),
         "recipe": {"name": "whisper-streaming", **get_recipe("whisper-streaming").settings()},
-        "boundaries": [24_000, 48_000],
-        "commands": [{"command": "finish", "at": round(SECONDS * 16_000)}],
     }
+    steps = [
+        {"boundaries": [24_000, 48_000], "loads": [0, 0]},
+        {"command": "finish", "at": round(SECONDS * 16_000)},
+    ]
+    (folder / "steps.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
     (folder / "session.json").write_text(json.dumps(about, default=dict))
     (folder / "events.jsonl").write_text(json.dumps(to_dict(Confirmed(0, 0, WORDS))) + "\n")
     return folder
@@ -47,6 +51,16 @@ def test_a_recording_is_run_again(run: Run, folder: Path) -> None:
     assert result.exit_code == 0, result.output
     assert heard(result.stdout) == TEXT
     assert "11.0 s" in result.stderr
+    assert "warning" not in result.stderr
+
+
+def test_a_model_that_has_changed_since_is_told(run: Run, folder: Path) -> None:
+    about = json.loads((folder / "session.json").read_text())
+    (folder / "session.json").write_text(json.dumps({**about, "content_hash": "4567"}))
+    result = run("replay", folder)
+    assert result.exit_code == 0, result.output
+    assert "nano.en is not what it was when 20260101-000000-abc was recorded" in result.stderr
+    assert "warning" not in run("replay", folder, "--model", "nano.en").stderr
 
 
 def test_with_another_recipe(run: Run, folder: Path) -> None:

@@ -47,6 +47,14 @@ def test_what_cannot_be_served(
     assert not loads, "a model was loaded before the options were checked"
 
 
+def test_two_models_of_one_name_are_refused(run: Run, loads: list[object]) -> None:
+    """Clients choose by the name; the second would take the place of the first."""
+    result = run("serve", "--port", 0, "--model", "runs/1/export", "--model", "runs/2/export")
+    assert result.exit_code == 2
+    assert "expected models of different names" in result.stderr
+    assert len(loads) == 2
+
+
 @pytest.mark.parametrize("option", ["--port", "--wyoming-port"])
 def test_a_busy_port_names_the_option_to_change(run: Run, loads: list[object], option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:

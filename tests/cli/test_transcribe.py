@@ -339,7 +339,8 @@ def test_a_failing_engine_leaves_what_was_confirmed(
 
 def pressing_ctrl_c(render: Callable[..., Any]) -> Callable[..., Any]:
     def pressed(*values: Any) -> Any:
-        signal.raise_signal(signal.SIGINT)
+        for _ in range(3):  # somebody is impatient
+            signal.raise_signal(signal.SIGINT)
         return render(*values)
 
     return pressed
@@ -381,6 +382,23 @@ def test_ctrl_c_while_the_view_is_closed_does_not_lose_the_transcript(
     monkeypatch.setattr(job.StreamJob, "_shown", closed_late)
     result = run("transcribe", talk, *STREAMED, "-o", tmp_path / "out.txt")
     assert (result.exit_code, (tmp_path / "out.txt").read_text()) == (130, SIX + "\n")
+
+
+def test_ctrl_c_twice_while_the_view_is_closed_keeps_what_was_heard(
+    run: Run, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = job.StreamJob._shown
+
+    @contextmanager
+    def closed_late(*values: Any) -> Iterator[None]:
+        with shown(*values):
+            yield
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(job.StreamJob, "_shown", closed_late)
+    result = run("transcribe", talk, *STREAMED, "-o", tmp_path / "out.txt")
+    assert (result.exit_code, (tmp_path / "out.partial.txt").read_text()) == (130, SIX + "\n")
 
 
 def test_a_disk_that_becomes_full_leaves_what_was_written_before(run: Run, talk: Path, tmp_path: Path) -> None:

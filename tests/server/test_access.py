@@ -19,6 +19,8 @@ def test_keys_come_from_the_environment_and_from_a_file(tmp_path: Path) -> None:
     file.write_text("# ours\nfirst-key-1 # Ann\n\nsecond-key\n")
     assert read_keys("third-key, first-key-1", file) == ("third-key", "first-key-1", "second-key")
     assert read_keys(None, None) == ()
+    file.write_text("first-key-1\n", encoding="utf-8-sig")
+    assert read_keys(None, file) == ("first-key-1",)
 
 
 @pytest.mark.parametrize("text", ["short", "# none\n", "\n"])

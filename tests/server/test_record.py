@@ -108,6 +108,19 @@ def test_recordings_that_are_none(tmp_path: Path) -> None:
         read_recording(folder)
 
 
+def test_a_server_that_was_killed_leaves_what_was_done_until_then(tmp_path: Path) -> None:
+    """Steps are added as they come; the last line may be cut off."""
+    recorded(tmp_path)
+    (folder,) = find_recordings([tmp_path])
+    whole, steps = read_recording(folder), folder / "steps.jsonl"
+    assert len(steps.read_text().splitlines()) >= len(whole.commands) + 2
+    steps.write_bytes(steps.read_bytes()[:-5])
+    cut = read_recording(folder)
+    assert (len(cut.boundaries), len(cut.commands)) != (len(whole.boundaries), len(whole.commands))
+    assert whole.boundaries[: len(cut.boundaries)] == cut.boundaries
+    assert "boundaries" not in json.loads((folder / "session.json").read_text())
+
+
 class KeptModel(KnowingModel):
     """Keeps what ran the rounds, which knows the options of the last one."""
 

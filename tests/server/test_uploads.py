@@ -1,13 +1,21 @@
 """Whose turn it is with a file: shares and lines, without HTTP and without audio."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import io
+import wave
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from whispertide.server.uploads import BusyError, Job, Uploads
+from whispertide.api import Transcriber
+from whispertide.audio.whole import Recording
+from whispertide.options import DecodeOptions
+from whispertide.server.uploads import BusyError, Job, TooLongError, Uploads
+from whispertide.types import FloatArray
 
 
 @dataclass
@@ -27,6 +35,27 @@ class SlowJob:
 async def worked(uploads: Uploads, job: SlowJob, party: str) -> None:
     async for _ in uploads.run(cast(Job, job), party):
         pass
+
+
+def test_a_file_that_is_too_long_is_refused_before_any_of_it_is_heard() -> None:
+    """Though of a recording that breaks off what came before is transcribed."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as wav:
+        wav.setparams((1, 2, 16_000, 0, "NONE", ""))
+        wav.writeframes(bytes(2 * 16_000 * 5))
+    file.seek(0)
+
+    def heard(blocks: Iterable[FloatArray], **_: Any) -> Iterator[str]:
+        yield f"{sum(map(len, Recording(blocks)))} samples"
+
+    async def run() -> None:
+        transcriber = cast(Transcriber, SimpleNamespace(transcribe_segments=heard))
+        with ThreadPoolExecutor(1) as thread:
+            segments = Job(transcriber, file, DecodeOptions(), limit_s=3).segments(thread)
+            with pytest.raises(TooLongError, match="at most 3 s of audio"):
+                await anext(segments)
+
+    asyncio.run(run())
 
 
 def test_one_client_cannot_take_all_places() -> None:

@@ -13,7 +13,7 @@ from whispertide.checkpoint import hub
 from whispertide.checkpoint.cache import file_digest
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.generation import GenerationConfig
-from whispertide.checkpoint.names import display_name
+from whispertide.checkpoint.names import as_argument, display_name
 from whispertide.checkpoint.tokenizer import Tokenizer, has_tokenizer, read_json
 from whispertide.checkpoint.weights import TensorStore
 from whispertide.errors import CheckpointError, WhispertideError
@@ -50,16 +50,21 @@ class Checkpoint:
         return self.tensors.files[0].parent
 
     @property
-    def argument(self) -> str:
-        """What the command line calls the model: its name, or for the user's own files their path."""
+    def place(self) -> Path | None:
+        """The user's own folder or `.pt`; None for a model that its name loads."""
         weights = self.tensors.files[0]
         try:
             known = hub.path(self.name)
         except WhispertideError:
             known = None
         if known in (weights, weights.parent):
-            return self.name
-        return str(weights if weights.suffix == ".pt" else weights.parent)
+            return None
+        return weights if weights.suffix == ".pt" else weights.parent
+
+    @property
+    def argument(self) -> str:
+        """What the command line calls the model: its name, or for the user's own files their path."""
+        return self.name if self.place is None else as_argument(self.place)
 
 
 def load_checkpoint(

@@ -24,13 +24,13 @@ class Interrupts:
     """While entered, the first Ctrl-C (or SIGTERM, SIGHUP) sets `pressed`; a second one raises `KeyboardInterrupt`,
     unless it is SIGHUP, which may come twice when a terminal is closed.
 
-    Inside `waiting()` even the first raises, because nothing else would end a wait for input. Signals reach the main
-    thread alone; in any other this does nothing.
+    Inside `waiting()` even the first raises, because nothing else would end a wait for input; inside `holding()` none
+    does. Signals reach the main thread alone; in any other this does nothing.
     """
 
     def __init__(self) -> None:
         self.pressed = False
-        self._waiting = False
+        self._waiting = self._holding = False
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupts":
@@ -50,7 +50,7 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         again, self.pressed = self.pressed, True
-        if self._waiting or (again and number != _HANGUP):
+        if not self._holding and (self._waiting or (again and number != _HANGUP)):
             raise KeyboardInterrupt
 
     @contextmanager
@@ -63,6 +63,15 @@ class Interrupts:
             yield
         finally:
             self._waiting = False
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """A stretch that no Ctrl-C breaks off, however often it is pressed."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
 
 
 @contextmanager

@@ -77,6 +77,10 @@ class Job(ABC):
             with ExitStack() as saved:
                 try:
                     self.hear(blocks, writers, saved)
+                except KeyboardInterrupt:
+                    if not self.interrupts.pressed:  # before there was anything to lose
+                        raise
+                    self.heard.interrupted = True
                 except Exception:
                     self.heard.interrupted = True
                     if self.heard.segments:
@@ -106,8 +110,8 @@ class Job(ABC):
 
     def _save(self, writers: Sequence[Writer]) -> tuple[Document, str]:
         """Put the transcript in its places; returns it, and where those are."""
-        # Of its own: where one Ctrl-C has ended the audio, the next one must not cost all that was heard.
-        with Interrupts() as interrupts:
+        # Where one Ctrl-C has ended the audio, the next ones must not cost all that was heard.
+        with self.interrupts.holding():
             document = self.document()
             places, problems = list[str](), list[OutputError]()
             for writer in writers:
@@ -117,7 +121,6 @@ class Job(ABC):
                     problems.append(error)
         if problems:
             raise problems[0]
-        self.interrupts.pressed = self.interrupts.pressed or interrupts.pressed
         return document, ", ".join(places)
 
     def _written(self, document: Document, writer: Writer) -> str:
@@ -166,7 +169,7 @@ class StreamJob(Job):
         try:
             with self._shown(pump, writers):
                 pump.run(blocks, self.interrupts)
-        except Exception:
+        except BaseException:
             pump.close()
             raise
         finally:

@@ -52,6 +52,8 @@ def replay(
         name = model or recording.model
         if name not in loaded:
             loaded[name] = arguments.load(name, engine)
+        if model is None and loaded[name].content_hash != recording.content_hash:
+            say(f"warning: {name} is not what it was when {folder.name} was recorded")
         another = stream.resolve(start=recording.recipe) if recipe or changes else None
         said = replay_recording(recording, loaded[name], another)
         typer.echo(said.text)

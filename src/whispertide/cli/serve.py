@@ -153,6 +153,11 @@ def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe", *, no_tun
     transcribers = {}
     for name in names:
         transcriber = arguments.load(name, engine)
+        if transcriber.name in transcribers:
+            raise OptionError(
+                f"expected models of different names, by which clients choose; got two that are called "
+                f"{transcriber.name}: rename the folder of one"
+            )
         warn_of_synthetic(transcriber)
         transcriber.warm_up()
         tune_first(transcriber, recipe, refused=no_tune)

@@ -41,7 +41,7 @@ def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
     keys = [key.strip() for key in (environment or "").split(",")]
     if path is not None:
         try:
-            lines = path.read_text("utf-8").splitlines()
+            lines = path.read_text("utf-8-sig").splitlines()  # some editors write a mark first
         except (OSError, UnicodeDecodeError) as error:
             raise OptionError(f"expected a file of API keys, one per line; cannot read {path}: {error}") from error
         found = [line.partition("#")[0].strip() for line in lines]

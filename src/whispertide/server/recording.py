@@ -2,7 +2,8 @@
 
     audio.wav       the audio as the engine got it: 16 kHz, mono, 16 bit
     events.jsonl    the events as they were sent
-    session.json    settings, model, and in order the commands and round boundaries that a replay needs
+    session.json    settings, recipe and model, as it began
+    steps.jsonl     the commands, and where rounds ended, as they came: what a replay needs besides
 
 Recordings contain what people said. They are made only if the server was told to, in a folder of its own. With the
 boundaries of the recording a replay says what was said then, as far as the same model at the same precision gives the
@@ -13,7 +14,7 @@ import json
 import logging
 import time
 import wave
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,10 +43,13 @@ log = logging.getLogger("whispertide.server")
 
 
 class Recorder:
-    """Makes a folder for every session. Raises `OptionError` if the folder of folders cannot be used."""
+    """Makes a folder for every session of these models.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Raises `OptionError` if the folder of folders cannot be used.
+    """
+
+    def __init__(self, folder: Path, models: Mapping[str, Transcriber]) -> None:
+        self.folder, self.models = folder, models
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -54,10 +58,12 @@ class Recorder:
     def opened(self, live: LiveSession, settings: Settings) -> "SessionRecording":
         """Record this session."""
         name = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + live.id[:8]
+        model = self.models[live.model]
         about = {
             "session": live.id,
             "protocol": live.protocol,
-            "model": live.model,
+            "model": model.source,
+            "content_hash": model.content_hash,
             "settings": as_plain(settings),
             "recipe": {"name": live.asked_recipe.name, **live.asked_recipe.settings()},  # as it began
         }
@@ -70,21 +76,18 @@ class SessionRecording:
 
     folder: Path
     about: dict[str, Any]
-    commands: list[dict[str, Any]] = field(default_factory=list)
-    boundaries: list[int] = field(default_factory=list)  # with `loads`: of all rounds; the session forgets them
-    loads: list[int] = field(default_factory=list)
     samples: int = 0
     level: int = 0
     _audio: wave.Wave_write | None = None
     _events: TextIO | None = None
+    _steps: TextIO | None = None
+    _waiting: list[dict[str, Any]] = field(default_factory=list)  # steps before there is a folder
     _failed: bool = False
 
     def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> None:
         """Write what the session took and said."""
         if self._failed:
             return
-        self.boundaries += live.session.boundaries
-        self.loads += live.session.loads
         try:
             self._write(live, taken, entries)
         except OSError as error:
@@ -93,9 +96,8 @@ class SessionRecording:
 
     def closed(self, live: LiveSession) -> None:
         """The session is over; without its `End` if its client left it."""
-        if self._audio is not None or self._events is not None:
+        if self._steps is not None:
             try:
-                self._describe()
                 self._close()
             except OSError as error:
                 log.error("recording failed", extra={"session": live.id, "problem": str(error)})
@@ -103,50 +105,51 @@ class SessionRecording:
     def _write(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> None:
         if live.level != self.level:
             self.level = live.level
-            self.commands.append({"command": "level", "at": self.samples, "value": live.level})
+            self._waiting.append({"command": "level", "at": self.samples, "value": live.level})
         for command in taken:
             if isinstance(command, Audio):
                 self._append(command)
             else:
-                self.commands.append(_described(command, self.samples))
+                self._waiting.append(_described(command, self.samples))
+        if live.session.boundaries:  # the session forgets them
+            self._waiting.append({"boundaries": live.session.boundaries, "loads": live.session.loads})
         for entry in entries:
             if isinstance(entry, Event):
                 self._line(entry)
-        if any(is_last(entry) for entry in entries) or (entries and self.folder.exists()):
-            self._describe()
+        if self._steps is not None:
+            self._steps.writelines(json.dumps(step, default=dict) + "\n" for step in self._waiting)
+            self._steps.flush()  # a server that is killed leaves what was said until then
+            self._waiting.clear()
         if any(is_last(entry) for entry in entries):
             self._close()
 
+    def _begin(self) -> None:
+        """The folder, with what does not change. Nothing is there of a session that got and said nothing."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_text(self.folder / "session.json", json.dumps(self.about, indent=1, default=dict))
+        self._steps = (self.folder / "steps.jsonl").open("w", encoding="utf-8")
+
     def _append(self, command: Audio) -> None:
+        if self._steps is None:
+            self._begin()
         if self._audio is None:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._audio = wav_writer(str(self.folder / "audio.wav"))
         write_samples(self._audio, command.samples)
         self.samples += len(command.samples)
 
     def _line(self, event: Event) -> None:
+        if self._steps is None:
+            self._begin()
         if self._events is None:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._events = (self.folder / "events.jsonl").open("w", encoding="utf-8")
         self._events.write(json.dumps(to_dict(event), ensure_ascii=False) + "\n")
-        # A server that is killed leaves what was said until then.
         self._events.flush()
 
-    def _describe(self) -> None:
-        about = {
-            **self.about,
-            "boundaries": self.boundaries,
-            "loads": self.loads,
-            "commands": self.commands,
-            "samples": self.samples,
-        }
-        write_text(self.folder / "session.json", json.dumps(about, indent=1, default=dict))
-
     def _close(self) -> None:
-        for file in (self._audio, self._events):
+        for file in (self._audio, self._events, self._steps):
             if file is not None:
                 file.close()
-        self._audio = self._events = None
+        self._audio = self._events = self._steps = None
 
 
 def _described(command: Command, at: int) -> dict[str, Any]:
@@ -159,9 +162,15 @@ _BLOCK = SAMPLE_RATE // 10
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recorded session. `commands` are (name, sample at which it came, what it said); `text` was confirmed then."""
+    """One recorded session.
+
+    model         what loads it; `content_hash` is what it was then
+    commands      name, sample at which it came, what it said
+    text          what was confirmed then
+    """
 
     model: str
+    content_hash: str
     settings: Settings
     recipe: Recipe
     boundaries: tuple[int, ...]
@@ -200,14 +209,17 @@ def read_recording(folder: Path) -> Recording:
     """Raises `TranscriptError` for a recording that is damaged, `AudioError` if its audio is."""
     try:
         audio, about = folder / "audio.wav", json.loads((folder / "session.json").read_text("utf-8"))
-        events = [from_dict(json.loads(line)) for line in _lines(folder / "events.jsonl")]
+        events = [from_dict(line) for line in _lines(folder / "events.jsonl")]
+        steps = _lines(folder / "steps.jsonl")
+        rounds = [step for step in steps if "boundaries" in step]
         return Recording(
             model=str(about["model"]),
+            content_hash=str(about["content_hash"]),
             settings=Settings(**about["settings"]),
             recipe=Recipe("").replace(**about["recipe"]),
-            boundaries=tuple(about["boundaries"]),
-            loads=tuple(about.get("loads", ())),  # older recordings have none
-            commands=tuple((item["command"], item["at"], item.get("value")) for item in about["commands"]),
+            boundaries=tuple(end for step in rounds for end in step["boundaries"]),
+            loads=tuple(load for step in rounds for load in step["loads"]),
+            commands=tuple((step["command"], step["at"], step.get("value")) for step in steps if "command" in step),
             samples=load_audio(audio) if audio.is_file() else np.zeros(0, np.float32),
             text=_text(events),
         )
@@ -297,9 +309,12 @@ def _session(recording: Recording, transcriber: Transcriber, recipe: Recipe | No
     return Session(like.recipe, like.executor, gate or make_gate(like.recipe), options=options, schedule=schedule)
 
 
-def _lines(path: Path) -> Sequence[str]:
+def _lines(path: Path) -> list[Any]:
+    """The values in a file of JSON lines; of one that is not there none. A last line that is cut off is left out."""
+    if not path.is_file():
+        return []
     # Not `splitlines`: the text may hold separators that end no line here.
-    return path.read_text("utf-8").removesuffix("\n").split("\n") if path.is_file() else ()
+    return [json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1]]
 
 
 def _text(events: Iterable[Event]) -> str:

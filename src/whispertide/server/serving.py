@@ -199,7 +199,7 @@ def assemble(
     """
     understands = LateModel.open(options.understands) if options.understands else None
     journal = _journal(options.journal) if options.journal else None
-    record = Recorder(options.record).opened if options.record else None
+    record = Recorder(options.record, models).opened if options.record else None
     work = options.work
     if work.batch > 1:
         models = {name: batched(model, most=work.batch, lanes=work.workers) for name, model in models.items()}

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from whispertide.api import Transcriber
 from whispertide.audio.file import decode_blocks
 from whispertide.decoding.longform import OfflineSegment
-from whispertide.errors import AudioError, TruncatedAudioError
+from whispertide.errors import TruncatedAudioError, WhispertideError
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, seconds, to_samples
 
@@ -28,8 +28,8 @@ class BusyError(Exception):
     """Too many files wait already."""
 
 
-class TooLongError(AudioError):
-    """The audio is longer than a file may be."""
+class TooLongError(WhispertideError):
+    """The audio is longer than a file may be. No `AudioError`: what came before one is transcribed."""
 
 
 class Job:

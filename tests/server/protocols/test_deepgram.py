@@ -144,6 +144,15 @@ def test_finalize_of_nothing_is_answered_with_nothing() -> None:
     assert (transcript(answer), answer["is_final"], answer["from_finalize"]) == ("", True, True)
 
 
+def test_an_empty_answer_covers_the_audio_up_to_its_finalize_and_not_what_came_since() -> None:
+    talk = listen()
+    talk.send(silence(1.5), {"type": "Finalize"}, silence(2.0), {"type": "Finalize"}, silence(1.0))
+    talk.run()
+    first, second = results(talk, from_finalize=True)
+    assert (first["start"], first["duration"]) == (0.0, 1.5)
+    assert (second["start"], second["duration"]) == (1.5, 2.0)
+
+
 def test_finalize_takes_what_the_resampler_holds() -> None:
     talk = listen(sample_rate="48000")
     talk.send(silence(1.0, 48_000), {"type": "Finalize"})

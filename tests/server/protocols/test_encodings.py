@@ -141,6 +141,14 @@ def test_a_message_that_holds_hours_is_refused_before_it_is_decoded() -> None:
         audio.feed(ogg_page([b"\xfb\x06"] * 255) * 1000)
 
 
+def test_packets_without_audio_count_too() -> None:
+    """A megabyte holds nearly a million of them, and each takes its time."""
+    audio, pages = AudioInput("ogg-opus"), ogg_page([b""] * 255)
+    assert not len(audio.feed(pages * 100))
+    with pytest.raises(AudioError, match="at most 120 s of audio in a message"):
+        audio.feed(pages * 200)
+
+
 def test_much_audio_may_come_in_several_messages() -> None:
     audio = AudioInput("ogg-opus")
     heard = sum(len(audio.feed(ogg_page([b"\xfb\x06"] * 255))) for _ in range(5))

@@ -325,6 +325,13 @@ def test_clear_forgets_what_was_not_confirmed() -> None:
     assert "w0" not in talk.text
 
 
+def test_cleared_audio_is_not_charged() -> None:
+    talk = connect()
+    talk.send(MANUAL, append(5), CLEAR, append(1), COMMIT)
+    talk.run()
+    assert [reply["usage"]["seconds"] for reply in talk.json(COMPLETED)] == [1.0]
+
+
 def test_clear_in_an_utterance_leaves_no_item_open() -> None:
     for duration in (0.9, 3.0):  # without and with confirmed words
         talk = connect(said(20))

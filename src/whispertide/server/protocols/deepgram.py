@@ -7,6 +7,7 @@ In: binary audio in the encoding of the address, and JSON: `KeepAlive`, `Finaliz
 
 import hashlib
 import uuid
+from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -53,7 +54,7 @@ class DeepgramProtocol(base.WireProtocol):
         self._fresh: list[Word] = []  # confirmed, not sent yet
         self._in_turn = False
         self._said = False  # whether the open turn has words
-        self._finalizing = 0
+        self._finalizing: deque[int] = deque()  # samples that had arrived with each `Finalize` that is not answered
         self._held: tuple[tuple[Word, ...], int] | None = None  # the end of a turn, perhaps that of a `Finalize`
         self._guessed = False  # whether there are words that are not confirmed
         self._heard = 0  # audio about which all has been said
@@ -86,8 +87,9 @@ class DeepgramProtocol(base.WireProtocol):
             case "KeepAlive":
                 return ()
             case "Finalize":
-                self._finalizing += 1
-                return (*self._rest(), base.Flush())
+                rest = self._rest()
+                self._finalizing.append(self._received)
+                return (*rest, base.Flush())
             case "CloseStream":
                 return self._finish()
             case "Configure":
@@ -159,10 +161,10 @@ class DeepgramProtocol(base.WireProtocol):
 
     def flushed(self) -> base.Actions:
         """`Finalize` is always answered, if need be with an empty result."""
-        self._finalizing -= 1
+        upto = self._finalizing.popleft()
         answer = self._release(from_finalize=True)
         if not answer:
-            answer = [self._result((), self._received, is_final=True, from_finalize=True)]
+            answer = [self._result((), upto, is_final=True, from_finalize=True)]
         return [*answer, *self._utterance_end()]
 
     def heard(self, samples: int) -> base.Actions:

@@ -23,6 +23,7 @@ RATES = (4_000, 192_000)  # what telephones and sound files have; less would mak
 MOST_CHANNELS = 8
 OPUS_RATE = 48_000  # RFC 6716: whatever rate was encoded, a decoder may give 48 kHz
 MOST_OGG_S = 120  # in one message: a megabyte can hold sixteen hours, if hardly anything is in its packets
+_SHORTEST_PACKET = OPUS_RATE // 400  # samples: 2.5 ms (RFC 6716); an empty one counts as much, since it costs time too
 MAX_OGG_PACKET = 1 << 20  # an Opus packet has at most some 60 kB: a packet that goes on beyond this is damage
 
 ENCODINGS = (*LINEAR, "mulaw", "alaw", "opus", "ogg-opus")
@@ -146,8 +147,10 @@ class _OggOpus:
         self._waiting += data
         samples, total = [np.zeros((0, self._channels), np.float32)], 0
         for packet in self._packets():
-            samples.append(self._opus.decode(packet))
-            total += len(samples[-1])
+            decoded = self._opus.decode(packet)
+            if len(decoded):
+                samples.append(decoded)
+            total += max(len(decoded), _SHORTEST_PACKET)
             if total > MOST_OGG_S * OPUS_RATE:
                 raise AudioError(
                     f"expected at most {MOST_OGG_S} s of audio in a message; got more. Send smaller messages"

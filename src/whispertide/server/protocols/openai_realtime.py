@@ -171,6 +171,8 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         """Forget what is not confirmed, also the sample that is half here."""
         self._uncommitted = 0
         self._audio = _audio_input(self._session)
+        if self._items and not self._items[-1].announced and not self._items[-1].text:
+            self._items[-1].start = self._received  # what was forgotten is no part of it
         return (base.Clear(),) if self._has_session else (self._say("input_audio_buffer.cleared"),)
 
     def _rest(self) -> base.Actions:
