@@ -53,7 +53,6 @@ def confirmed_text(events: list[Event]) -> str:
     return "".join(word.text for event in events if isinstance(event, Confirmed) for word in event.words)
 
 
-@pytest.mark.slow
 def test_a_model_tells_what_loads_it_again_from_anywhere(
     model: whispertide.Transcriber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +61,7 @@ def test_a_model_tells_what_loads_it_again_from_anywhere(
     assert model.source == str(Path.cwd() / "mine")
 
 
+@pytest.mark.slow
 def test_every_way_to_hand_over_a_recording_gives_the_same(model: whispertide.Transcriber) -> None:
     text = model.transcribe(CLIP).text
     assert "best time of" in text

@@ -303,6 +303,23 @@ def test_what_a_full_window_confirms_is_no_longer_shown_as_a_guess() -> None:
     assert play.state.shown == commit.hypothesis
 
 
+def test_what_one_round_alone_has_failed_to_hear_stays() -> None:
+    """A shift backward leaves the rest of a window unheard, which is long where audio came late or all at once."""
+    play = Play(AlignAtt(truncate="none", memory="words", window_s=5))
+    halt = Halt("backward-shift", 2, 7)
+    play.round(20, word("one", 0.2, 0.5), word("two", 0.6, 1.0), halt=halt)
+    assert play.plan(20.4).window.start <= 1.2 * S
+    play.round(20.4, halt=halt)  # nor does the next
+    assert play.plan(20.8).window.start == pytest.approx(15.4 * S, abs=320)
+
+
+def test_what_a_text_that_is_too_long_does_not_reach_stays() -> None:
+    play = Play(AlignAtt(truncate="none", memory="words", window_s=5))
+    plan = play.plan(20)
+    play.apply(plan, HeardWords((word("one", 0.2, 0.5),), 1, None, None, len(plan.window) // 320, stop="length"))
+    assert play.plan(20.4).window.start <= 0.7 * S
+
+
 def test_loops_are_cut_down() -> None:
     play = Play(AlignAtt(truncate="none"))
     loop = [word("you", 1 + i * 0.02, 1.02 + i * 0.02, 5) for i in range(12)]
@@ -390,6 +407,14 @@ def test_the_next_window_begins_where_the_last_word_was_attended_to_and_not_wher
     play.round(4, attended("one", 0.2, 3.9, 0.8))
     assert play.round(5).goes_on
     assert play.plan(6).window.start == S
+
+
+def test_the_next_window_never_begins_in_front_of_the_last_word() -> None:
+    """Where its last piece attended to what was said before it; else that would be heard and confirmed again."""
+    play = Play(AlignAtt(truncate="none", reopen_s=1.2))
+    play.round(4, attended("one", 0.2, 0.5, 0.4), attended("two", 1.0, 1.6, 0.1))
+    assert play.round(5).goes_on
+    assert play.plan(6).window.start == pytest.approx(1.2 * S, abs=320)
 
 
 def test_a_window_that_begins_anew_is_not_cut_short_for_its_length() -> None:

@@ -18,7 +18,8 @@ def letters(said: str) -> list[int]:
         ("Names:", "one two three", 13, True, " Names: three"),
         ("Names:", "one two three", 13, False, " two three"),
         ("Names:", "one", 100, False, " Names: one"),
-        ("much too long", "one", 6, True, " one"),
+        ("much too long", "one", 6, True, " long"),
+        ("much too long", "a", 8, True, " long a"),
         ("Names:", "one", 0, True, ""),
     ],
 )

@@ -235,6 +235,16 @@ def test_a_second_halt_in_the_same_place_asks_for_a_padded_decode() -> None:
         assert plan.hearing.retry is None
 
 
+@pytest.mark.parametrize("way", [1, 2])
+def test_what_one_round_alone_has_failed_to_hear_is_carried_over(way: int) -> None:
+    """Where much audio came at once, a shift backward leaves more of it unheard than is carried over as a rule."""
+    play = Play(way=way)
+    play.round(12, *THREE, halt=SHIFT)
+    assert play.plan(14).window.start <= 1.3 * S
+    play.round(14, halt=SHIFT)
+    assert play.plan(16).window.start == pytest.approx(10 * S, abs=320)
+
+
 def test_after_progress_the_place_is_another() -> None:
     play = Play(way=3)
     play.round(2, *THREE, halt=SHIFT)
@@ -286,6 +296,8 @@ def test_impossible_settings_are_refused() -> None:
         Grounded(way=4)
     with pytest.raises(OptionError, match="carry_most_s between 1 and 6; got 7"):
         Grounded(carry_most_s=7.0, hard_cap_s=6.0)
+    with pytest.raises(OptionError, match="same_token=0, which is never, or at least 2; got 1"):
+        Grounded(same_token=1)
 
 
 def test_what_the_policy_says_of_listening_is_in_its_plans() -> None:

@@ -7,6 +7,7 @@ import pytest
 from policy_rounds import Rounds, S, texts
 from whispertide.decoding.early_stop import EarlyStop
 from whispertide.decoding.token_words import TokenWord
+from whispertide.errors import OptionError
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.held_agreement import HeldAgreement, HeldState
 from whispertide.streaming.recipes import get_recipe
@@ -139,6 +140,8 @@ def test_what_watches_a_decode() -> None:
     plan = Play().plan(2)
     assert plan.hearing == SinglePass(watch=(EarlyStop(60, 2.4),), no_speech=0.9)
     assert Play(stop_tokens=0).plan(2).hearing == SinglePass(no_speech=0.9)
+    with pytest.raises(OptionError, match="stop_tokens=0, which is never, or at least 2; got 1"):
+        Play(stop_tokens=1)
     last = Play().plan(2, is_last=True).hearing
     assert isinstance(last, SinglePass)
     assert last.unheard_from == 0

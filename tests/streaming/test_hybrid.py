@@ -223,7 +223,9 @@ def test_a_second_try_may_succeed() -> None:
 def test_a_server_that_hears_nothing_where_a_pilot_heard_words_is_not_believed() -> None:
     with fake_remote("nothing") as fake, stages(fake.url) as found:
         assert hear(HybridExecutor(found), last_round()) == LOCAL
-        assert hear(HybridExecutor(found), replace(last_round(), reference=None)) == []
+        # Also where the search does not begin with what the pilot heard.
+        assert hear(HybridExecutor(found), replace(last_round(), reference=None)) == LOCAL
+        assert hear(HybridExecutor(found), last_round(scores=Scores(entropy=9.0))) == []
 
 
 @pytest.mark.parametrize("tries", [100, pytest.param(1000, marks=pytest.mark.soak)])

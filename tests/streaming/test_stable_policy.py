@@ -117,6 +117,21 @@ def test_the_last_round_confirms_everything() -> None:
     assert play.round(1.1, ONE, TWO, THREE, is_last=True) == (["one", "two", "three"], [])
 
 
+def test_the_last_round_may_say_all_that_the_audio_can_hold() -> None:
+    """Where much of it came at once there has been no round before, and none follows."""
+
+    def most(play: Play, end: float, *, is_last: bool = True) -> int:
+        hearing = play.plan(end, is_last=is_last).hearing
+        assert isinstance(hearing, StableBeam)
+        return hearing.most_tokens
+
+    play = Play(most_tokens=28)
+    assert most(play, 11.0) == 132
+    assert most(play, 11.0, is_last=False) == 28  # others follow
+    play.round(10.0, ONE, word("ten", 9.5, 10.0, 15))
+    assert most(play, 11.0) == 28
+
+
 def test_a_round_that_heard_nothing_leaves_what_was_there() -> None:
     play = Play(confirm_s=0.3)
     assert play.take(0.1, None).confirmed == ()

@@ -84,8 +84,10 @@ def test_a_recipe_that_wants_one_says_what_makes_it() -> None:
 
 
 def test_a_threshold_that_no_probability_reaches_is_refused() -> None:
-    with pytest.raises(OptionError, match="probability"):
-        Hybrid(offramp="cnn")
+    """Of a network, or of chance: the usual threshold is one of perplexity."""
+    for signal in ("cnn", "random"):
+        with pytest.raises(OptionError, match=f"a threshold below 1 for offramp={signal}"):
+            Hybrid(offramp=signal)
     assert Hybrid(offramp="cnn", threshold=0.0).threshold == 0
 
 

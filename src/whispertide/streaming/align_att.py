@@ -5,8 +5,9 @@ the window are forced as the decoder's prefix, so nothing is heard twice; words 
 Two ways to bound the window: "segments" drops the oldest rounds' audio once it is long, as SimulStreaming does;
 "words" keeps it short, a few confirmed words in front of what is new.
 
-Unlike the original, audio is only let go up to the last confirmed word or in a pause after it, and a word whose next
-token is known to belong to it is held back. The policy sees words, tokens and frames, no audio and no model.
+Unlike the original, audio is only let go up to the last confirmed word or in a pause after it, or where two rounds in a
+row have failed to hear it; and a word whose next token is known to belong to it is held back. The policy sees words,
+tokens and frames, no audio and no model.
 """
 
 import math
@@ -244,7 +245,7 @@ class AlignAtt(Attending):
         state.ends.append(end)
         reopened = self._reopen(state, result)
         if not is_last and not reopened:
-            confirmed += self._bound(state, end, result.plan.level)
+            confirmed += self._bound(state, end, result.plan.level, cut_short=_is_cut_short(heard))
         guess = tuple(word.word for word in state.guess)
         return Commit(
             tuple(word.word for word in confirmed),
@@ -309,7 +310,10 @@ class AlignAtt(Attending):
 
     def _heard_to(self, state: AlignAttState) -> int:
         """Where the confirmed words in the window end."""
-        return state.words[-1].spoken_by if state.words else state.start
+        if not state.words:
+            return state.start
+        # What a word's last piece attends to may lie before the word.
+        return max(state.words[-1].spoken_by, state.words[-1].start)
 
     def _reopen(self, state: AlignAttState, result: RoundResult[HeardWords]) -> bool:
         """Begin anew after words that were forced on a decoder, which then took its text to be over.
@@ -332,17 +336,24 @@ class AlignAtt(Attending):
 
     # --- which audio --------------------------------------------------------------------------------------------------
 
-    def _bound(self, state: AlignAttState, end: int, level: int) -> list[TokenWord]:
-        """Let go of audio at the front; returns words that had to be confirmed because the window is full."""
+    def _bound(self, state: AlignAttState, end: int, level: int, *, cut_short: bool) -> list[TokenWord]:
+        """Let go of audio at the front; returns words that had to be confirmed because the window is full.
+
+        `cut_short`: the decode has not heard the window to its end.
+        """
+        heard_once = state.ends[-2] if len(state.ends) > 1 else state.start
+        keep_from = heard_once if cut_short else end  # of what one round alone has failed to hear nothing goes
         reserve = self._reserve(state, end)
+        if cut_short:  # what is unheard is worth more than room for a large step, which can be taken in two
+            reserve = min(reserve, self.hard_cap // 8)
         if self.memory == "words":
             carry = 1 if level >= 3 else self.carry
             if level >= 3 or end - state.start > self.window:
-                self._cut(state, max(self._in_front_of(state, carry), end - self.window), end)
+                self._cut(state, max(self._in_front_of(state, carry), end - self.window), end, keep_from)
         else:
             # The oldest first; the newest round's audio stays in any case.
             while len(state.ends) > 1 and end - state.start > self.hard_cap - reserve:
-                self._cut(state, state.ends.pop(0), end)
+                self._cut(state, state.ends.pop(0), end, keep_from)
         forced: list[TokenWord] = []
         if end - state.start > self.hard_cap - reserve:
             # Still too long: neither rounds nor pauses have let go of enough.
@@ -365,10 +376,13 @@ class AlignAtt(Attending):
     def _in_front_of(self, state: AlignAttState, carry: int) -> int:
         return state.words[-carry].start - MARGIN if len(state.words) >= carry else state.start
 
-    def _cut(self, state: AlignAttState, wanted: int, end: int) -> None:
-        """Move the window's start to `wanted`, or before it where a word that will be needed is in the way."""
+    def _cut(self, state: AlignAttState, wanted: int, end: int, keep_from: int) -> None:
+        """Move the window's start to `wanted`, or before it where a word that will be needed is in the way, or audio
+        from `keep_from` on that no word was heard in.
+        """
+        said_to = state.words[-1].end + AFTER_WORD if state.words else state.start
         pending = state.guess[0].start - MARGIN if state.guess else end - self.margin * FRAME_SAMPLES - UNSETTLED
-        wanted = min(wanted, pending)
+        wanted = min(wanted, pending, max(keep_from, said_to))
         # A cut this close to the last word would take its end away, and the rest would be heard as another word.
         if state.words and wanted < state.words[-1].end + AFTER_WORD:
             wanted = min(wanted, state.words[-1].start - MARGIN)
@@ -388,6 +402,13 @@ class AlignAtt(Attending):
         state.attended = None
         self._move(state, cut.cut)
         return forced
+
+
+def _is_cut_short(heard: HeardWords | None) -> bool:
+    """Whether a guard or the limit has ended the text before the audio does; the frontier alone is no such end."""
+    if heard is None or (heard.halt is not None and heard.halt.reason == "frontier"):
+        return False
+    return heard.halt is not None or heard.stop != "end_of_text"
 
 
 def _far(rule: Frontier) -> Frontier:

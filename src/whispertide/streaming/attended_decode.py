@@ -219,7 +219,10 @@ class AttendedDecode:
         found = self.found
         if listen.rescue is None or found.best.avg_logprob >= listen.rescue or self.job.options.beam > 1:
             return watchers
-        again = self._attempt(listen, prompt, replace(self.job.options, beam=listen.rescue_beam))
+        # The patience is meant for another beam; one hypothesis has to end in any case.
+        patience = max(self.job.options.patience, 1 / listen.rescue_beam)
+        wider = replace(self.job.options, beam=listen.rescue_beam, patience=patience)
+        again = self._attempt(listen, prompt, wider)
         steps = found.steps + self.found.steps
         # A rewind voids the whole round, so that a better score would not make up for it.
         has_lost_its_place = any(watcher.halt is not None and watcher.halt.reason == "rewind" for watcher in again)
@@ -375,21 +378,22 @@ def fit_context(
 ) -> tuple[int, ...]:
     """Tokens of the user's prompt and of what was said, at most `most`: whole words are left out from the front.
 
-    With `static` the prompt stays as long as it fits by itself, and only what was said is shortened. Without `spaced`,
-    in a language written without spaces, characters are left out in place of words.
+    With `static` the prompt stays as far as it fits by itself, and what was said gets the room that it leaves. Without
+    `spaced`, in a language written without spaces, characters are left out in place of words.
     """
     prompt, said = prompt.strip(), said.strip()
-    if most < 1:
-        return ()
-    kept = encode(" " + prompt) if static and prompt else []
-    if len(kept) > most:
-        kept = []
-    text = said if static else " ".join(part for part in (prompt, said) if part)
+    if not static:
+        return _end_of(encode, " ".join(part for part in (prompt, said) if part), most, spaced=spaced)
+    kept = _end_of(encode, prompt, most, spaced=spaced)
+    return (*kept, *_end_of(encode, said, most - len(kept), spaced=spaced))
+
+
+def _end_of(encode: Callable[[str], list[int]], text: str, most: int, *, spaced: bool) -> tuple[int, ...]:
+    """Tokens of as many of the last words as fit."""
     words, space = (text.split(), " ") if spaced else (list(text), "")
-    tokens = encode(" " + text) if text else []
-    while words and len(kept) + len(tokens) > most:
-        # a token is at most a few words or characters: drop several at once where there are many
-        surplus = len(kept) + len(tokens) - most
-        words = words[max(1, surplus // 8) :]
+    tokens = encode(" " + text) if text and most > 0 else []
+    while words and len(tokens) > most:
+        # A token is at most a few words or characters: drop several at once where there are many.
+        words = words[max(1, (len(tokens) - most) // 8) :]
         tokens = encode(" " + space.join(words).lstrip()) if words else []
-    return (*kept, *tokens)
+    return tuple(tokens)

@@ -62,11 +62,11 @@ class Hybrid(Where):
     early: bool = setting(False, "uploads begin while somebody speaks, where the pilots are that unlikely")
 
     def check(self) -> None:
-        """A trained offramp gives probabilities."""
+        """A trained offramp gives probabilities, and chance numbers from 0 to 1."""
         Where.check(self)
-        if is_trained(self.offramp) and self.threshold >= 1:
+        if (is_trained(self.offramp) or self.offramp == "random") and self.threshold >= 1:
             raise OptionError(
-                f"expected a threshold below 1 for offramp={self.offramp}, which is a probability; got "
+                f"expected a threshold below 1 for offramp={self.offramp}, whose numbers all are; got "
                 f"{self.threshold:g}: choose threshold=0.5, for instance"
             )
 

@@ -18,6 +18,7 @@ from typing import ClassVar
 
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord, tokens_of
+from whispertide.errors import OptionError
 from whispertide.options import check_range
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import setting
@@ -41,6 +42,7 @@ class GroundedState:
     guess    words that were heard and are not confirmed
     tail     the newest confirmed words
     halt     where the last decode shifted backward, if it did; `halt_at` is the window's start then
+    ended    where the last round ended
     """
 
     start: int
@@ -49,6 +51,7 @@ class GroundedState:
     tail: list[Word] = field(default_factory=list)
     halt: Halt | None = None
     halt_at: int = 0
+    ended: int = 0
 
     def copy(self) -> "GroundedState":
         """An independent copy."""
@@ -82,9 +85,11 @@ class Grounded(Attending):
     )
 
     def check(self) -> None:
-        """What is carried fits into the longest window."""
+        """What is carried fits into the longest window; one token is no copy."""
         Attending.check(self)
         check_range("carry_most_s", self.carry_most_s, 1, self.hard_cap_s)
+        if self.same_token == 1:
+            raise OptionError("expected same_token=0, which is never, or at least 2; got 1")
 
     @property
     def usual_s(self) -> float:
@@ -129,16 +134,19 @@ class Grounded(Attending):
         words = self._words(state, heard)
         # Together with where the window began: only the same audio can halt in the same way.
         state.halt, state.halt_at = _backward(heard), state.start
+        # A halt leaves the rest unheard: what is new to this round is carried over, however much it is.
+        most_from = window.end if state.halt is None else min(window.end, state.ended + self.most)
+        state.ended = window.end
         if result.plan.is_last:
             confirmed = words or list(state.guess)
             state.guess = ()
         elif not words:
             # A window that was too short to be heard says nothing about silence, so it waits for more audio.
-            confirmed = self._carry_all(state, window.end) if heard is not None else []
+            confirmed = self._carry_all(state, most_from) if heard is not None else []
         elif self._is_speculative(words, window):
             state.guess, confirmed = tuple(words), []
         else:
-            confirmed = self._carry_word(state, words, window.end)
+            confirmed = self._carry_word(state, words, most_from)
         # What is new comes on top of what is carried, so there must be room for both.
         if not result.plan.is_last and window.end - state.start > self.hard_cap - self.most:
             confirmed += self._carry_all(state, window.end)

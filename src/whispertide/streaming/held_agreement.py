@@ -20,6 +20,7 @@ from typing import ClassVar, Literal
 
 from whispertide.decoding.early_stop import EarlyStop
 from whispertide.decoding.token_words import TokenWord, tokens_of
+from whispertide.errors import OptionError
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import setting
 from whispertide.streaming.repetition import normalise
@@ -66,6 +67,12 @@ class HeldAgreement(Bounded):
         60, "a decode ends when its newest so many tokens repeat themselves (0 = never)", least=0, most=224
     )
     stop_ratio: float = setting(2.4, "they do when their text compresses better than this", least=1.1, most=20)
+
+    def check(self) -> None:
+        """One token repeats nothing."""
+        Bounded.check(self)
+        if self.stop_tokens == 1:
+            raise OptionError("expected stop_tokens=0, which is never, or at least 2; got 1")
 
     def start(self, at: int) -> HeldState:
         """Nothing heard yet."""

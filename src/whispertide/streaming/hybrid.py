@@ -115,9 +115,9 @@ class HybridStages:
 
         `since` is when the round began to wait for its turn (`time.perf_counter`), or None where it did not.
         """
-        hearing = plan.hearing.asked if isinstance(plan.hearing, HeardAhead) else plan.hearing
+        pilot = _asked(plan)
         # A server knows nothing of a prefix: it would write the confirmed words that begin the window once more.
-        sends = isinstance(hearing, Pilot) and not plan.prefix and self.offramp.sends(hearing.before, plan.window)
+        sends = pilot is not None and not plan.prefix and self.offramp.sends(pilot.before, plan.window)
         began = time.perf_counter() if since is None else since
         upload = self._upload(audio)
         if not plan.ends_turn:
@@ -157,8 +157,9 @@ class HybridStages:
             # Waiting for a turn and encoding here have used some of the time.
             # With nothing left an answer that is there already is still taken.
             words = words_of(opened.answer.result(max(self._left_s(opened.since), 0.0)), plan.window)
-            # A pilot has heard words here, so an answer without any is a failure.
-            if not words and plan.reference is not None:
+            pilot = _asked(plan)
+            # Where a pilot has heard words here, an answer without any is a failure.
+            if not words and pilot is not None and pilot.before is not None and pilot.before.logprobs:
                 raise RemoteError("the server heard nothing where there were words")
         except (RemoteError, TimeoutError, CancelledError) as error:
             log.warning("an utterance is heard here: %s", str(error) or type(error).__name__)
@@ -217,6 +218,12 @@ class HybridStages:
                 if len(upload.sent) <= len(audio) and np.array_equal(upload.sent, audio[: len(upload.sent)]):
                     return self._uploads.pop(place)
         return None
+
+
+def _asked(plan: RoundPlan) -> Pilot | None:
+    """How the round is to be heard, also where it may have been heard ahead."""
+    hearing = plan.hearing.asked if isinstance(plan.hearing, HeardAhead) else plan.hearing
+    return hearing if isinstance(hearing, Pilot) else None
 
 
 def hybrid_executor(local: Staged, where: Hybrid) -> HybridExecutor:

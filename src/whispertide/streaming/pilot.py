@@ -145,7 +145,8 @@ class Pilot:
         search = TokenSearch(
             prompt,
             rules,
-            Beam(beam, options.patience) if beam > 1 else GREEDY,
+            # A pilot's beam is narrower than the one that the patience is meant for.
+            Beam(beam, max(options.patience, 1 / beam)) if beam > 1 else GREEDY,
             draft=None if plan.reference is None else plan.reference.draft(model.tokenizer, rules),
             end=None if self.cap is None else Capped(self.cap),
             length_penalty=options.length_penalty,

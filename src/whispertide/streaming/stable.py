@@ -24,7 +24,9 @@ from whispertide.streaming.searches import Search
 from whispertide.streaming.stable_beam import HeardStream, StableBeam
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.streaming.window_state import ROOM
-from whispertide.types import CHUNK_SECONDS, Span, align_down, to_samples
+from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, align_down, to_samples
+
+TOKENS_PER_S = 12  # more than anybody says
 
 
 @dataclass(slots=True)
@@ -125,7 +127,7 @@ class Stable(Choice):
                 state.hypotheses,
                 self.rescored,
                 self.holds,
-                self.most_tokens,
+                self._most(state, frontier) if is_last else self.most_tokens,
                 self.loop_guard,
             ),
             prefix=tokens_of(state.words),
@@ -145,6 +147,12 @@ class Stable(Choice):
         elif not is_last and self._is_stuck(state, end):
             self._try_again(state, end)
         return commit(confirmed, state.guess, state, end)
+
+    def _most(self, state: StableState, end: int) -> int:
+        """What the last round may add, after which nothing is heard: enough for all of the audio without words."""
+        said = (*state.words, *state.guess)
+        unsaid = end - (said[-1].end if said else state.start)
+        return max(self.most_tokens, -(-unsaid * TOKENS_PER_S // SAMPLE_RATE))
 
     # --- which words --------------------------------------------------------------------------------------------------
 

@@ -287,8 +287,8 @@ class Turns:
         # More audio than a window holds takes several rounds; only the one that reaches the end is the last.
         target = min(utterance.end, self.policy.limit(utterance.policy))
         is_last = target == utterance.end
-        if target <= utterance.last_end and not is_last:
-            return None  # a round in flight has to make room first
+        if target <= utterance.last_end and (self.state.in_flight or not is_last):
+            return None  # a round in flight has to make room first, or hears all there is
         # Not recorded: a replay finds these rounds by itself, from the end of the utterance.
         return self._launch(utterance, target, at=utterance.closed_at, is_last=is_last, record=False)
 
