@@ -118,13 +118,14 @@ def run_load(contender: Contender, talk: Talk, sessions: int, limit_s: float, al
     with started(contender) as port:
         given_up_s = asyncio.run(together(contender.listen, port, talk, everybody, limit_s))
     texts = [[word for word, _ in heard.words] for heard in everybody]
+    said = alone or (texts[0] if sessions == 1 else ())
     latencies = sorted(latency for heard in everybody for latency in heard.latencies(talk))
     return {
         "sessions": sessions,
         "p50_s": round(statistics.median(latencies), 3) if latencies else None,
         "p95_s": round(latencies[int((1 - LATE) * (len(latencies) - 1))], 3) if latencies else None,
         "matched": round(len(latencies) / max(1, sessions * len(talk.words)), 3),
-        "as_alone": round(statistics.mean(in_common(text, alone or texts[0]) for text in texts), 4),
+        "as_alone": round(statistics.mean(in_common(text, said) for text in texts), 4) if said else None,
         "complete": sum(heard.complete for heard in everybody),
         "given_up_s": given_up_s,
         "client_cpu_s": round(time.process_time() - busy, 1),
@@ -167,14 +168,15 @@ def load(arguments: argparse.Namespace, talk: Talk, contender: Contender, notes:
     alone: list[str] = []
 
     def measure(sessions: int, limit_s: float) -> Row:
-        key = json.dumps([*known, sessions, limit_s])
+        key = json.dumps([*known, sessions, limit_s, bool(alone)])
         row = notes.row(key, lambda: run_load(contender, talk, sessions, limit_s, alone))
         alone.extend(row["text"] if not alone else ())
         show(contender, row)
         return row
 
     if arguments.sessions:
-        rows = [measure(sessions, math.inf) for sessions in arguments.sessions]
+        # The fewest first: what one says alone the others are compared with.
+        rows = [measure(sessions, math.inf) for sessions in sorted(arguments.sessions)]
         limit_s, fewest = arguments.limit, min(rows, key=lambda row: row["sessions"])
         good = max((row["sessions"] for row in rows if in_time(row, limit_s, fewest)), default=0)
     else:

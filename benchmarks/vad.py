@@ -186,7 +186,8 @@ def measure_loss(clips: list[Clip], level: float, options: GateOptions, seed: in
     """What the gate loses of `clips`, joined to a stream and raised by `level` dB."""
     audio, sounding, words = join(clips, seed)
     inside = gate_frames(audio * np.float32(10 ** (level / 20)), options)
-    deleted = sum(1 for word in words if len(word) and np.mean(inside[word]) < 0.5)
+    words = [word for word in words if len(word)]  # others ended before the recording did
+    deleted = sum(1 for word in words if np.mean(inside[word]) < 0.5)
     outside = int(np.count_nonzero(sounding & ~inside))
     return Loss(len(words), deleted, int(np.count_nonzero(sounding)), outside, int(inside.sum()), len(inside))
 

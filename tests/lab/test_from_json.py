@@ -24,7 +24,7 @@ VALUES: list[tuple[Any, Any]] = [
     (list[float], [1.0, 2.0]),
     (Way, Way([0.1], [(1, 10)], 0.5, [1.2], [(Scores((-0.5, -0.1), 0.3), 0.1)])),
     (list[Both], [Both(10, 4.0, {"perplexity": 1.5}, 1, 0.1, 0, 0.2)]),
-    (list[Row], [Row("fp16", 10, 1.0, 0.0, Counts(5, substitutions=1), Counts())]),
+    (list[Row], [Row("d750", "fp16", 10, 1.0, 0.0, {"whisperkit": Counts(5, substitutions=1)})]),
     (dict[str, list[CommandResult]], {"every 1 s": [CommandResult(1, 4, True, 2.0, None, 0.5, None, 1.5)]}),
     (tuple[int, ...] | None, (1, 2)),
     (tuple[int, ...] | None, None),

@@ -123,9 +123,11 @@ def test_what_stood_for_no_time_was_not_seen() -> None:
 
 def test_first_text_and_last_word() -> None:
     viewing = look(trace((0.25, "", ""), (1.25, "", "a"), (3.0, "the cat", "sat"), (4.5, "sat", ""), (5.0, "", "")))
-    assert first_text_s(SAID, viewing) == 0.75  # the first word begins at 0.5
+    assert first_text_s(SAID, viewing, end_s=9.0) == 0.75  # the first word begins at 0.5
     assert final_word(viewing) == 2.5
-    assert first_text_s(SAID, look(trace((5.0, "", "")))) is None
+    silent = look(trace((5.0, "", "")))
+    assert first_text_s(SAID, silent, end_s=9.0) == 8.5, "who says nothing is not early"
+    assert first_text_s(replace(SAID, words=()), silent, end_s=9.0) is None
 
 
 def test_first_and_last_text_need_no_word_times() -> None:

@@ -48,10 +48,9 @@ def test_those_that_are_better_elsewhere_are_to_be_sent() -> None:
 
 def test_by_chance_a_delay_lies_between_none_and_all() -> None:
     none, whole = (mean_wait_s(HEARD, [0.0] * 4, count, items.LINK) / 4 for count in (0, 4))
-    chance = by_chance(HEARD)
-    assert items.delay_with(HEARD, chance, None, 0) == none == 0.1 / 4
-    assert items.delay_with(HEARD, chance, None, 2) == pytest.approx((none + whole) / 2)
-    assert items.delay_with(HEARD, chance, [9.0, 1.0, 1.0, 1.0], 4) == whole
+    assert items.delay_with(HEARD, None, 0) == none == 0.1 / 4
+    assert items.delay_with(HEARD, None, 2) == pytest.approx((none + whole) / 2)
+    assert items.delay_with(HEARD, [9.0, 1.0, 1.0, 1.0], 4) == whole
 
 
 class FakeRunner:

@@ -215,6 +215,15 @@ def test_what_was_interrupted_is_not_kept(runner: Runner) -> None:
     assert making.times == 1
 
 
+def test_what_was_measured_before_a_tuning_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By it recipes get their framing."""
+    making = Making()
+    kept(make_runner(tmp_path, Setup()), making)
+    monkeypatch.setattr(Transcriber, "calibration", calibration.Calibration({"framing": "pad30"}, "for a test"))
+    kept(make_runner(tmp_path, Setup()), making)
+    assert making.times == 2
+
+
 def test_another_name_model_length_or_code_is_measured_anew(
     runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

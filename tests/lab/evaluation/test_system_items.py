@@ -201,7 +201,7 @@ def test_the_first_text_is_timed_as_it_is_said_to_be() -> None:
     """`latency.first_text_s`: from where the first word begins."""
     runner: Any = FakeRunner(("one",))
     assert "In seconds it is from the beginning of the first word." in items.stage_figure(runner).note
-    assert first_text_s(SAID, look(trace((2.5, "the", "")), "en")) == 2.5
+    assert first_text_s(SAID, look(trace((2.5, "the", "")), "en"), end_s=9.0) == 2.5
 
 
 def test_processor_time_over_time_has_a_curve_for_each_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def test_the_forms_are_the_paper_s_and_plain_ones_beside_them(monkeypatch: pytes
 
 def test_the_progress_bar_moves_with_the_recordings() -> None:
     watch = CountingWatch()
-    transcriber: Any = SimpleNamespace(transcribe=lambda samples: SimpleNamespace(text="It"))
+    transcriber: Any = SimpleNamespace(transcribe=lambda samples, options: SimpleNamespace(text="It"))
     counts = items.word_errors(transcriber, 2 * [reference(("It", 0.0, 0.5), seconds=3)], "offline", (), watch)
     assert (counts.errors, watch.done) == (0, 6.0)
 

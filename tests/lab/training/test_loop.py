@@ -151,9 +151,9 @@ def test_a_log_that_cannot_be_cut_stays_whole(tmp_path: Path, monkeypatch: pytes
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", fail)
         with pytest.raises(OSError, match="no space left"):
-            loop._cut_log(tmp_path / LOG, 2)
+            loop.cut_log(tmp_path / LOG, 2)
     assert read_log(tmp_path / LOG) == lines
-    loop._cut_log(tmp_path / LOG, 2)
+    loop.cut_log(tmp_path / LOG, 2)
     assert read_log(tmp_path / LOG) == lines[:2]
     assert [path.name for path in tmp_path.iterdir()] == [LOG]
 

@@ -189,13 +189,17 @@ def _pairs(history: Sequence[Mapping[int, int]], diagonal: int, size: int, limit
     return pairs[::-1]
 
 
-def first_text_s(utterance: Utterance, viewing: Viewing) -> float | None:
-    """Time to first text: from where the first word begins to the first view that shows one; None if none ever did."""
+def first_text_s(utterance: Utterance, viewing: Viewing, *, end_s: float) -> float | None:
+    """Time to first text: from where the first word begins to the first view that shows one; None where no time is
+    known.
+
+    If none ever did it counts as shown at `end_s`, when all was over: who says nothing is not early.
+    """
     start = next((word.start for word in utterance.words if word.start is not None), None)
     if start is None:
         return None
     shown = first_shown_s(viewing)
-    return None if shown is None else shown - seconds(start)
+    return (end_s if shown is None else shown) - seconds(start)
 
 
 def first_shown_s(viewing: Viewing) -> float | None:

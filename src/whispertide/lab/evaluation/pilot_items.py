@@ -16,7 +16,7 @@ import numpy as np
 
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import plots, report
+from whispertide.lab.evaluation import plots, report, store
 from whispertide.lab.evaluation.clips import evenly
 from whispertide.lab.evaluation.commands import BASE, WAYS, Sentence, Way, hear, sentences
 from whispertide.lab.evaluation.drawing import Curve
@@ -54,6 +54,7 @@ ENERGY = "Energy is RAPL's, of all that the machine did. Where it tells none, pr
 BITS = 3  # of what hears here where one model is given
 GRID = 21  # points of a curve
 CHANCE = "random"
+CUT_BY = "clips.py"  # which cuts the sentences that are heard
 CALLED = {CHANCE: "random (NaiveHybrid)", "entropy": "entropy (for DeeBERT)"}
 # Table 5: the share of inputs that are sent, per cent, for word errors of 15, 14, 13 and 12 %
 PUBLISHED_SENT = {
@@ -116,7 +117,7 @@ def delay(way: Way, said: Sequence[Sentence]) -> float:
 def _by_ways(runner: "Runner", names: Sequence[str]) -> tuple[list[Sentence], dict[str, Way]]:
     """Every sentence by each way, one after the other."""
     said = all_sentences(runner)
-    found = {name: runner.kept(f"pilots: {name}", Way, partial(_hear, runner, name, said)) for name in names}
+    found = {name: runner.kept(f"pilots: {name}", Way, partial(_hear, runner, name, said), CUT_BY) for name in names}
     return said, found
 
 
@@ -170,7 +171,7 @@ def sending(heard: Sequence[Both], about: str) -> Outcome:
         cells = []
         for above in ABOVE:
             sent = needed_for(heard, each, scores, above / 100)
-            cells += [f"{100 * sent / len(heard):.1f}", f"{delay_with(heard, each, scores, sent):.3f}"]
+            cells += [f"{100 * sent / len(heard):.1f}", f"{delay_with(heard, scores, sent):.3f}"]
         rows.append((called(each), *cells, *PUBLISHED_SENT.get(each.name, 4 * ("–",))))
     goals = [f"+{above:g}" for above in ABOVE]
     columns = ("decided by", *(text for goal in goals for text in (f"{goal}: sent %", f"{goal}: delay")))
@@ -185,15 +186,15 @@ def trade_off(heard: Sequence[Both], about: str) -> Outcome:
     curves, rows = [], []
     shares = grid_of(heard)
     for each, scores in scored_choices(heard):
-        delays = tuple(delay_with(heard, each, scores, sent) for sent in shares)
+        delays = tuple(delay_with(heard, scores, sent) for sent in shares)
         name = called(each)
         curves.append(Curve(name, delays, tuple(100 * each.errors[sent] for sent in shares)))
         for what, sent in (("a quarter", len(heard) // 4), ("half", len(heard) // 2)):
-            place = (f"{delay_with(heard, each, scores, sent):.3f}", report.percent(each.errors[sent]))
+            place = (f"{delay_with(heard, scores, sent):.3f}", report.percent(each.errors[sent]))
             rows.append((f"{name}, {what} sent", *place))
     ends = (("all here", 0), ("all sent", len(heard)))
     first, scores = scored_choices(heard)[0]
-    rows += [(what, f"{delay_with(heard, first, scores, n):.3f}", report.percent(first.errors[n])) for what, n in ends]
+    rows += [(what, f"{delay_with(heard, scores, n):.3f}", report.percent(first.errors[n])) for what, n in ends]
     caption = "Word errors against delay, from all here to all sent"
     drawing = plots.scatter(curves, x_label="delay, of real time", y_label="WER (%)", title=caption.lower())
     columns = ("system", "delay, of real time", "WER %")
@@ -253,7 +254,7 @@ def needed_for(heard: Sequence[Both], each: Choice, scores: Sequence[float] | No
     return needed(each.errors, above)
 
 
-def delay_with(heard: Sequence[Both], each: Choice, scores: Sequence[float] | None, sent: int) -> float:
+def delay_with(heard: Sequence[Both], scores: Sequence[float] | None, sent: int) -> float:
     """Of real time; by chance it lies between that of sending none and that of sending all."""
     seconds = mean(one.seconds for one in heard)
     if scores is not None:
@@ -272,7 +273,7 @@ def both(runner: "Runner") -> tuple[list[Both], str]:
             model.warm_up()
         return listen(local, remote, watched(runner, "here and by the server", said))
 
-    heard = runner.kept("sent", list[Both], measure, models=(runner.models[0], runner.models[-1]))
+    heard = runner.kept("sent", list[Both], measure, CUT_BY, models=(runner.models[0], runner.models[-1]))
     if not heard:
         raise OptionError(f"expected sentences that are long enough for a pilot; {runner.corpus.name} has none")
     here = Path(runner.models[0]).name if len(runner.models) > 1 else f"{Path(runner.models[0]).name} in {BITS} bits"
@@ -298,7 +299,8 @@ def _smaller(runner: "Runner", name: str) -> Path:
     from whispertide.lab.compression.compress import CompressOptions, compress
 
     model = runner.transcriber(name).model
-    folder = cache_dir() / "benchmarks" / f"{Path(name).name}-{BITS}bit-{model.content_hash[:12]}"
+    code = store.code_version("lab/compression")
+    folder = cache_dir() / "benchmarks" / f"{Path(name).name}-{BITS}bit-{model.content_hash[:12]}-{code}"
     if not (folder / "config.json").is_file():
         from whispertide.audio.file import load_audio
 

@@ -5,6 +5,7 @@ are others' affairs. Offline transcription of the same model with the same beam 
 cell of its own, because streaming is judged against it.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -156,7 +157,11 @@ class Runner:
         count (`store.code_version`).
         """
         first, *others = models or self.models[:1]
-        settings = {"quick": str(self.quick), "others": " ".join(map(self._model_hash, others))}
+        settings = {
+            "quick": str(self.quick),
+            "others": " ".join(map(self._model_hash, others)),
+            "tuned": " ".join(self._tuned(model) for model in (first, *others)),
+        }
         code = store.code_version("", *made_by)
         spec = replace(self._spec(name, first, self.corpus), streaming=False, settings=settings, code=code)
         found = self.results.kept(spec, kind)
@@ -357,6 +362,11 @@ class Runner:
             return whole.content_hash[:12]
 
         return self.once(f"hash of {model}", find)
+
+    def _tuned(self, model: str) -> str:
+        """A digest of what `whispertide tune` has found for the model, by which recipes are framed; "" of nothing."""
+        found = None if is_late(Path(model)) else self.transcriber(model).calibration
+        return "" if found is None else hashlib.sha256(repr(found).encode()).hexdigest()[:12]
 
     def _attachments_hash(self, model: str) -> str:
         def find() -> str:

@@ -73,7 +73,7 @@ def judge(utterance: Utterance, trace: Trace) -> Json:
         "characters": letters.reference,
         **{f"{name}_s": getattr(late, name, None) for name in _LATENCIES},
         "waits_s": word_waits(utterance, trace, viewing, alignment) if timed else {},
-        "ttft_s": first_text_s(utterance, viewing) if timed else None,
+        "ttft_s": first_text_s(utterance, viewing, end_s=end) if timed else None,
         "final_s": final_word_s(utterance, viewing, alignment, end_s=end) if timed else None,
         "laal_s": laal_s(trace, viewing, len(utterance.words)),
         "first_text_s": first_shown_s(viewing),

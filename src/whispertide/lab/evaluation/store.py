@@ -97,7 +97,7 @@ class CellSpec:
 
     @property
     def question(self) -> tuple[object, ...]:
-        """What two cells have in common that can be paired across folders: all but machine and code."""
+        """What two cells have in common that can be paired across folders: not machine, code, engine and weights."""
         return (self.recogniser, self.changes, self.step_s, self.model, self.corpus_hash, self.clock)
 
 

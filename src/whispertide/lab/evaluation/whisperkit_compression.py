@@ -38,7 +38,7 @@ from whispertide.lab.evaluation.whisperkit_masks import MASKED, SYSTEM
 from whispertide.lab.speech.utterance import Utterance
 from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.whisper import WhisperModel, load_model
-from whispertide.options import EngineOptions
+from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming.recipe import parse_overrides
 from whispertide.streaming.recipes import get_recipe
 
@@ -65,7 +65,7 @@ class Row:
     nbytes: int
     share: float
     kl: float
-    errors: Mapping[str, Counts]
+    errors: dict[str, Counts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +197,11 @@ def word_errors(
     """Of a recipe with these settings, or "offline"."""
     counts = Counts()
     for utterance in utterances:
-        samples = utterance.audio()
+        samples, options = utterance.audio(), DecodeOptions(language=utterance.language)
         if how == OFFLINE:
-            text = transcriber.transcribe(samples).text
+            text = transcriber.transcribe(samples, options=options).text
         else:
-            session = transcriber.session(parse_overrides(get_recipe(how), settings))
+            session = transcriber.session(parse_overrides(get_recipe(how), settings), options=options)
             session.push(samples)
             session.finish()
             text = session.transcript.text

@@ -152,6 +152,11 @@ def open_trainer(
     exact = divided(usable)[1].having(
         lambda place: place.entry.get("words") is not None and place.entry.get("exact", True)
     )
+    if not len(exact):
+        raise CorpusError(
+            "expected utterances with exact word times among those that are held back, by which the best epoch is "
+            "chosen; there are none: give more speech"
+        )
     every = max(1, len(exact) // options.sentences)
     sentences = [exact[place] for place in range(0, len(exact), every)][: options.sentences]
     return CausalTrainer(checkpoint, learned, sentences, options, folder, device).resume()

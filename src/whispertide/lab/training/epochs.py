@@ -21,7 +21,7 @@ from whispertide.atomic import writing
 from whispertide.errors import CheckpointError, OptionError
 from whispertide.lab.training.batches import Numbered
 from whispertide.lab.training.device import has_bfloat16_units, mixed_precision
-from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
+from whispertide.lab.training.loop import LOG, STATE, Figures, append_log, cut_log, read_state, write_state
 
 Progress = Callable[[int, Figures], None]
 
@@ -125,6 +125,7 @@ class EpochTrainer(Generic[B]):
         down = self.descent
         self.optimiser = torch.optim.AdamW(self.parameters, lr=options.rate, weight_decay=down.decay, eps=down.eps)
         self.step, self.trained_s, self.heard_s = 0, 0.0, 0.0
+        self.losses: list[float] = []  # of the updates since the last epoch
         self.best: list[Epoch] = []
 
     def loss(self, batch: B) -> Tensor:
@@ -183,16 +184,16 @@ class EpochTrainer(Generic[B]):
         by itself. Raises `OutputError` where the folder cannot be written.
         """
         options, made = self.settings, self.batches.after(self.step, self.settings.steps, workers)
-        losses, before, began = list[float](), self.trained_s, time.monotonic()
+        before, began = self.trained_s, time.monotonic()
         while self.gone < 1:
-            losses.append(self.update(next(made)))
+            self.losses.append(self.update(next(made)))
             self.trained_s = before + time.monotonic() - began
-            figures = {"loss": losses[-1]}
+            figures = {"loss": self.losses[-1]}
             if self.step % options.epoch == 0 or self.gone >= 1:
-                figures = {"epoch_loss": float(np.mean(losses)), **self.end_epoch(), "rate": self.rate()}
+                figures = {"epoch_loss": float(np.mean(self.losses)), **self.end_epoch(), "rate": self.rate()}
                 with writing(self.folder):
                     append_log(self.folder, self.step, figures)
-                losses = []
+                self.losses = []
                 self.save()
             progress(self.step, figures)
             if self.gone < 1 and stop():
@@ -257,6 +258,7 @@ class EpochTrainer(Generic[B]):
             "step": self.step,
             "trained_s": self.trained_s,
             "heard_s": self.heard_s,
+            "losses": self.losses,
             "parameters": [matrix.detach() for matrix in self.parameters],
             "optimiser": self.optimiser.state_dict(),
             "best": [{"step": epoch.step, "loss": epoch.loss, "parameters": epoch.parameters} for epoch in self.best],
@@ -272,6 +274,8 @@ class EpochTrainer(Generic[B]):
             self.optimiser.load_state_dict(content["optimiser"])
             self.best = [Epoch(**epoch) for epoch in content["best"]]
             self.step, self.trained_s, self.heard_s = content["step"], content["trained_s"], content["heard_s"]
+            self.losses = list(content.get("losses", ()))  # states of earlier versions have none
+            cut_log(self.folder / LOG, self.step)
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
                 f"{self.folder / STATE} is damaged ({error}); remove {self.folder} and start the run again"

@@ -327,7 +327,7 @@ class Trainer:
             ) from error
         self.averages = {name: content["averages"][name].to(self.device) for name in self._trained}
         self.step, self.heard_s, self._sums = content["step"], content["heard_s"], content["sums"]
-        _cut_log(self.folder / LOG, self.step)
+        cut_log(self.folder / LOG, self.step)
 
 
 def count_together(batches: Sequence[Batch]) -> dict[str, int]:
@@ -387,7 +387,8 @@ def _parsed(line: str) -> Figures | None:
     return figures if isinstance(figures, dict) and "step" in figures else None
 
 
-def _cut_log(path: Path, step: int) -> None:
+def cut_log(path: Path, step: int) -> None:
+    """Forget what a log says of later updates."""
     kept = [figures for figures in read_log(path) if figures["step"] <= step]
     if path.is_file():
         write_text(path, "".join(json.dumps(figures) + "\n" for figures in kept))

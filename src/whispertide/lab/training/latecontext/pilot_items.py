@@ -91,7 +91,7 @@ def _sent_by_way(runner: "Runner") -> Table:
         scores = [one.signals["perplexity"] for one in heard]
         each = choice("perplexity", heard, scores)
         sent = needed(each.errors, GOAL / 100)
-        delay = by_whisper.delay_with(heard, each, scores, sent)
+        delay = by_whisper.delay_with(heard, scores, sent)
         rows.append((name, f"{100 * sent / len(heard):.1f}", f"{delay:.4f}"))
     columns = ("pilots", f"sent for +{GOAL:g} points, %", "delay, of real time")
     told = "With a server. The paper: guesses every 0.5 s send 14 % fewer than guesses every 2 s, for 15 % word errors"
@@ -136,10 +136,10 @@ def trade_off_figure(runner: "Runner") -> Outcome:
     shares = by_whisper.grid_of(heard)
     for each, scores in by_whisper.scored_choices(heard):
         name, right = by_whisper.called(each), intents_right(heard, scores)
-        delays = tuple(by_whisper.delay_with(heard, each, scores, sent) for sent in shares)
+        delays = tuple(by_whisper.delay_with(heard, scores, sent) for sent in shares)
         curves.append(Curve(name, delays, tuple(right[sent] for sent in shares)))
         for what, sent in (("none", 0), ("half", len(heard) // 2), ("all", len(heard))):
-            delay = f"{by_whisper.delay_with(heard, each, scores, sent):.4f}"
+            delay = f"{by_whisper.delay_with(heard, scores, sent):.4f}"
             rows.append((f"{name}, {what} sent", delay, report.percent(each.errors[sent]), f"{right[sent]:.1f}"))
     for model in _rivals(runner):
         for pilots, way in by_ways(runner, (BASE, USUAL), model).items():
@@ -200,7 +200,7 @@ def heard_by(runner: "Runner", model: str) -> dict[str, list[CommandResult]]:
     """What comes of every command, by every way."""
     names, kind = tuple(dict.fromkeys((*EVERY, *PARTS))), dict[str, list[CommandResult]]
     made = partial(_hear, runner, names, model)
-    return runner.kept(f"commands: {', '.join(names)}", kind, made, FOLDER, models=(model,))
+    return runner.kept(f"commands: {', '.join(names)}", kind, made, FOLDER, by_whisper.CUT_BY, models=(model,))
 
 
 def _hear(runner: "Runner", names: Sequence[str], model: str) -> dict[str, list[CommandResult]]:
@@ -245,7 +245,7 @@ def _both(runner: "Runner", way: str = USUAL) -> tuple[list[Both], str]:
         )
     said = commands_of(runner)
     name, measure = f"commands sent: {way}", partial(_sent, runner, said, way)
-    heard = runner.kept(name, list[Both], measure, FOLDER, models=(here, there))
+    heard = runner.kept(name, list[Both], measure, FOLDER, by_whisper.CUT_BY, models=(here, there))
     if not heard:
         raise OptionError(f"expected commands that are long enough for a pilot; {runner.corpus.name} has none")
     trip, rate = by_whisper.LINK
@@ -289,7 +289,9 @@ def _there(runner: "Runner", said: Sequence[Sentence]) -> list[tuple[str, float]
         server.warm_up()
         return [heard_there(server, one) for one in by_whisper.watched(runner, "heard by the server", said)]
 
-    return runner.kept("commands there", list[tuple[str, float]], measure, FOLDER, models=(runner.models[-1],))
+    return runner.kept(
+        "commands there", list[tuple[str, float]], measure, FOLDER, by_whisper.CUT_BY, models=(runner.models[-1],)
+    )
 
 
 def _about(runner: "Runner", said: Sequence[Sentence]) -> str:
