@@ -126,7 +126,7 @@ class Tried:
     @property
     def told(self) -> bool:
         """Whether there was enough to hear."""
-        return self.windows >= ENOUGH and self.words >= _ENOUGH_WORDS and self.ends > 0
+        return self.windows >= ENOUGH and self.words >= _ENOUGH_WORDS
 
     @property
     def suits(self) -> bool:
