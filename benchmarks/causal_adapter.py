@@ -28,7 +28,9 @@ from whispertide.checkpoint import Tokenizer, load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import merged
 from whispertide.features import block_ends, causal_log_mel, log_mel, raw_log_mel
+from whispertide.lab.evaluation.bootstrap import interval
 from whispertide.lab.evaluation.wer import Counts
+from whispertide.lab.speech.noise import to_int16
 from whispertide.lab.speech.sentences import open_sentences
 from whispertide.lab.speech.voices import HELD_OUT, TRAINED
 from whispertide.lab.training.augment import SpokenWord
@@ -41,14 +43,12 @@ from whispertide.lab.training.shards import Utterance
 from whispertide.lab.training.windows import Segment, Window, answer
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
 
-DRAWS = 1000
-
 
 def sentences(source: str, count: int) -> Iterator[tuple[str, Utterance]]:
     """Which voices, and a sentence in one of them."""
     for kind, voices in (("known voices", TRAINED), ("held-out voices", HELD_OUT)):
         for said in open_sentences("wordnet" if source == "wordnet" else "grammar", voices, count).utterances():
-            samples = np.rint(said.audio() * 32767).astype(np.int16)
+            samples = to_int16(said.audio().astype(np.float64))
             spans = tuple((word.start or 0, word.end or 0) for word in said.words)  # exact, so never None
             yield kind, Utterance(samples, " ".join(word.text for word in said.words), said.group or "", spans)
 
@@ -103,7 +103,7 @@ def again(network: Whisper, tokenizer: Tokenizer, asked: Asked) -> Result:
             loss += float(functional.cross_entropy(logits, wanted[wanted >= 0], reduction="sum"))
         over = zip(asked.said.text.split(), asked.said.words or (), strict=True)
         words = tuple(word for word, (_, last) in over if last <= end * FRAME_SAMPLES)
-        shown.append(Shown(end / FRAMES_PER_SECOND, tokenizer.decode(row).strip(), words))
+        shown.append(Shown(tokenizer.decode(row).strip(), words))
     return Result(shown, loss, int((targets >= 0).sum()))
 
 
@@ -131,11 +131,8 @@ class Figure:
     @classmethod
     def of(cls, counts: list[Counts]) -> "Figure":
         """Over all sentences; the interval by drawing sentences anew."""
-        errors, words = (np.array([getattr(one, name) for one in counts]) for name in ("errors", "reference"))
-        drawn = np.random.RandomState(0).randint(len(counts), size=(DRAWS, len(counts)))
-        rates = errors[drawn].sum(axis=1) / np.maximum(1, words[drawn].sum(axis=1))
-        low, high = np.quantile(rates, (0.025, 0.975))
-        return cls(errors.sum() / max(1, words.sum()), float(low), float(high))
+        whole = sum(counts, Counts())
+        return cls(whole.errors / whole.reference, *interval([(one.errors, one.reference) for one in counts]))
 
     def __str__(self) -> str:
         return f"{100 * self.rate:5.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"

@@ -11,9 +11,7 @@ pilot inference (arXiv 2311.17065), 4; the paper does not send early.
 import argparse
 import asyncio
 import json
-import socket
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -26,14 +24,16 @@ from typing import Any
 
 import httpx2
 import numpy as np
+from contenders import Contender, started
+from paced_sessions import listen_to_us
 from rich.progress import Progress
 
 import whispertide
 from whispertide.api import Transcriber
 from whispertide.events import Confirmed, Event
-from whispertide.lab.evaluation.commands import Sentence, sentences
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.evaluation.corpora.parts import Excerpt
+from whispertide.lab.evaluation.items.commands import Sentence, sentences
 from whispertide.session import Session
 from whispertide.streaming.hybrid import HybridExecutor, HybridStages
 from whispertide.streaming.offramp import Offramp
@@ -114,24 +114,16 @@ def linked(trip_s: float, bits_per_s: float, port: int) -> Iterator[int]:
 
 @contextmanager
 def serving(model: str) -> Iterator[int]:
-    """`whispertide serve` in a process of its own; gives its port once it answers."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    program = [sys.executable, "-c", "from whispertide.cli.main import main; main()"]
-    command = [*program, "serve", "--model", model, "--port", str(port), "--log-level", "error"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        while True:
-            with suppress(httpx2.HTTPError):
-                if httpx2.get(f"http://127.0.0.1:{port}/readyz").status_code == 200:
-                    break
-            if process.poll() is not None:
-                raise SystemExit(f"expected `whispertide serve --model {model}` to go on; it ended")
+    """`whispertide serve` in a process of its own; gives its port once it is ready."""
+
+    def command(port: int) -> list[str]:
+        program = [sys.executable, "-m", "whispertide.cli.main", "serve", "--model", model]
+        return [*program, "--port", str(port), "--log-level", "error"]
+
+    with started(Contender("whispertide", "", command, listen_to_us)) as port:
+        while httpx2.get(f"http://127.0.0.1:{port}/readyz", timeout=60).status_code != 200:
             time.sleep(0.1)
         yield port
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def wait_s(model: Transcriber, remote: Remote, sentence: Sentence, *, early: bool) -> tuple[float, bool]:

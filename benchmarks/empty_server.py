@@ -28,6 +28,7 @@ from whispertide.streaming.whole_window import HeardSegment, HeardSegments
 from whispertide.types import SAMPLE_RATE, Span, Word
 
 BLOCK = SAMPLE_RATE // 10
+ROUNDS = 300
 RECIPE = get_recipe("whisper-streaming").replace(step_s=0.1)
 
 
@@ -75,35 +76,35 @@ async def empty_server(model: Model, journal: str = "") -> AsyncIterator[Any]:
     close()
 
 
-async def overhead(kind: str = "none", round_s: float = 0.0, rounds: int = 300) -> dict[str, Any]:
+async def overhead(kind: str = "none", round_s: float = 0.0) -> dict[str, Any]:
     """What the server adds to an event, at p50 and p95: served, with that kind of journal, less bare.
 
     While a round computes, the journal writes what the client sent; a round that takes no time waits for that as well.
     """
     model = Model(round_s)
     with journal_at(kind) as journal:
-        served = await _served(model, rounds, journal)
-    bare = _bare(model, rounds)
+        served = await _served(model, journal)
+    bare = _bare(model)
     result = {
         f"p{percent}_ms": {
             "served": round(1000 * served[at], 2),
             "bare": round(1000 * bare[at], 2),
             "overhead": round(1000 * (served[at] - bare[at]), 2),
         }
-        for percent, at in ((50, rounds // 2), (95, int(0.95 * rounds)))
+        for percent, at in ((50, ROUNDS // 2), (95, int(0.95 * ROUNDS)))
     }
     print(f"overhead        journal {kind:8}round {1000 * round_s:3.0f} ms  {result}", flush=True)
     return {"overhead": result, "journal": kind, "round_s": round_s}
 
 
-async def _served(model: Model, rounds: int, journal: str) -> list[float]:
+async def _served(model: Model, journal: str) -> list[float]:
     took: list[float] = []
     async with (
         empty_server(model, journal) as server,
         connect(f"ws://127.0.0.1:{server.port}/ws", proxy=None) as socket,
     ):
         await socket.recv()
-        for _ in range(rounds):
+        for _ in range(ROUNDS):
             began = time.perf_counter()
             await socket.send(bytes(2 * BLOCK))
             while json.loads(await socket.recv())["type"] != "hypothesis":
@@ -112,10 +113,10 @@ async def _served(model: Model, rounds: int, journal: str) -> list[float]:
     return sorted(took)
 
 
-def _bare(model: Model, rounds: int) -> list[float]:
+def _bare(model: Model) -> list[float]:
     took: list[float] = []
     session = model.session(RECIPE)
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         began = time.perf_counter()
         events = session.push(np.zeros(BLOCK, np.float32))
         took.append(time.perf_counter() - began)

@@ -37,6 +37,7 @@ from whispertide.types import SAMPLE_RATE, seconds
 
 _PIECE = SAMPLE_RATE // 10
 _WRITERS = 32  # sessions that write at once
+_WRITING_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,12 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def capacity(nats: Nats, size: int, for_s: float = 10.0) -> tuple[float, float]:
+async def capacity(nats: Nats, size: int) -> tuple[float, float]:
     """Messages a second of `size` bytes that many sessions write at once here, and NATS' processor seconds for each."""
     assert nats.running is not None
     stream = SessionStream(nats.address, "capacity")
     await stream.connect()
-    until, data = time.perf_counter() + for_s, bytes(size)
+    until, data = time.perf_counter() + _WRITING_S, bytes(size)
 
     async def write(name: str) -> int:
         last, count = 0, 0

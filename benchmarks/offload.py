@@ -15,11 +15,11 @@ from rich.progress import track
 
 import whispertide
 from whispertide.lab.evaluation import plots
-from whispertide.lab.evaluation.commands import area, sentences
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.evaluation.corpora.parts import Excerpt
 from whispertide.lab.evaluation.drawing import Curve, Drawing
-from whispertide.lab.evaluation.offloading import LINKS, WRONG, Both, choice, choices, listen, mean_wait_s
+from whispertide.lab.evaluation.items.commands import area, sentences
+from whispertide.lab.evaluation.items.offloading import LINKS, WRONG, Both, choice, choices, listen, mean_wait_s
 
 
 def report(heard: Sequence[Both]) -> None:

@@ -6,7 +6,6 @@ Knows our native protocol and the WebSocket of WhisperLiveKit; knows nothing of 
 import asyncio
 import difflib
 import json
-import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from websockets.asyncio.client import connect
 
 from whispertide import api
 from whispertide.audio.file import load_audio
+from whispertide.lab.speech.manifest import bare_word
 from whispertide.streaming.remote import pcm
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 
@@ -67,7 +67,7 @@ def make_talk(model: str, precision: Any, duration_s: float) -> Talk:
     at = 0
     while seconds(at) < duration_s:
         clip = load_audio(CLIPS_AT / f"{CLIPS[len(samples) // 2 % len(CLIPS)]}.flac")
-        words += [(plain(word.text), seconds(at + word.end)) for word in transcriber.transcribe(clip).words]
+        words += [(bare_word(word.text), seconds(at + word.end)) for word in transcriber.transcribe(clip).words]
         samples += [clip, np.zeros(PAUSE, np.float32)]
         at += len(clip) + PAUSE
     return Talk(np.concatenate(samples), tuple(word for word in words if word[0]))
@@ -76,11 +76,6 @@ def make_talk(model: str, precision: Any, duration_s: float) -> Talk:
 def beginning(talk: Talk, duration_s: float) -> Talk:
     """Its first seconds, to warm a server up."""
     return Talk(talk.samples[: round(duration_s * SAMPLE_RATE)], ())
-
-
-def plain(text: str) -> str:
-    """A word without case and punctuation."""
-    return re.sub(r"[^\w']", "", text.lower())
 
 
 def in_common(one: Sequence[str], other: Sequence[str]) -> float:
@@ -126,7 +121,7 @@ async def listen_to_us(port: int, talk: Talk, heard: Heard) -> None:
 
     def take(event: dict[str, Any], now: float) -> bool:
         if event["type"] == "confirmed":
-            heard.words += [(plain(word["text"]), now) for word in event["words"] if plain(word["text"])]
+            heard.words += [(bare_word(word["text"]), now) for word in event["words"] if bare_word(word["text"])]
         elif event["type"] in ("problem", "error"):
             heard.problem = event["message"]
         elif event["type"] == "end":
@@ -142,7 +137,7 @@ async def listen_to_livekit(port: int, talk: Talk, heard: Heard) -> None:
     def take(state: dict[str, Any], now: float) -> bool:
         heard.complete = state.get("type") == "ready_to_stop"
         text = " ".join(line.get("text") or "" for line in state.get("lines", ()))
-        words = [word for word in map(plain, text.split()) if word]
+        words = [word for word in map(bare_word, text.split()) if word]
         heard.words += [(word, now) for word in words[len(heard.words) :]]
         return heard.complete
 

@@ -19,9 +19,9 @@ import numpy as np
 
 import whispertide
 from whispertide.lab.evaluation.bootstrap import paired
-from whispertide.lab.evaluation.commands import BASE, GATED, WAYS, Way, area, hear, sentences
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.evaluation.corpora.parts import Excerpt
+from whispertide.lab.evaluation.items.commands import BASE, GATED, WAYS, Way, area, hear, sentences
 from whispertide.types import SAMPLE_RATE
 
 

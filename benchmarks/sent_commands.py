@@ -21,8 +21,8 @@ import numpy as np
 
 from whispertide.checkpoint.latecontext import LateCheckpoint, load_late, place_of
 from whispertide.cli.progress import counting
-from whispertide.lab.evaluation.commands import area
-from whispertide.lab.evaluation.offloading import POINT, Asked, asked_of, in_order, needed, needed_by_chance
+from whispertide.lab.evaluation.items.commands import area
+from whispertide.lab.evaluation.items.offloading import POINT, Asked, asked_of, in_order, needed, needed_by_chance
 from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear_asking
 from whispertide.lab.training.shards import Shards, Utterance, open_shards

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from whispertide.checkpoint.generation import Head
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.evaluation.wer import Counts, align
 from whispertide.lab.speech.utterance import Utterance
-from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.session import Session

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from whispertide.decoding.guards import Head, Scene
+from whispertide.checkpoint.generation import Head
+from whispertide.decoding.guards import Scene
 from whispertide.types import FloatArray
 
 SLACK = 6  # standardised over the queries, a peak is flat: only its place to about this many frames is told

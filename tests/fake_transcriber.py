@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from whispertide.api import Transcriber
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import GraphError, UnknownLanguageError
 from whispertide.events import Confirmed, End, Event, Hypothesis, Language, RoundStats, TurnEnd
@@ -109,6 +110,8 @@ class FakeTranscriber:
     sessions: list[FakeSession] = field(default_factory=list)
     recipes: list[Recipe] = field(default_factory=list)
     offline_options: list[DecodeOptions] = field(default_factory=list)
+
+    language_of = Transcriber.language_of
 
     def warm_up(self) -> None:
         self.warm = True

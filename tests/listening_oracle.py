@@ -20,7 +20,7 @@ from whispertide.decoding.guards import Frontier, Halt
 from whispertide.decoding.token_words import TokenWord
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
-from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, Word

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from whispertide.checkpoint.languages import LANGUAGES
-from whispertide.checkpoint.tokenizer import _byte_characters
+from whispertide.checkpoint.vocabulary import _byte_characters
 
 
 @cache

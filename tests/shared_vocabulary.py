@@ -6,7 +6,7 @@ Most checkpoints of the tests have the tokenizer of nano.en, and to read it take
 from functools import cached_property
 from typing import Any
 
-from whispertide.checkpoint.tokenizer import TOKENIZER_JSON, Vocabulary
+from whispertide.checkpoint.vocabulary import TOKENIZER_JSON, Vocabulary
 
 _MOST = 2**24  # bytes; what is longer is read every time
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -328,6 +329,16 @@ def test_a_language_may_be_a_tag_or_left_open(model: whispertide.Transcriber) ->
     for language, code in [("en-US", "en"), ("auto", None)]:
         assert model.session(FAST, options=DecodeOptions(language=language)).options.language == code
         assert next(model.transcribe_segments(CLIP, options=DecodeOptions(language=language))).language == "en"
+
+
+def test_the_language_of_a_recording_is_asked_for_or_heard_or_the_only_one(model: whispertide.Transcriber) -> None:
+    empty = model.transcribe(np.zeros(SAMPLE_RATE, np.float32))
+    assert (empty.segments, empty.language) == ((), "en")
+    several: Any = SimpleNamespace(dims=SimpleNamespace(is_multilingual=True))
+    multilingual = whispertide.Transcriber(several)
+    assert multilingual.language_of(DecodeOptions(language="German"), "fr") == "de"
+    assert multilingual.language_of(DecodeOptions(language="auto"), "fr") == "fr"
+    assert multilingual.language_of(DecodeOptions(), None) is None
 
 
 def test_a_session_that_is_to_translate_needs_a_model_that_can(model: whispertide.Transcriber) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.options import DecodeOptions, SubtitleOptions, check_range, check_value
+from whispertide.options import DecodeOptions, SubtitleOptions, check_range, check_value, parse_switch
 
 
 @pytest.mark.parametrize(("name", "value"), [("patience", 0), ("patience", float("nan")), ("seed", -1), ("beam", 0)])
@@ -71,3 +71,15 @@ def test_the_checks_by_themselves() -> None:
 def test_a_shape_that_no_subtitle_has_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=f"expected {next(iter(changes))} "):
         SubtitleOptions(**changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        *((text, True) for text in ("true", "Yes", "on", "1")),
+        *((text, False) for text in ("FALSE", "no", "off", "0")),
+        *((text, None) for text in ("", "2", "maybe")),
+    ],
+)
+def test_what_texts_of_a_switch_mean(text: str, meant: bool | None) -> None:
+    assert parse_switch(text) is meant

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from contenders import Contender, livekit, ours, started
-from paced_sessions import BLOCK, PATIENCE_S, SETTINGS, plain
+from paced_sessions import BLOCK, PATIENCE_S, SETTINGS
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
@@ -29,6 +29,7 @@ from campaign.difference import other_words
 from campaign.lines import Line
 from campaign.scenario import Runner, Scenario
 from whispertide.cli.bundled import bundled_audio
+from whispertide.lab.speech.manifest import bare_word
 from whispertide.streaming import remote
 from whispertide.types import SAMPLE_RATE, seconds
 
@@ -55,7 +56,7 @@ class Screen:
         texts = [line.get("text") or "" for line in message.get("lines", ())]
         texts.append(message.get("buffer_transcription") or "")
         if "lines" in message:
-            self.shown = [word for word in map(plain, " ".join(texts).split()) if word]
+            self.shown = [word for word in map(bare_word, " ".join(texts).split()) if word]
         return message.get("type") == "ready_to_stop"
 
     def _take_ours(self, message: dict[str, Any]) -> bool:
@@ -64,7 +65,7 @@ class Screen:
             case "session":
                 self.session, self.received = message["session"], message["received"]
             case "confirmed":
-                self.shown += [word for word in (plain(each["text"]) for each in message["words"]) if word]
+                self.shown += [word for word in (bare_word(each["text"]) for each in message["words"]) if word]
             case "end":
                 return True
         return False

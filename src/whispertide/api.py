@@ -42,7 +42,7 @@ from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.streaming.short_windows import Costs, Framed, choose_framing, measure_costs
-from whispertide.types import FloatArray
+from whispertide.types import Announce, FloatArray
 
 DEFAULT_MODEL = "base.en"
 BUNDLED_MODEL = "nano.en"
@@ -171,7 +171,7 @@ class Transcriber:
             warnings.warn(str(recording.broken), stacklevel=2)
         return Document(
             segments=tuple(map(text_segment, segments)),
-            language=segments[0].language if segments else None,
+            language=self.language_of(options or DecodeOptions(), segments[0].language if segments else None),
             duration=recording.samples,
             model=printable(self.name),
             recipe="offline",
@@ -213,6 +213,13 @@ class Transcriber:
             frame=frame,
             suffix=suffix_for(self.model, hush_s, self.hush) if isinstance(frame, Hush) else None,
         )
+
+    def language_of(self, options: DecodeOptions, heard: str | None) -> str | None:
+        """The language of a recording, as a code: asked for, heard, or the only one that this model knows; None: nobody
+        can tell.
+        """
+        only = None if self.dims.is_multilingual else "en"
+        return language_choice(options.language) or heard or only
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
@@ -342,7 +349,7 @@ def load(
     provider: ProviderName = "auto",
     threads: int = 0,
     revision: str | None = None,
-    announce: Callable[[str], None] | None = None,
+    announce: Announce | None = None,
 ) -> Transcriber:
     """Load a model: "nano.en" (bundled), a short name like "base.en", a hub id, a folder, or an OpenAI `.pt`.
 

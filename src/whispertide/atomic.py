@@ -36,6 +36,7 @@ def check_place(path: Path) -> None:
 
 
 CHOOSE_OUTPUT = "choose another with --output"
+CHOOSE_CACHE = "make it writable, or set WHISPERTIDE_CACHE to another folder"
 
 
 @contextmanager

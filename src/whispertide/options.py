@@ -26,7 +26,7 @@ PROVIDERS: tuple[str, ...] = get_args(ProviderName)
 MOST_THREADS = 256  # with thousands of them ONNX Runtime does not get as far as its first step
 
 
-def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
+def check_choice(what: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise `OptionError` unless `value` is among `choices`."""
     if value not in choices:
         raise OptionError(f"expected {what} to be one of {', '.join(choices)}; got {value!r}")
@@ -35,8 +35,7 @@ def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
 def check_value(name: str, kind: Any, value: object) -> None:
     """Raise `OptionError` unless `value` is of the type, or among the literals, `kind`."""
     if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise OptionError(f"expected {name} to be one of {', '.join(get_args(kind))}; got {value!r}")
+        check_choice(name, value, get_args(kind))
         return
     accepted = (int, float) if kind is float else (kind,)
     # To Python a bool is an int, and here it is no number.
@@ -49,6 +48,14 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
     # Written with `not`, so that nan is refused: no comparison holds for it.
     if not least <= value <= most:
         raise OptionError(f"expected {name} between {least:g} and {most:g}; got {value}")
+
+
+_SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def parse_switch(text: str) -> bool | None:
+    """What is meant by "true", "yes", "on" or "1" and their opposites, in letters of any case; None by other texts."""
+    return _SWITCH.get(text.lower())
 
 
 @dataclass(frozen=True, slots=True)

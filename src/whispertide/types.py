@@ -4,6 +4,7 @@ Time is an integer sample index at 16 kHz, counted from the first sample a sessi
 Seconds exist only at the edges (command line, file formats, wire protocols): see `seconds` and `to_samples`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
+Announce = Callable[[str], None]  # told in a sentence what is about to be downloaded or built
 
 # Whisper's audio constants (openai/whisper, audio.py); everything else is derived from them.
 SAMPLE_RATE = 16_000
@@ -21,6 +23,8 @@ N_SAMPLES = CHUNK_SECONDS * SAMPLE_RATE  # 480,000 samples in a window
 N_FRAMES = N_SAMPLES // HOP_LENGTH  # 3,000 mel frames in a window
 FRAME_SAMPLES = 2 * HOP_LENGTH  # 320 samples = 20 ms per encoder frame (the second convolution has stride 2)
 N_AUDIO_CTX = N_SAMPLES // FRAME_SAMPLES  # 1,500 encoder frames in a window
+
+BUCKET_SECONDS = (3, 4, 5, 6, CHUNK_SECONDS)  # the only lengths of windows that static graphs have (NPUsper)
 
 
 def seconds(samples: int) -> float:

@@ -91,6 +91,7 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
         (lambda index: index["tensors"]["a"].update(shape="65"), "its index cannot be used"),
         (lambda index: index["tensors"]["b"].update(shape=[3]), "has not the shape"),
         (lambda index: index.pop("tensors"), "its index cannot be used"),
+        (lambda index: index.pop("original"), "its index cannot be used"),
         (lambda index: index.update(tensors=[]), "its index cannot be used"),
     ],
 )

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.checkpoint.dims import ModelDims
-from whispertide.checkpoint.tokenizer import read_json
 from whispertide.checkpoint.torch_zip import TorchZip, check_bounds
 from whispertide.errors import CheckpointError
 
@@ -105,11 +104,3 @@ def test_dimensions_of_no_whisper() -> None:
         values = {field: getattr(tiny, field) for field in ModelDims.__dataclass_fields__} | {name: 10**9}
         with pytest.raises(CheckpointError, match=rf"expected {name} to be at most|same width"):
             ModelDims(**values)
-
-
-@pytest.mark.parametrize("content", [b'{"a":' * 100_000, b"[" * 100_000, b'{"a":"' + b"x" * 9_000_000 + b'"}'])
-def test_json_of_no_checkpoint(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "config.json"
-    path.write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"not valid JSON|at most"):
-        read_json(path)

@@ -11,7 +11,8 @@ import pytest
 from command_line import Run
 from fake_recognisers import Heard
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.lab.evaluation import corpora, paper_items, papers
+from whispertide.lab.evaluation import corpora, papers
+from whispertide.lab.evaluation.items import whisperflow as made
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Item, Outcome
 from whispertide.lab.evaluation.papers import get_paper
@@ -95,9 +96,12 @@ def test_an_item_that_fails_says_why_and_the_others_go_on(
     def works(runner: Runner) -> Outcome:
         return Outcome(note=f"made on {runner.corpus_name}")
 
-    monkeypatch.setattr(paper_items, "stage_table", fails)
-    monkeypatch.setattr(paper_items, "beam_table", works)
-    items = (Item("table 1", "one", (), "stage_table"), Item("table 2", "two", (), "beam_table"))
+    monkeypatch.setattr(made, "stage_table", fails)
+    monkeypatch.setattr(made, "beam_table", works)
+    items = (
+        Item("table 1", "one", (), "whisperflow.stage_table"),
+        Item("table 2", "two", (), "whisperflow.beam_table"),
+    )
     several = {name: replace(get_paper(name), items=items) for name in ("whisperflow", "npusper")}
     monkeypatch.setattr(papers, "PAPERS", several)
     page = tmp_path / "page.html"
@@ -114,8 +118,8 @@ def test_an_item_of_two_corpora_says_on_which_each_part_was_made(
     def works(runner: Runner) -> Outcome:
         return Outcome((Table(("a",), ((runner.corpus_name,),)),), note=f"made on {runner.corpus_name}.")
 
-    monkeypatch.setattr(paper_items, "beam_table", works)
-    items = (Item("table 1", "one", (), "beam_table", corpora=("talks", "noisy")),)
+    monkeypatch.setattr(made, "beam_table", works)
+    items = (Item("table 1", "one", (), "whisperflow.beam_table", corpora=("talks", "noisy")),)
     monkeypatch.setattr(papers, "PAPERS", {"whisperflow": replace(get_paper("whisperflow"), items=items)})
     both, one, other = (
         run("bench", "paper", "whisperflow", *asked) for asked in ((), ("-c", "rooms"), ("-c", "rooms,talks"))

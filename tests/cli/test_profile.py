@@ -12,6 +12,8 @@ import pytest
 from command_line import Run
 from oracle import Oracle, audio_between
 from whispertide.api import Transcriber
+from whispertide.atomic import CHOOSE_CACHE
+from whispertide.checkpoint.cache import cache_dir
 from whispertide.cli import bundled
 from whispertide.cli import profile as command
 from whispertide.decoding.search import Guard
@@ -318,7 +320,7 @@ def test_what_cannot_be_kept_is_shown(run: Run, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(allocation, "remember", denied)
     result = run("profile", "--json")
     assert (result.exit_code, len(json.loads(result.stdout)["measured"])) == (5, 2)
-    assert "cannot keep the measurement in the cache (read-only)" in result.stderr
+    assert f"{cache_dir()} cannot be written: read-only; {CHOOSE_CACHE}" in result.stderr
 
 
 def test_an_unknown_recipe_or_model_is_told_before_anything_is_measured(run: Run) -> None:

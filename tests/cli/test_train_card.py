@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from lab.evaluation.card_values import RIGHT, WRONG, make_card, make_result
+from lab.evaluation.card.values import RIGHT, WRONG, make_card, make_result
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
-from whispertide.lab.evaluation import card as cards
-from whispertide.lab.evaluation.card import CardOptions
-from whispertide.lab.evaluation.card_results import Card
+from whispertide.lab.evaluation.card import make as cards
+from whispertide.lab.evaluation.card.make import CardOptions
+from whispertide.lab.evaluation.card.results import Card
 
 Asked = list[tuple[str, CardOptions, str]]
 

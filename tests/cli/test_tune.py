@@ -11,6 +11,8 @@ import pytest
 
 from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber
+from whispertide.atomic import CHOOSE_CACHE
+from whispertide.checkpoint.cache import cache_dir
 from whispertide.cli import tune as command
 from whispertide.lab import tune as measuring
 from whispertide.lab.framing_choice import Tried
@@ -171,7 +173,7 @@ def test_what_cannot_be_kept_is_used_this_time(
     monkeypatch.setattr(calibration, "remember", denied)
     command.tune_first(unknown, TIDE, refused=False)
     assert unknown.calibration == found(short=True).calibration()
-    assert "warning: cannot keep what was found in the cache (read-only)" in capsys.readouterr().err
+    assert f"warning: {cache_dir()} cannot be written: read-only; {CHOOSE_CACHE}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("somebody", [True, False])

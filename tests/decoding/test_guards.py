@@ -9,8 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_ramps import SLACK, asked, looking_at, scene
-from whispertide.decoding.alignment import sharpen
-from whispertide.decoding.guards import Frontier, FrontierGuard, Halt, RepetitionGuard, SameToken, attended_frame
+from whispertide.decoding.guards import (
+    Frontier,
+    FrontierGuard,
+    Halt,
+    RepetitionGuard,
+    SameToken,
+    attended_frame,
+    with_loop_guard,
+)
+from whispertide.decoding.warping import sharpen
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 
@@ -82,6 +90,12 @@ def test_how_much_must_repeat_and_what_is_kept_can_be_chosen() -> None:
     assert stopped([1, *[7, 8] * 9], RepetitionGuard(TEXT_END, copies=2, run=4, keep=1)) == [1, 7, 8]
     assert stopped([*range(9)] * 9, RepetitionGuard(TEXT_END, longest=8)) is None
     assert stopped([*range(8)] * 9, RepetitionGuard(TEXT_END, longest=8)) == [*range(8)] * 2
+
+
+def test_the_guard_against_loops_comes_after_the_others_where_it_is_wanted() -> None:
+    other = SameToken()
+    assert with_loop_guard((other,), TEXT_END, wanted=True) == [other, GUARD]
+    assert with_loop_guard((other,), TEXT_END, wanted=False) == [other]
 
 
 @pytest.mark.parametrize("settings", [{"copies": 1}, {"keep": 0}, {"keep": 4}])

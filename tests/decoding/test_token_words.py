@@ -12,8 +12,18 @@ from attention_ramps import SLACK, looking_at
 from multilingual_tokenizer import multilingual_tokenizer
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.tokenizer import Tokenizer
-from whispertide.decoding.token_words import Sampled, TokenKinds, TokenWord, read_words, whole_characters
-from whispertide.types import FRAME_SAMPLES, Span
+from whispertide.decoding.token_words import (
+    Sampled,
+    TokenKinds,
+    TokenWord,
+    merge_punctuation,
+    read_words,
+    spoken,
+    whole_characters,
+    word_timings,
+)
+from whispertide.types import FRAME_SAMPLES, Span, Word
+from word_timing import timing
 
 TOKENIZER = load_checkpoint("nano.en").tokenizer
 FRAMES = 200
@@ -42,6 +52,11 @@ def test_words_follow_the_attention() -> None:
     assert 60 < third < 100 + SLACK
     assert last <= 150 + SLACK
     assert words[0].word.probability == pytest.approx(np.exp(-0.1), rel=1e-5)
+
+
+def test_words_without_those_that_are_blank() -> None:
+    words = [TokenWord(Word(text, 0, 320), (1,)) for text in (" The", "", " ", "\n", " cat", "。")]
+    assert [one.word.text for one in spoken(words)] == [" The", " cat", "。"]
 
 
 def test_a_word_knows_what_its_last_spoken_token_attends_to() -> None:
@@ -179,3 +194,40 @@ def test_part_of_a_character_is_a_piece_everywhere(multilingual: Tokenizer) -> N
         kinds = TokenKinds(multilingual, language)
         assert all(kinds.is_piece(token) and kinds.continues(token) for token in tokens)
         assert all(kinds.speaks(token) for token in tokens)
+
+
+def test_a_word_lasts_until_the_next_one_begins() -> None:
+    timings = word_timings([" so", " it"], [[1], [2, 3]], np.array([0, 4, 6, 9]), np.array([0.5, 0.2, 0.4], np.float32))
+    assert [(each.text, each.start, each.end) for each in timings] == [
+        (" so", 0, 4 * FRAME_SAMPLES),
+        (" it", 4 * FRAME_SAMPLES, 9 * FRAME_SAMPLES),
+    ]
+    assert [each.probability for each in timings] == pytest.approx([0.5, 0.3])
+
+
+def test_each_word_has_its_tokens() -> None:
+    starts, shares = np.array([0, 4, 6, 9]), np.array([0.5, 0.2, 0.4], np.float32)
+    assert [each.tokens for each in word_timings([" so", " it"], [[1], [2, 3]], starts, shares)] == [(1,), (2, 3)]
+    with pytest.raises(ValueError, match="zip"):
+        word_timings([" so"], [[1], [2, 3]], starts, shares)
+
+
+class TestMergePunctuation:
+    def test_closing_marks_join_the_word_before(self) -> None:
+        merged = merge_punctuation([timing(" well", 0, 10), timing(",", 10, 12), timing('"', 12, 13)])
+        assert [each.text for each in merged] == [' well,"']
+        assert merged[0].end == 10 * FRAME_SAMPLES
+        assert merged[0].tokens == (1, 1, 1)
+
+    def test_opening_marks_join_the_word_after(self) -> None:
+        merged = merge_punctuation([timing(" (", 0, 3), timing('"', 3, 4), timing(" yes", 4, 9)])
+        assert [each.text for each in merged] == [' ("', " yes"]  # the mark without a space closes
+        merged = merge_punctuation([timing(' "', 0, 3), timing(" yes", 3, 9)])
+        assert [(each.text, each.start) for each in merged] == [(' " yes', 3 * FRAME_SAMPLES)]
+
+    def test_nothing_to_merge(self) -> None:
+        assert merge_punctuation([]) == []
+        assert len(merge_punctuation([timing(" a"), timing(" b")])) == 2
+
+    def test_a_mark_after_a_space_is_left_alone(self) -> None:
+        assert [each.text for each in merge_punctuation([timing(" a "), timing(",")])] == [" a ", ","]

@@ -9,13 +9,13 @@ import pytest
 from scripted_model import HEADS, ScriptedModel, Story, by_window, multilingual, story, telling, time
 from whispertide.decoding import longform, token_search
 from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
-from whispertide.decoding.alignment import SpokenSegment
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.longform import Transcription
 from whispertide.decoding.search import Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.token_search import build_search
 from whispertide.decoding.window import WindowResult, align_window, decode_window
+from whispertide.decoding.word_repairs import SpokenSegment
 from whispertide.features import Features
 from whispertide.options import DecodeOptions
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, Span, Word

@@ -5,7 +5,6 @@ import pytest
 
 from whispertide.errors import GraphError, OptionError
 from whispertide.graphs.chunks import (
-    BUCKETS,
     PLANS,
     Chunk,
     Manifest,
@@ -14,6 +13,7 @@ from whispertide.graphs.chunks import (
     frames_of,
     read_manifest,
 )
+from whispertide.types import BUCKET_SECONDS
 
 LAYOUT = UnrolledLayout(block=2)
 MANIFEST = Manifest("a model", "abc", "fp32", LAYOUT, {"n_mels": 80}, {"tokens": {"end": 7}})
@@ -54,7 +54,7 @@ def test_what_a_layout_refuses() -> None:
 
 
 def test_names_tell_audio_and_place() -> None:
-    assert [frames_of(bucket) for bucket in BUCKETS] == [150, 200, 250, 300, 1500]
+    assert [frames_of(bucket) for bucket in BUCKET_SECONDS] == [150, 200, 250, 300, 1500]
     assert decoder_name(150, Chunk(4, 6)) == "decoder-0150-04-10"
 
 

@@ -22,8 +22,8 @@ from whispertide.lab.framing_choice import (
     spread,
 )
 from whispertide.options import DecodeOptions
-from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
 

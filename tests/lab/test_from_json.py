@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from whispertide.lab.evaluation.commands import Way
-from whispertide.lab.evaluation.offloading import Both
-from whispertide.lab.evaluation.static_decoding import Speed
+from whispertide.lab.evaluation.items.commands import Way
+from whispertide.lab.evaluation.items.offloading import Both
+from whispertide.lab.evaluation.items.static_decoding import Speed
+from whispertide.lab.evaluation.items.whisperkit_compression import Row
 from whispertide.lab.evaluation.wer import Counts
-from whispertide.lab.evaluation.whisperkit_compression import Row
 from whispertide.lab.from_json import built
 from whispertide.lab.training.latecontext.understood import CommandResult
 from whispertide.streaming.allocation import Allocation, Measured, Placement

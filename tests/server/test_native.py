@@ -120,6 +120,13 @@ def test_messages_that_cannot_be_used(message: str) -> None:
     assert any(isinstance(action, Start) for action in protocol.receive(bytes(2))), "the next one can"
 
 
+@pytest.mark.parametrize(("text", "vad"), [("off", False), ("0", False), ("No", False), ("true", True), ("on", True)])
+def test_switches_in_the_address(text: str, vad: bool) -> None:
+    protocol = NativeProtocol(opening("/ws", vad=text))
+    (start,) = [action for action in protocol.receive('{"type":"start"}') if isinstance(action, Start)]
+    assert start.settings.vad is vad
+
+
 @pytest.mark.slow
 @quick(50)
 @given(st.lists(messages, max_size=12), st.data())

@@ -14,7 +14,7 @@ from whispertide.decoding.guards import Frontier, Halt
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
-from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Beam, Greedy, Search, Unrolled, Verified
 from whispertide.streaming.single_pass import SinglePass

@@ -86,7 +86,7 @@ def test_silence_may_be_heard_but_not_crash(executor: SerialExecutor) -> None:
 
 def test_the_prompt_reaches_the_decoder(executor: SerialExecutor, whole: Any) -> None:
     prompted = hear(executor, prompt="The worst of all the days of the summer is the last.")
-    assert whole.heard.segments[0].avg_logprob != prompted.heard.segments[0].avg_logprob
+    assert whole.heard.segments[0].no_speech_prob != prompted.heard.segments[0].no_speech_prob
 
 
 def test_executors_are_made_for_the_recipe() -> None:

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from reference import nano, own_nano
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
-from whispertide.decoding.alignment import WordTiming, within
 from whispertide.decoding.segments import TimedSegment
+from whispertide.decoding.token_words import WordTiming
+from whispertide.decoding.word_repairs import within
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
 from whispertide.events import Confirmed, Event
 from whispertide.features import Features, raw_log_mel

@@ -14,8 +14,8 @@ from scripted_model import ScriptedModel, Story, story
 from whispertide.decoding.guards import Frontier, Halt
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
-from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.framing import BARE
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment
 from whispertide.streaming.searches import Greedy, Verified

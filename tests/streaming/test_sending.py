@@ -22,7 +22,7 @@ from wav_file import save_wav
 from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
-from whispertide.decoding.hybrid import Found, HybridOptions, hybrid_search
+from whispertide.decoding.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.errors import OptionError
 from whispertide.lab.training.latecontext.intent_words import learn_intents
 from whispertide.model.latecontext import LateModel
@@ -30,13 +30,13 @@ from whispertide.streaming.circuit_breaker import CircuitBreaker
 from whispertide.streaming.remote import Remote, Server
 from whispertide.streaming.sending import Question, Sending
 from whispertide.streaming.trained_offramp import TrainedOfframp
-from whispertide.streaming.understanding import Pilots, Understanding, Understood
+from whispertide.streaming.understanding import PilotTimes, Understanding, Understood
 from whispertide.types import FloatArray, Span
 
 ALARM, MUSIC = 0, 1  # in the order of the vocabulary
 SPOKEN = STREAM[:56_000]
-SEARCH = HybridOptions(beam=2, longest=6)
-AT_PAUSES = Pilots(every_s=9.0, pause_s=0.09)
+SEARCH = CtcAttentionOptions(beam=2, longest=6)
+AT_PAUSES = PilotTimes(every_s=9.0, pause_s=0.09)
 
 
 def knowing() -> LateCheckpoint:
@@ -68,7 +68,7 @@ def sending(url: str, below: float = 1.0, within_s: float = 20.0) -> Iterator[Se
 
 
 def final(model: LateModel, to: Sending | None) -> Understood:
-    stream = Understanding(model, gate=Told(), pilots=Pilots(every_s=0), search=SEARCH, sending=to)
+    stream = Understanding(model, gate=Told(), pilots=PilotTimes(every_s=0), search=SEARCH, sending=to)
     (said,) = [each for each in [*stream.push(SPOKEN), *stream.finish()] if each.final]
     return said
 
@@ -186,14 +186,14 @@ def test_what_was_computed_before_the_end_takes_no_time_from_the_answer(
     since: list[float] = []
 
     def search(*given: Any, **more: Any) -> Found:
-        found = hybrid_search(*given, **more)
+        found = ctc_attention_search(*given, **more)
         searched.append(time.perf_counter())
         return found
 
-    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", search)
+    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", search)
     monkeypatch.setattr(Sending, "text", lambda self, question, ended: since.append(ended))
     with sending(f"http://127.0.0.1:{closed_port()}") as to:
-        said = Understanding(model, gate=Told(), pilots=Pilots(pause_s=0), search=SEARCH, sending=to).push(SPOKEN)
+        said = Understanding(model, gate=Told(), pilots=PilotTimes(pause_s=0), search=SEARCH, sending=to).push(SPOKEN)
     assert [each.final for each in said] == [False, False, True]
     assert searched[1] <= since[0] <= searched[2]
 

@@ -14,9 +14,10 @@ from reference import nano
 from small_models import small_multilingual
 from whispertide import features
 from whispertide.audio.file import load_audio
+from whispertide.checkpoint.generation import Head
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.draft import Reference
-from whispertide.decoding.guards import Frontier, Halt, Head, Scene
+from whispertide.decoding.guards import Frontier, Halt, Scene
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.token_search import build_search
 from whispertide.decoding.token_words import TokenWord
@@ -26,8 +27,9 @@ from whispertide.model.runtime import in_runtime
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming import attended_decode
-from whispertide.streaming.attended_decode import MARGIN_TOKENS, AttendedDecode, HeardWords
+from whispertide.streaming.attended_decode import MARGIN_TOKENS, AttendedDecode
 from whispertide.streaming.framing import BARE, FRAMINGS, PAD30, Buckets, Framing, get_framing
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.single_pass import UNHEARD, SinglePass
 from whispertide.streaming.stages import SerialExecutor

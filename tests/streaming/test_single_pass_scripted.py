@@ -10,13 +10,15 @@ import pytest
 
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story, telling
 from stepwise import Stepwise
-from whispertide.decoding.guards import Halt, HaltReason, Head, Scene
+from whispertide.checkpoint.generation import Head
+from whispertide.decoding.guards import Halt, HaltReason, Scene
 from whispertide.decoding.rules import build_rules
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.options import DecodeOptions
 from whispertide.streaming import attended_decode
-from whispertide.streaming.attended_decode import MARGIN_TOKENS, RETRY_TOKENS_PER_S, HeardWords
+from whispertide.streaming.attended_decode import MARGIN_TOKENS, RETRY_TOKENS_PER_S
 from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.single_pass import UNHEARD, SinglePass
 from whispertide.streaming.stages import SerialExecutor

@@ -24,10 +24,10 @@ from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
-from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.framing import Bare
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import CHOICES, Recipe, parse_overrides

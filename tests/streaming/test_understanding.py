@@ -22,16 +22,16 @@ from whispertide.checkpoint.latecontext import save_late
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
 from whispertide.cli.source import Source
-from whispertide.decoding.hybrid import Found, HybridOptions, Hypothesis, hybrid_search
+from whispertide.decoding.ctc_attention import Candidate, CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.errors import AudioError, GraphError, OptionError
 from whispertide.model.latecontext import Contextualised, Ingested, LateModel
-from whispertide.streaming.understanding import Pilots, Understanding, Understood
+from whispertide.streaming.understanding import PilotTimes, Understanding, Understood
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 pytest.importorskip("torch")
 from whispertide.lab.training.latecontext.intent_words import learn_intents
 
-SEARCH = HybridOptions(beam=3, longest=6)
+SEARCH = CtcAttentionOptions(beam=3, longest=6)
 
 
 class AlwaysOpen(Told):
@@ -55,7 +55,7 @@ def model(folder: Path) -> Iterator[LateModel]:
         yield opened
 
 
-def heard(model: LateModel, portions: Sequence[FloatArray], pilots: Pilots | None = None) -> list[Understood]:
+def heard(model: LateModel, portions: Sequence[FloatArray], pilots: PilotTimes | None = None) -> list[Understood]:
     stream = Understanding(model, gate=Told(), pilots=pilots, search=SEARCH)
     return [each for portion in portions for each in stream.push(portion)] + stream.finish()
 
@@ -93,7 +93,7 @@ def test_nothing_is_heard_that_comes_after(
 
     contextualise = model.contextualise
     monkeypatch.setattr(LateModel, "contextualise", lambda _, heard: noted(heard))
-    pilots = Pilots(first_s=first_s, pause_s=0)
+    pilots = PilotTimes(first_s=first_s, pause_s=0)
     heard(model, [STREAM], pilots)
     whole = frames.copy()
     for more in (240, 420, 511):
@@ -106,7 +106,7 @@ def test_nothing_is_heard_that_comes_after(
 def test_after_a_clear_an_utterance_begins_there(model: LateModel) -> None:
     """What comes before the speech, and is kept for it, was cleared."""
 
-    stream = Understanding(model, gate=SpeechGate(detector=Loud()), pilots=Pilots(every_s=0), search=SEARCH)
+    stream = Understanding(model, gate=SpeechGate(detector=Loud()), pilots=PilotTimes(every_s=0), search=SEARCH)
     assert stream.push(np.zeros(20_000, np.float32)) == []
     stream.clear()
     said = stream.push(STREAM[:30_000]) + stream.finish()
@@ -114,14 +114,14 @@ def test_after_a_clear_an_utterance_begins_there(model: LateModel) -> None:
 
 
 def test_without_pilots_there_are_no_guesses(model: LateModel) -> None:
-    assert all(each.final for each in heard(model, [STREAM], Pilots(every_s=0, pause_s=0.09)))
+    assert all(each.final for each in heard(model, [STREAM], PilotTimes(every_s=0, pause_s=0.09)))
 
 
 @settings(max_examples=8)
 @given(st.lists(st.integers(1, 30_000), max_size=8))
 def test_a_pause_is_heard_once_and_then_nothing_until_somebody_speaks(model: LateModel, sizes: list[int]) -> None:
     portions = [part for part in np.split(STREAM, np.minimum(np.cumsum(sizes), len(STREAM))) if len(part)]
-    pilots = Pilots(first_s=2.78, every_s=0.05, pause_s=0.05)  # a pilot every 800 samples from 52,480 on
+    pilots = PilotTimes(first_s=2.78, every_s=0.05, pause_s=0.05)  # a pilot every 800 samples from 52,480 on
     assert [(each.end, each.final) for each in heard(model, portions, pilots)] == [
         (52_480, False),
         (53_248, False),  # the pause, not 53,280 and what follows
@@ -133,7 +133,7 @@ def test_a_pause_is_heard_once_and_then_nothing_until_somebody_speaks(model: Lat
 
 def test_no_pilot_delays_the_answer(model: LateModel) -> None:
     """One is due in the very block in which the end of speech is told."""
-    pilots = Pilots(first_s=(54_272 - 8_000 - 100) / SAMPLE_RATE, pause_s=0)
+    pilots = PilotTimes(first_s=(54_272 - 8_000 - 100) / SAMPLE_RATE, pause_s=0)
     assert [each.final for each in heard(model, [STREAM], pilots)] == [True, True]
 
 
@@ -151,28 +151,28 @@ def test_the_wait_is_all_that_happens_after_the_audio_was_there(
 def test_what_a_pilot_adds_is_limited(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
 
-    def noted(scores: Any, scorer: Any, options: HybridOptions, pilot: Any, **more: Any) -> Found:
+    def noted(scores: Any, scorer: Any, options: CtcAttentionOptions, pilot: Any, **more: Any) -> Found:
         asked.append((options.longest, 0 if pilot is None else len(pilot.best.tokens)))
-        return hybrid_search(scores, scorer, options, pilot, **more)
+        return ctc_attention_search(scores, scorer, options, pilot, **more)
 
-    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", noted)
-    stream = Understanding(model, gate=Told(), pilots=Pilots(tokens=2))
+    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", noted)
+    stream = Understanding(model, gate=Told(), pilots=PilotTimes(tokens=2))
     stream.push(STREAM[:56_000])
     (first, none), (second, known), final = asked
     assert (none, first, second) == (0, 2, known + 2)
-    assert final[0] == HybridOptions().longest
+    assert final[0] == CtcAttentionOptions().longest
 
 
 def test_at_a_pause_it_is_searched_as_at_the_end(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the start and with all hypotheses. What that finds is the answer, if nobody speaks on."""
-    asked: list[tuple[HybridOptions, Found | None]] = []
+    asked: list[tuple[CtcAttentionOptions, Found | None]] = []
 
-    def noted(scores: Any, scorer: Any, options: HybridOptions, pilot: Any, **more: Any) -> Found:
+    def noted(scores: Any, scorer: Any, options: CtcAttentionOptions, pilot: Any, **more: Any) -> Found:
         asked.append((options, pilot))
-        return hybrid_search(scores, scorer, options, pilot, **more)
+        return ctc_attention_search(scores, scorer, options, pilot, **more)
 
-    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", noted)
-    stream = Understanding(model, gate=Told(), pilots=Pilots(every_s=5.0, pause_s=0.09, beam=2), search=SEARCH)
+    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", noted)
+    stream = Understanding(model, gate=Told(), pilots=PilotTimes(every_s=5.0, pause_s=0.09, beam=2), search=SEARCH)
     said = stream.push(STREAM[:56_000])
     assert [each.end for each in said] == [32_000, 53_760, 54_272]
     assert [options == SEARCH for options, _ in asked] == [False, True]
@@ -186,11 +186,11 @@ def test_the_words_decide_the_intent_whatever_a_pilot_named(model: LateModel, mo
     assert alarm is not None
     words = model.checkpoint.vocabulary.encode("set an alarm for seven")
 
-    def found(scores: Any, scorer: Any, options: HybridOptions, pilot: Any, **more: Any) -> Found:
-        best = Hypothesis((music, *words), (-1.0,) * (len(words) + 1), -5.0)
-        return replace(hybrid_search(scores, scorer, options), best=best)
+    def found(scores: Any, scorer: Any, options: CtcAttentionOptions, pilot: Any, **more: Any) -> Found:
+        best = Candidate((music, *words), (-1.0,) * (len(words) + 1), -5.0)
+        return replace(ctc_attention_search(scores, scorer, options), best=best)
 
-    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", found)
+    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", found)
     assert {each.intent for each in heard(model, [STREAM[:56_000]])} == {"play_music"}
     by_words = replace(model, checkpoint=replace(model.checkpoint, intent_words=learn_intents(TEXTS[:2], (1, 0), 2)))
     assert {(each.intent, each.text) for each in heard(by_words, [STREAM[:56_000]])} == {
@@ -201,8 +201,8 @@ def test_the_words_decide_the_intent_whatever_a_pilot_named(model: LateModel, mo
 # --- live -------------------------------------------------------------------------------------------------------------
 
 
-def live(model: LateModel, pilots: Pilots | None = None) -> Understanding:
-    return Understanding(model, gate=Told(), pilots=pilots or Pilots(pause_s=0), search=SEARCH, live=True)
+def live(model: LateModel, pilots: PilotTimes | None = None) -> Understanding:
+    return Understanding(model, gate=Told(), pilots=pilots or PilotTimes(pause_s=0), search=SEARCH, live=True)
 
 
 def landed(stream: Understanding) -> None:
@@ -217,7 +217,7 @@ def test_live_pilots_that_are_done_say_and_help_as_others_do(model: LateModel) -
         said += stream.push(portion)
         landed(stream)
     said += stream.finish()
-    whole = heard(model, [STREAM], Pilots(pause_s=0))
+    whole = heard(model, [STREAM], PilotTimes(pause_s=0))
     assert [(each.start, each.final) for each in said] == [(each.start, each.final) for each in whole]
     assert [(each.end, each.text, each.intent) for each in said if each.final] == [
         (each.end, each.text, each.intent) for each in whole if each.final
@@ -233,7 +233,7 @@ class Held:
         self.known: list[Found | None] = []
 
     def __call__(
-        self, scores: Any, scorer: Any, options: HybridOptions, pilot: Found | None, check: Callable[[], None]
+        self, scores: Any, scorer: Any, options: CtcAttentionOptions, pilot: Found | None, check: Callable[[], None]
     ) -> Found:
         self.known.append(pilot)
         while options.beam != SEARCH.beam:
@@ -243,14 +243,14 @@ class Held:
             except CancelledError:
                 self.gone.set()
                 raise
-        return hybrid_search(scores, scorer, options, pilot, check=check)
+        return ctc_attention_search(scores, scorer, options, pilot, check=check)
 
 
 def test_a_live_pilot_is_given_up_at_the_end_of_speech(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """The push with the end waits for nothing, and goes by the last pilot that was done: there is none."""
     held = Held()
-    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", held)
-    stream = live(model, Pilots(pause_s=0, beam=2))
+    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", held)
+    stream = live(model, PilotTimes(pause_s=0, beam=2))
     assert stream.push(STREAM[:33_000]) == []
     assert held.began.wait(60)
     assert stream.push(STREAM[33_000:50_000]) == []  # another is due, and left out
@@ -264,8 +264,8 @@ def test_a_live_pilot_is_given_up_when_all_is_over(
     model: LateModel, ended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held()
-    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", held)
-    stream = live(model, Pilots(pause_s=0, beam=2))
+    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", held)
+    stream = live(model, PilotTimes(pause_s=0, beam=2))
     stream.push(STREAM[:33_000])
     assert held.began.wait(60)
     if ended:
@@ -277,8 +277,8 @@ def test_a_live_pilot_is_given_up_when_all_is_over(
 
 def test_a_live_pause_needs_no_pilot_that_is_under_way(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held()
-    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", held)
-    stream = live(model, Pilots(pause_s=0.09, beam=2))
+    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", held)
+    stream = live(model, PilotTimes(pause_s=0.09, beam=2))
     stream.push(STREAM[:33_000])
     assert held.began.wait(60)
     assert [(each.end, each.final) for each in stream.push(STREAM[33_000:53_800])] == [(53_760, False)]
@@ -300,7 +300,7 @@ def test_what_goes_wrong_in_a_live_pilot_is_told_at_the_next_push(
         raise GraphError("no graph")
 
     stream = live(model)
-    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", fails)
+    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", fails)
     stream.push(STREAM[:33_000])
     assert stream._open is not None
     assert stream._open.flying is not None
@@ -323,7 +323,7 @@ def test_after_a_pilot_that_goes_wrong_the_rest_of_its_portion_is_heard(
 
     stream, whole = Understanding(model, gate=Told(), search=SEARCH), heard(model, [STREAM])
     with monkeypatch.context() as patch:
-        patch.setattr("whispertide.streaming.understanding.hybrid_search", fails)
+        patch.setattr("whispertide.streaming.understanding.ctc_attention_search", fails)
         with pytest.raises(GraphError, match="no graph"):
             stream.push(STREAM[:56_000])
     if then == "clear":
@@ -344,15 +344,15 @@ def test_an_utterance_whose_last_search_goes_wrong_is_over(
 ) -> None:
     """At the end of speech, and where an utterance is cut."""
 
-    def fails(scores: Any, scorer: Any, options: HybridOptions, *rest: Any, **more: Any) -> Found:
+    def fails(scores: Any, scorer: Any, options: CtcAttentionOptions, *rest: Any, **more: Any) -> Found:
         if options is SEARCH:
             raise GraphError("no graph")
-        return hybrid_search(scores, scorer, options, *rest, **more)
+        return ctc_attention_search(scores, scorer, options, *rest, **more)
 
     monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", longest_s)
-    stream = Understanding(model, gate=Told(), search=SEARCH, pilots=Pilots(every_s=0.1, pause_s=0, beam=2))
+    stream = Understanding(model, gate=Told(), search=SEARCH, pilots=PilotTimes(every_s=0.1, pause_s=0, beam=2))
     with monkeypatch.context() as patch:
-        patch.setattr("whispertide.streaming.understanding.hybrid_search", fails)
+        patch.setattr("whispertide.streaming.understanding.ctc_attention_search", fails)
         with pytest.raises(GraphError, match="no graph"):
             stream.push(STREAM)
     said = stream.push(STREAM[:0]) + stream.finish()
@@ -386,21 +386,23 @@ def test_a_cut_in_a_pause_leaves_nothing_to_understand(
     model: LateModel, cut: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", (cut - 8_000) / SAMPLE_RATE)
-    said = heard(model, [STREAM], Pilots(every_s=9, pause_s=0.05))
+    said = heard(model, [STREAM], PilotTimes(every_s=9, pause_s=0.05))
     finals = [(each.start, each.end) for each in said if each.final]
     assert finals == [(8_000, cut), (60_000, 77_312)]
     assert all(each.start in (8_000, 60_000) for each in said)
 
 
 def test_a_pilot_of_no_frame_says_nothing(model: LateModel) -> None:
-    said = heard(model, [STREAM], Pilots(first_s=0.001, every_s=9, pause_s=0))
+    said = heard(model, [STREAM], PilotTimes(first_s=0.001, every_s=9, pause_s=0))
     assert [each.final for each in said] == [True, True]
 
 
 def test_hours_of_it_need_no_more_memory(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate that never closes, as in steady noise: audio and frames are those of one utterance."""
     monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", 2.0)
-    stream = Understanding(model, gate=AlwaysOpen(), search=HybridOptions(beam=1, longest=2), pilots=Pilots(every_s=0))
+    stream = Understanding(
+        model, gate=AlwaysOpen(), search=CtcAttentionOptions(beam=1, longest=2), pilots=PilotTimes(every_s=0)
+    )
     kept = []
     for _ in range(20):
         stream.push(STREAM)
@@ -412,11 +414,15 @@ def test_hours_of_it_need_no_more_memory(model: LateModel, monkeypatch: pytest.M
 
 def test_bad_input_is_refused(model: LateModel) -> None:
     for bad in (-1.0, float("nan"), float("inf")):
-        for refused in (partial(Pilots, first_s=bad), partial(Pilots, every_s=bad), partial(Pilots, pause_s=bad)):
+        for refused in (
+            partial(PilotTimes, first_s=bad),
+            partial(PilotTimes, every_s=bad),
+            partial(PilotTimes, pause_s=bad),
+        ):
             with pytest.raises(OptionError, match="pilots"):
                 refused()
     with pytest.raises(OptionError, match=r"every_s 0 or from 0\.04"):
-        Pilots(every_s=1e-9)
+        PilotTimes(every_s=1e-9)
     with pytest.raises(AudioError, match="mono"):
         Understanding(model, gate=Told()).push(np.zeros((2, 100), np.float32))
 

@@ -26,7 +26,7 @@ from whispertide.errors import CheckpointNotFoundError, OptionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats, SpeechStart
 from whispertide.lab.speech.noise import KINDS
 from whispertide.model.engine import Encoded, EncoderState
-from whispertide.model.whisper import WhisperModel, open_engine
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.session import Session
 from whispertide.streaming.attended_decode import MARGIN_TOKENS
@@ -262,7 +262,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> WhisperModel:
     torch.save({"dims": asdict(checkpoint.dims), "cfg": settings, "state_dict": state}, path)
     # A file of this layout names no heads that tell where words are.
     with_heads = replace(load_checkpoint(str(path)), generation=checkpoint.generation)
-    return WhisperModel(with_heads, open_engine(with_heads, EngineOptions(precision="fp32", provider="cpu", threads=1)))
+    return WhisperModel.of(with_heads, EngineOptions(precision="fp32", provider="cpu", threads=1))
 
 
 @pytest.mark.slow

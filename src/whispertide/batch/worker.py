@@ -144,7 +144,7 @@ class Worker:
             heard = segment.language
             run.add(text_segment(segment))
         document = run.document(
-            language=options.language or heard or (None if transcriber.dims.is_multilingual else "en"),
+            language=transcriber.language_of(options, heard),
             model=transcriber.name,
             source=without_query(name).rpartition("/")[2] if is_address(name) else Path(name).name,
         )

@@ -8,20 +8,20 @@ error that says what to do. This module does not know short names, nor how check
 import errno
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.json_file import read_json
 from whispertide.checkpoint.names import HubModel
-from whispertide.checkpoint.tokenizer import ADDED_TOKENS_JSON, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, read_json
+from whispertide.checkpoint.vocabulary import ADDED_TOKENS_JSON, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON
 from whispertide.checkpoint.weights import WEIGHT_FORMATS, WEIGHTS, weight_files
 from whispertide.errors import CheckpointError, DiskSpaceError, DownloadError
+from whispertide.types import Announce
 
 CONFIG = "config.json"
 GENERATION_CONFIG = "generation_config.json"
-
-Announce = Callable[[str], None]
 
 _MAIN = "main"
 _SPARE_BYTES = 64 << 20  # left free besides what is downloaded

@@ -11,7 +11,8 @@ from typing import Any
 from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB, ModelDims
 from whispertide.errors import CheckpointError
 
-Heads = tuple[tuple[int, int], ...]
+Head = tuple[int, int]  # (decoder layer, attention head)
+Heads = tuple[Head, ...]
 
 # (layers, heads, width) -> the heads OpenAI found to follow the audio, for its multilingual models of these shapes.
 _KNOWN_HEADS: dict[tuple[int, int, int], Heads] = {

@@ -11,7 +11,6 @@ from typing import Literal
 
 from whispertide.checkpoint.download import (
     CONFIG,
-    Announce,
     download,
     download_tokenizer,
     held,
@@ -20,9 +19,11 @@ from whispertide.checkpoint.download import (
     is_offline,
     snapshot,
 )
+from whispertide.checkpoint.json_file import read_json
 from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find
-from whispertide.checkpoint.tokenizer import has_tokenizer, read_json
+from whispertide.checkpoint.vocabulary import has_tokenizer
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
+from whispertide.types import Announce
 
 State = Literal["bundled", "cached", "available"]
 

@@ -4,7 +4,6 @@ No weights are read here but the headers of their files. This module does not kn
 """
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +12,13 @@ from whispertide.checkpoint import hub
 from whispertide.checkpoint.cache import file_digest
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.generation import GenerationConfig
+from whispertide.checkpoint.json_file import read_json
 from whispertide.checkpoint.names import as_argument, display_name
-from whispertide.checkpoint.tokenizer import Tokenizer, has_tokenizer, read_json
+from whispertide.checkpoint.tokenizer import Tokenizer
+from whispertide.checkpoint.vocabulary import has_tokenizer
 from whispertide.checkpoint.weights import TensorStore
 from whispertide.errors import CheckpointError, WhispertideError
+from whispertide.types import Announce
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Checkpoint:
 
 
 def load_checkpoint(
-    name_or_path: str | Path, *, revision: str | None = None, announce: Callable[[str], None] | None = None
+    name_or_path: str | Path, *, revision: str | None = None, announce: Announce | None = None
 ) -> Checkpoint:
     """Open a Whisper checkpoint, downloading it first if need be.
 
@@ -82,7 +84,7 @@ def load_checkpoint(
     return _load_openai(name, place, announce) if place.is_file() else _load_folder(name, place, announce)
 
 
-def _load_folder(name: str, folder: Path, announce: Callable[[str], None] | None) -> Checkpoint:
+def _load_folder(name: str, folder: Path, announce: Announce | None) -> Checkpoint:
     config = read_json(folder / "config.json")
     dims = ModelDims.from_hf_config(config)
     path = folder / "generation_config.json"
@@ -106,14 +108,14 @@ def _caution(folder: Path) -> str:
         return ""
 
 
-def _load_openai(name: str, path: Path, announce: Callable[[str], None] | None) -> Checkpoint:
+def _load_openai(name: str, path: Path, announce: Announce | None) -> Checkpoint:
     tensors, dims = TensorStore.from_openai(path)
     tensors.check(dims)
     tokenizer = _tokenizer(path.parent, dims, announce)
     return Checkpoint(name, dims, GenerationConfig.for_openai(dims), tokenizer, tensors)
 
 
-def _tokenizer(folder: Path, dims: ModelDims, announce: Callable[[str], None] | None) -> Tokenizer:
+def _tokenizer(folder: Path, dims: ModelDims, announce: Announce | None) -> Tokenizer:
     """The tokenizer in `folder`; where there is none, that of OpenAI's models with the same vocabulary."""
     if not has_tokenizer(folder):
         folder = hub.tokenizer_folder(dims.n_vocab, announce=announce)

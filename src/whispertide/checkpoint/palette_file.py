@@ -58,9 +58,7 @@ class PaletteFile:
     def __init__(self, file: SafetensorsFile) -> None:
         self.path = file.path
         self._file = file
-        index = self._index(file.metadata)
-        self.original: str = index["original"]  # the hash of the checkpoint that it was made of
-        self.entries: dict[str, IndexEntry] = index["tensors"]
+        self.entries = self._index(file.metadata)
         expected = {part for name, entry in self.entries.items() for part in entry.parts(name)}
         missing, unknown = sorted(expected - file.tensors.keys()), sorted(file.tensors.keys() - expected)
         if missing or unknown:
@@ -99,7 +97,7 @@ class PaletteFile:
         found = self.stored(name)
         return found.values() if isinstance(found, Palettised) else found
 
-    def _index(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    def _index(self, metadata: Mapping[str, Any]) -> dict[str, IndexEntry]:
         version = str(metadata.get("version"))
         if version != str(VERSION):
             raise CheckpointError(
@@ -111,10 +109,9 @@ class PaletteFile:
             if hashlib.blake2b(text.encode(), digest_size=16).hexdigest() != metadata["digest"]:
                 raise ValueError("it is not the one that was written")
             index = json.loads(text)
-            return {
-                "original": str(index["original"]),
-                "tensors": {name: _entry(about) for name, about in index["tensors"].items()},
-            }
+            if "original" not in index:  # the hash of the checkpoint that it was made of
+                raise KeyError("original")
+            return {name: _entry(about) for name, about in index["tensors"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise self._damaged(f"its index cannot be used ({type(error).__name__}: {error})") from error
 

@@ -6,23 +6,18 @@ special tokens differently. This module does not know about weights, rules or pr
 
 from __future__ import annotations
 
-import json
 import re
 import string
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
 
 from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES, language_code
-from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError, UnknownLanguageError
+from whispertide.checkpoint.vocabulary import BYTE_OF, Vocabulary
+from whispertide.errors import CheckpointError, OptionError, UnknownLanguageError
 from whispertide.options import Task
 from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE
-
-if TYPE_CHECKING:
-    from tokenizers import Encoding
 
 TIMESTAMP_SAMPLES = SAMPLE_RATE // 50  # a timestamp token counts 20 ms
 N_TIMESTAMPS = CHUNK_SECONDS * SAMPLE_RATE // TIMESTAMP_SAMPLES + 1  # 0.00 to 30.00 seconds: 1,501 tokens
@@ -93,7 +88,7 @@ class Tokenizer:
         """
         # The last ordinary token of a multilingual vocabulary is the empty text, which no merge makes.
         ordinary = range(self.eot - self.is_multilingual)
-        if missing := [token for token in ordinary if not self._vocabulary.has_text(token)]:
+        if missing := [token for token in ordinary if token not in self._vocabulary.texts]:
             raise CheckpointError(
                 f"expected a text for each of the {len(ordinary)} tokens before <|endoftext|>; the tokenizer in "
                 f"{self._vocabulary.folder} has none for {len(missing)} of them, first id {missing[0]}. Put the "
@@ -181,13 +176,24 @@ class Tokenizer:
     def decode_with_timestamps(self, tokens: Iterable[int]) -> str:
         """The text of `tokens`, special tokens spelled out: "<|0.00|> Hello<|0.46|>"."""
         # Bytes first, because one character may be spread over several tokens.
-        return b"".join(map(self._bytes, tokens)).decode("utf-8", errors="replace")
+        return b"".join(map(self.token_bytes, tokens)).decode("utf-8", errors="replace")
 
-    def _bytes(self, token: int) -> bytes:
+    def token_bytes(self, token: int) -> bytes:
+        """The UTF-8 bytes that a token stands for, possibly cut inside a character.
+
+        Raises `CheckpointError` when no token has this id.
+        """
         index = token - self.timestamp_begin
         if 0 <= index < N_TIMESTAMPS:
             return f"<|{index * TIMESTAMP_SAMPLES / SAMPLE_RATE:.2f}|>".encode()
-        return self._vocabulary.token_bytes(token)
+        if (special := self._vocabulary.special_texts.get(token)) is not None:
+            return special.encode()
+        text = self._vocabulary.texts.get(token)
+        if text is None:
+            raise CheckpointError(
+                f"token id {token} is not in the tokenizer of {self.folder}: the weights and the tokenizer do not match"
+            )
+        return bytes(BYTE_OF[char] for char in text)
 
     def split_to_word_tokens(
         self, tokens: Sequence[int], language: str | None = None
@@ -234,171 +240,3 @@ class Tokenizer:
             else:
                 pieces[-1][1].extend(current)
         return pieces
-
-
-TOKENIZER_JSON = "tokenizer.json"
-VOCAB_JSON = "vocab.json"
-MERGES_TXT = "merges.txt"
-ADDED_TOKENS_JSON = "added_tokens.json"
-
-
-_MAX_JSON = 8_000_000  # bytes; the largest file of a Whisper, tokenizer.json, has half of that
-
-
-def read_bytes(path: Path) -> bytes:
-    """A JSON file of a checkpoint. Raises `CheckpointError` for one that no checkpoint has, and `OSError`."""
-    with path.open("rb") as file:
-        content = file.read(_MAX_JSON + 1)
-    if len(content) > _MAX_JSON:
-        raise CheckpointError(f"expected at most {_MAX_JSON} bytes in {path}; got more: it belongs to no Whisper")
-    return content
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
-
-    Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is not a JSON object.
-    """
-    try:
-        value = json.loads(read_bytes(path))
-    except FileNotFoundError as error:
-        raise CheckpointNotFoundError(
-            f"expected {path.name} in {path.parent}, but it is not there; download the model again, or name a folder "
-            "that holds a whole Hugging Face checkpoint"
-        ) from error
-    except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8, or nested too deep to be meant
-        raise CheckpointError(
-            f"{path} is not valid JSON ({error}); it is damaged or truncated: download the model again"
-        ) from error
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise CheckpointError(f"expected a JSON object in {path}; got {type(value).__name__}")
-    return value
-
-
-def _byte_characters() -> dict[int, str]:
-    """GPT-2's printable stand-in for each byte: itself where it is printable Latin-1, else a letter from U+0100 on."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {byte: chr(byte) for byte in printable} | {byte: chr(0x100 + i) for i, byte in enumerate(others)}
-
-
-_BYTE_OF = {char: byte for byte, char in _byte_characters().items()}
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The tokens of one checkpoint. `special` maps the text of each special token to its id."""
-
-    folder: Path
-    special: dict[str, int]
-
-    @classmethod
-    def read(cls, folder: Path) -> Vocabulary:
-        """Read the special tokens of the tokenizer in `folder`.
-
-        Raises `CheckpointNotFoundError` when the folder has no tokenizer, `CheckpointError` when it is damaged.
-        """
-        if not has_tokenizer(folder):
-            raise CheckpointNotFoundError(
-                f"expected {TOKENIZER_JSON}, or {VOCAB_JSON} with {MERGES_TXT}, in {folder}; found neither"
-            )
-        if (folder / TOKENIZER_JSON).is_file():
-            return cls(folder, _special_of_tokenizer_json(folder / TOKENIZER_JSON))
-        special = read_json(folder / VOCAB_JSON)
-        if (folder / ADDED_TOKENS_JSON).is_file():
-            special |= read_json(folder / ADDED_TOKENS_JSON)
-        return cls(folder, {text: token for text, token in special.items() if text.startswith("<|")})
-
-    def _read_model(self) -> tuple[dict[str, int], list[tuple[str, str]]]:
-        """Ordinary tokens with their ids, and the merges in order of priority."""
-        path = self.folder / TOKENIZER_JSON
-        try:
-            if path.is_file():
-                model = read_json(path)["model"]
-                if model.get("type", "BPE") != "BPE":
-                    raise CheckpointError(f"expected a byte-pair tokenizer in {path}; got {model['type']!r}")
-                return model["vocab"], [_pair(merge) for merge in model["merges"]]
-            lines = (self.folder / MERGES_TXT).read_text(encoding="utf-8").splitlines()
-            merges = [_pair(line) for line in lines if line and not line.startswith("#version")]
-            return read_json(self.folder / VOCAB_JSON), merges
-        except CheckpointError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise self._damaged(repr(error)) from error
-
-    @cached_property
-    def _loaded(self) -> tuple[Any, dict[int, str]]:
-        """The encoder, and the text of every ordinary token."""
-        # The special tokens stay out of the encoder, so that text which happens to spell one is only text.
-        from tokenizers import Tokenizer, models, pre_tokenizers
-
-        vocab, merges = self._read_model()
-        try:
-            encoder = Tokenizer(models.BPE(vocab=vocab, merges=merges))
-        except Exception as error:  # the library raises bare Exception for a merge of unknown tokens
-            raise self._damaged(error) from error
-        # Texts bring their leading space with them, as Whisper's do.
-        encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-        return encoder, {token: text for text, token in vocab.items()}
-
-    def _damaged(self, reason: object) -> CheckpointError:
-        return CheckpointError(f"the tokenizer in {self.folder} is damaged ({reason}): download it again")
-
-    @cached_property
-    def _special_of(self) -> dict[int, str]:
-        return {token: text for text, token in self.special.items()}
-
-    def encode(self, text: str) -> list[int]:
-        """Token ids of `text`; special tokens spelled in it are not recognised."""
-        encoding = cast("Encoding", self._loaded[0].encode(text, add_special_tokens=False))
-        return list(encoding.ids)
-
-    def has_text(self, token: int) -> bool:
-        """Whether an ordinary token has this id."""
-        return token in self._loaded[1]
-
-    def token_bytes(self, token: int) -> bytes:
-        """The UTF-8 bytes that a token stands for, possibly cut inside a character.
-
-        Raises `CheckpointError` when no token has this id.
-        """
-        if token in self._special_of:
-            return self._special_of[token].encode()
-        text = self._loaded[1].get(token)
-        if text is None:
-            raise CheckpointError(
-                f"token id {token} is not in the tokenizer of {self.folder}: the weights and the tokenizer do not match"
-            )
-        return bytes(_BYTE_OF[char] for char in text)
-
-
-def has_tokenizer(folder: Path) -> bool:
-    """Whether `folder` holds the files of a tokenizer."""
-    return (folder / TOKENIZER_JSON).is_file() or ((folder / VOCAB_JSON).is_file() and (folder / MERGES_TXT).is_file())
-
-
-def _pair(merge: Any) -> tuple[str, str]:
-    """Both spellings of a merge: "a b" (until tokenizers 0.19) and ["a", "b"]."""
-    left, right = merge.split(" ") if isinstance(merge, str) else merge
-    return left, right
-
-
-def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
-    """The added tokens of a `tokenizer.json`, without parsing the megabytes of vocabulary after them."""
-    try:
-        text = read_bytes(path).decode()  # in text mode the newlines of these megabytes cost more than all the rest
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}): download the model again") from error
-    start = text.find('"added_tokens"')
-    try:
-        # A file that broke off lacks its end, although the part that is read here may be whole.
-        if not text.rstrip().endswith("}"):
-            raise ValueError("it ends early")
-        added, _ = json.JSONDecoder().raw_decode(text, text.index("[", start))
-        return {item["content"]: item["id"] for item in added}
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(
-            f"{path} is not a tokenizer ({error}): it is damaged or truncated; download the model again"
-        ) from error

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.json_file import read_json
 from whispertide.checkpoint.layout import (
     EMBEDDING,
     OUTPUT_PROJECTION,
@@ -24,7 +25,6 @@ from whispertide.checkpoint.layout import (
 from whispertide.checkpoint.palette_file import PaletteFile, is_palettised
 from whispertide.checkpoint.published_causal import base_state, has_layout
 from whispertide.checkpoint.safetensors_file import FLOATS, SafetensorsFile
-from whispertide.checkpoint.tokenizer import read_json
 from whispertide.checkpoint.torch_zip import TorchTensor, TorchZip
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 

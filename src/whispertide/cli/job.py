@@ -105,8 +105,7 @@ class Job(ABC):
     @property
     def language(self) -> str | None:
         """The language of the speech: asked for, heard, or the only one there is."""
-        only = None if self.transcriber.dims.is_multilingual else "en"
-        return self.options.language or self.heard.language or only
+        return self.transcriber.language_of(self.options, self.heard.language)
 
     def _save(self, writers: Sequence[Writer]) -> tuple[Document, str]:
         """Put the transcript in its places; returns it, and where those are."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whispertide.atomic import CHOOSE_CACHE, writing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.errors import OutputError
 from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
@@ -60,15 +60,11 @@ def run(
 
 def keep(model: "WhisperModel", recipe: "Recipe", measured: "list[Measured]") -> Path:
     """Keep what was found; returns where. Raises `OutputError`."""
+    from whispertide.checkpoint.cache import cache_dir
     from whispertide.streaming.allocation import remember
 
-    try:
+    with writing(cache_dir(), CHOOSE_CACHE):
         return remember(model, recipe.name, measured)
-    except OSError as error:
-        raise OutputError(
-            f"cannot keep the measurement in the cache ({error}): make it writable, or set WHISPERTIDE_CACHE to "
-            "another folder"
-        ) from error
 
 
 def to_json(measured: "list[Measured]", recipe: "Recipe") -> dict[str, Any]:

@@ -50,7 +50,7 @@ def card(
     """
     require("bench", "measuring")
     from whispertide.cli.progress import counting
-    from whispertide.lab.evaluation.card import CardOptions, check_asked, make_card, previous_card, write_card
+    from whispertide.lab.evaluation.card.make import CardOptions, check_asked, make_card, previous_card, write_card
 
     if output.suffix != ".md":
         raise OutputError(f"expected a file that ends with .md; got {output}. The figures go next to it as .json")
@@ -78,8 +78,8 @@ def curve(
 ) -> ExitCode:
     """Print word errors against hours of training, from the cards of several checkpoints."""
     from whispertide.atomic import write_text
-    from whispertide.lab.evaluation.card_curve import curve_table, draw_curve, points
-    from whispertide.lab.evaluation.card_results import read_card
+    from whispertide.lab.evaluation.card.curve import curve_table, draw_curve, points
+    from whispertide.lab.evaluation.card.results import read_card
     from whispertide.lab.evaluation.page import text_table
 
     found = points([read_card(path) for path in cards])

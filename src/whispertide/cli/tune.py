@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whispertide.atomic import writing
+from whispertide.atomic import CHOOSE_CACHE, writing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file
@@ -85,18 +85,14 @@ def stands(before: "Calibration | None", found: "Tuning") -> bool:
 
 def keep(model: "WhisperModel", found: "Tuning") -> Path:
     """Keep what was found, unless something better was found before; returns where. Raises `OutputError`."""
+    from whispertide.checkpoint.cache import cache_dir
     from whispertide.streaming.calibration import place, recall, remember
 
     before = recall(model.content_hash)
     if stands(before, found):
         return place(model.content_hash)
-    try:
+    with writing(cache_dir(), CHOOSE_CACHE):
         return remember(model.content_hash, found.calibration(before))
-    except OSError as error:
-        raise OutputError(
-            f"cannot keep what was found in the cache ({error}): make it writable, or set WHISPERTIDE_CACHE to "
-            "another folder"
-        ) from error
 
 
 def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -> None:

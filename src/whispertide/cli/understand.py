@@ -64,10 +64,10 @@ def understand(
     """
     from whispertide.checkpoint.latecontext import COMMANDS
     from whispertide.model.latecontext import LateModel
-    from whispertide.streaming.understanding import Pilots, Understanding
+    from whispertide.streaming.understanding import PilotTimes, Understanding
 
     folder = model or COMMANDS
-    network, pilots = LateModel.open(folder), Pilots(every_s=every)
+    network, pilots = LateModel.open(folder), PilotTimes(every_s=every)
     sending, offramp = _sending(below), _offramp(by, below, folder, network)
     new_stream = partial(Understanding, network, pilots=pilots, sending=sending, offramp=offramp)
     if files == [MICROPHONE]:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from whispertide.decoding.guards import Halt, Head, Scene
+from whispertide.checkpoint.generation import Head
+from whispertide.decoding.guards import Halt, Scene
 from whispertide.decoding.search import Guard
 from whispertide.errors import OptionError
+from whispertide.options import check_choice
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
@@ -55,10 +57,8 @@ class BackwardShift:
     def __post_init__(self) -> None:
         if self.median < 1 or self.median % 2 == 0 or self.average < 1 or self.search_from < 0:
             raise OptionError(f"expected an odd median >= 1, average >= 1 and search_from >= 0; got {self}")
-        if self.row not in get_args(ShiftRow):
-            raise OptionError(f"expected row to be one of {', '.join(get_args(ShiftRow))}; got {self.row!r}")
-        if self.compared not in get_args(Compared):
-            raise OptionError(f"expected compared to be one of {', '.join(get_args(Compared))}; got {self.compared!r}")
+        check_choice("row", self.row, get_args(ShiftRow))
+        check_choice("compared", self.compared, get_args(Compared))
 
     def heads(self, model: WhisperModel) -> tuple[Head, ...]:
         """All heads of the decoder layer. Raises `OptionError` for one that the model has not."""

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from whispertide.checkpoint.generation import Head
 from whispertide.decoding.fallback import compression_ratio
-from whispertide.decoding.guards import Halt, Head, Scene
+from whispertide.decoding.guards import Halt, Scene
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 

@@ -16,14 +16,15 @@ so words before a jump stand, however long the jump is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from whispertide.decoding.alignment import MEDIAN_WIDTH, median_filter
+from whispertide.checkpoint.generation import Head
 from whispertide.decoding.search import Guard
+from whispertide.decoding.warping import MEDIAN_WIDTH, median_filter
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 
@@ -66,6 +67,11 @@ class RepetitionGuard:
         return None
 
 
+def with_loop_guard(guards: Iterable[Guard], text_end: int, *, wanted: bool) -> list[Guard]:
+    """The guards, and where it is wanted a `RepetitionGuard` after them."""
+    return [*guards, RepetitionGuard(text_end)] if wanted else [*guards]
+
+
 @dataclass(frozen=True, slots=True)
 class SameToken:
     """Stops at the `copies`-th token in a row that is the same, and drops all of them (NPUsper's code)."""
@@ -88,7 +94,6 @@ def _ends_in_copies(text: list[int], size: int, copies: int) -> bool:
 
 
 HaltReason = Literal["frontier", "rewind", "backward-shift", "near-end", "early-stop"]
-Head = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Source: `detect_language` in openai/whisper, decoding.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DetectedLanguage:
-    """A language code, its probability among all languages, and every language's probability (empty if not asked)."""
+    """A language code, and its probability among all languages; 1 where nobody listened for it."""
 
     language: str
     probability: float
-    probabilities: dict[str, float] = field(default_factory=dict)
 
 
 def detect_language(model: WhisperModel, encoded: Encoded) -> DetectedLanguage:
@@ -43,9 +42,8 @@ def detect_language(model: WhisperModel, encoded: Encoded) -> DetectedLanguage:
     codes = list(tokenizer.language_tokens)
     # Among the languages alone: other tokens that might come here say nothing about which one is spoken.
     shares = np.exp(log_softmax(logits[[tokenizer.language_tokens[code] for code in codes]]))
-    probabilities = dict(zip(codes, shares.tolist(), strict=True))
-    likeliest = max(probabilities, key=probabilities.__getitem__)
-    return DetectedLanguage(likeliest, probabilities[likeliest], probabilities)
+    likeliest = int(shares.argmax())
+    return DetectedLanguage(codes[likeliest], float(shares[likeliest]))
 
 
 def choose_language(model: WhisperModel, encode: Callable[[], Encoded], wanted: str | None) -> DetectedLanguage:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from whispertide.decoding.alignment import SpokenSegment
 from whispertide.decoding.draft import Drafter, Reference
 from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.search import NO_STEPS, Guard, Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.window import WindowResult, align_window, decode_window
+from whispertide.decoding.word_repairs import SpokenSegment
 from whispertide.features import Features, padded
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word

@@ -1,9 +1,10 @@
 """Words of a decode with times taken from the attention of decoding itself: no further decoder run.
 
 Row k of the attention is that of the query that predicted token k. Two ways to read it: "dtw" warps the rows onto the
-frames as `decoding.alignment` does; "attended" takes each token's strongest frame (SimulStreaming). "checked" warps,
+frames (`decoding.warping`); "attended" takes each token's strongest frame (SimulStreaming). "checked" warps,
 and takes the strongest frames where the warp puts a word long before what it attends to: several words in one frame of
-a pause, as a rule. Knows nothing of rounds.
+a pause, as a rule. Marks join the words next to them as in openai/whisper, timing.py (`merge_punctuations`). Knows
+nothing of rounds.
 
 `TokenKinds` says what kind of thing a token is: the beginning of a word, a piece of one, punctuation. Languages written
 without spaces have no pieces of words: there every character counts by itself (NPUsper's rule for Chinese, here for all
@@ -21,8 +22,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
-from whispertide.decoding.alignment import WordTiming, merge_punctuation, sharpen, token_starts, word_timings
 from whispertide.decoding.search import Hypothesized
+from whispertide.decoding.warping import sharpen, token_starts
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray, Span, Word
 
 if TYPE_CHECKING:
@@ -30,6 +31,24 @@ if TYPE_CHECKING:
 
 WordTimes = Literal["dtw", "attended", "checked"]
 ASTRAY = SAMPLE_RATE // 2
+PREPENDED = "\"'“¿([{-"
+APPENDED = "\"'.。,，!！?？:：”)]}、"
+
+
+@dataclass(frozen=True, slots=True)
+class WordTiming:
+    """A word, its tokens, where it lies (samples from the window's start), and the mean probability of its tokens."""
+
+    text: str
+    tokens: tuple[int, ...]
+    start: int
+    end: int
+    probability: float
+
+    @property
+    def duration(self) -> int:
+        """Samples from start to end."""
+        return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +121,11 @@ class Sampled:
 def tokens_of(words: Iterable[TokenWord]) -> tuple[int, ...]:
     """Their tokens, as a prefix."""
     return tuple(token for word in words for token in word.tokens)
+
+
+def spoken(words: Iterable[TokenWord]) -> list[TokenWord]:
+    """Without those that are blank."""
+    return [word for word in words if word.word.text.strip()]
 
 
 def whole_words(words: Sequence[TokenWord], tokens: int) -> int:
@@ -201,6 +225,57 @@ def _attended(
         )
         done, least = stop, start
     return timings
+
+
+def word_timings(
+    words: Sequence[str], word_tokens: Sequence[Sequence[int]], starts: IntArray, probabilities: FloatArray
+) -> list[WordTiming]:
+    """Group tokens into words: a word lasts from its first token's start to the next word's.
+
+    starts [tokens + 1] in frames, the last one being where the end of text begins; probabilities [tokens].
+    """
+    timings = []
+    done = 0
+    for text, tokens in zip(words, word_tokens, strict=True):
+        stop = done + len(tokens)
+        timings.append(
+            WordTiming(
+                text,
+                tuple(tokens),
+                start=int(starts[done]) * FRAME_SAMPLES,
+                end=int(starts[stop]) * FRAME_SAMPLES,
+                probability=float(probabilities[done:stop].mean()),
+            )
+        )
+        done = stop
+    return timings
+
+
+def merge_punctuation(timings: Sequence[WordTiming]) -> list[WordTiming]:
+    """Join opening marks to the word after them and closing marks to the word before, keeping the words' times.
+
+    A mark that was joined is no word any more; its tokens go with the word.
+    """
+    merged: list[WordTiming] = []
+    # From the end, so that several opening marks in a row all join the word after them.
+    for timing in reversed(timings):
+        opening = timing.text.startswith(" ") and timing.text.strip() in PREPENDED
+        if opening and merged:
+            merged[-1] = _joined(timing, merged[-1], times_of=merged[-1])
+        else:
+            merged.append(timing)
+    merged.reverse()
+    closed: list[WordTiming] = []
+    for timing in merged:
+        if closed and not closed[-1].text.endswith(" ") and timing.text in APPENDED:
+            closed[-1] = _joined(closed[-1], timing, times_of=closed[-1])
+        else:
+            closed.append(timing)
+    return closed
+
+
+def _joined(left: WordTiming, right: WordTiming, times_of: WordTiming) -> WordTiming:
+    return replace(times_of, text=left.text + right.text, tokens=left.tokens + right.tokens)
 
 
 def _absolute(timing: WordTiming, window: Span, attended: int) -> TokenWord:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whispertide.decoding.alignment import SpokenSegment, locate_words, place_words, within
+from whispertide.decoding.alignment import locate_words
 from whispertide.decoding.draft import Draft, Drafter, Reference, in_turn
 from whispertide.decoding.fallback import compression_ratio, decode_with_fallback
 from whispertide.decoding.prompt import build_prompt
@@ -18,6 +18,7 @@ from whispertide.decoding.rules import build_rules
 from whispertide.decoding.search import Guard, Steps, StopReason, run_search
 from whispertide.decoding.segments import Segmentation, TimedSegment, split_segments
 from whispertide.decoding.token_search import build_search
+from whispertide.decoding.word_repairs import SpokenSegment, place_words, within
 from whispertide.options import DecodeOptions, Task
 from whispertide.types import FRAME_SAMPLES
 

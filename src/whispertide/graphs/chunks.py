@@ -15,10 +15,9 @@ from typing import Any
 from whispertide.checkpoint import Checkpoint
 from whispertide.errors import GraphError, OptionError
 from whispertide.graphs.contract import GraphKind
-from whispertide.types import FRAME_SAMPLES, N_AUDIO_CTX, SAMPLE_RATE
+from whispertide.types import BUCKET_SECONDS, FRAME_SAMPLES, N_AUDIO_CTX, SAMPLE_RATE
 
 PLANS = ((4, 6, 5, 5, 5, 5), (6, 4, 5, 5, 5, 5))  # tokens fed per chunk
-BUCKETS = (3, 4, 5, 6, 30)  # seconds of audio
 MASKED = -1e3  # in place of minus infinity: nothing is left of a score, and 16 bits still tell the others apart
 DUMMY = 1  # cache positions in front that are never attended to, so that no graph has an empty cache
 MANIFEST = "manifest.json"
@@ -77,7 +76,7 @@ class UnrolledLayout:
 
     block: int
     plans: tuple[Plan, ...] = PLANS
-    buckets: tuple[int, ...] = BUCKETS
+    buckets: tuple[int, ...] = BUCKET_SECONDS
 
     def __post_init__(self) -> None:
         if not self.plans or any(not plan or min(plan) < 1 or plan[0] < self.block for plan in self.plans):
@@ -112,15 +111,15 @@ class UnrolledLayout:
 
 
 def layout_for(
-    checkpoint: Checkpoint, *, plans: Sequence[Plan] = PLANS, buckets: Sequence[int] = BUCKETS
+    checkpoint: Checkpoint, *, plans: Sequence[Plan] = PLANS, buckets: Sequence[int] = BUCKET_SECONDS
 ) -> UnrolledLayout:
     """The layout of graphs for this checkpoint, whose start sequence is the block that every prompt begins with."""
     return UnrolledLayout(len(start_sequence(checkpoint)), tuple(plans), tuple(buckets))
 
 
-def start_sequence(checkpoint: Checkpoint, language: str = "en") -> tuple[int, ...]:
-    """What every prompt begins with: start, language and task where there are languages, no timestamps."""
-    return checkpoint.tokenizer.sot_sequence(language if checkpoint.dims.is_multilingual else None, "transcribe", False)
+def start_sequence(checkpoint: Checkpoint) -> tuple[int, ...]:
+    """What an English prompt begins with: start, language and task where there are languages, no timestamps."""
+    return checkpoint.tokenizer.sot_sequence(None, "transcribe", False)
 
 
 def unrolled_decoder(layout: UnrolledLayout) -> GraphKind:

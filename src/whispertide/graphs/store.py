@@ -20,6 +20,7 @@ from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import CheckpointError, DiskSpaceError, GraphError, WhispertideError
 from whispertide.graphs.contract import GraphKind
 from whispertide.options import Precision
+from whispertide.types import Announce
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class GraphFiles:
         name = f"{self.checkpoint.content_hash[:20]}-{self.precision}-{kind.folder}"
         return (self.folder or cache_dir() / "graphs") / name / kind.file
 
-    def build(self, *kinds: GraphKind, announce: Callable[[str], None] | None = None) -> None:
+    def build(self, *kinds: GraphKind, announce: Announce | None = None) -> None:
         """Build those that are not there yet, after telling `announce`. Raises as `[]` does.
 
         Where the checkpoint is damaged (`CheckpointError`), none of them is kept.

@@ -22,10 +22,10 @@ import numpy as np
 from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Pad30, Zeros
 from whispertide.streaming.hush import has_word
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.searches import Greedy

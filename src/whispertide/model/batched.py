@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from whispertide.checkpoint.generation import Head
 from whispertide.errors import GraphError
 from whispertide.model.cohort import Cohort, Member
 from whispertide.model.decoder import Decoder
-from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Engine, Head, check_context
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Engine, check_context
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.runtime import in_runtime
 from whispertide.types import FloatArray

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from whispertide.checkpoint.generation import Head
 from whispertide.model.decoder import Decoder, DecoderState, KVCache, Rows, SlabRows, one_below_the_other
-from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded
 from whispertide.types import FloatArray
 
 

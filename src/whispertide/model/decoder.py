@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.checkpoint import ModelDims
+from whispertide.checkpoint.generation import Head
 from whispertide.graphs.contract import masked_value
-from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head, check_context
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, check_context
 from whispertide.model.runtime import GraphSession, in_runtime
 from whispertide.types import FloatArray, IntArray
 

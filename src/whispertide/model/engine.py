@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.checkpoint import Checkpoint, ModelDims
+from whispertide.checkpoint.generation import Head
 from whispertide.errors import GraphError
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray, IntArray
 
 Array = TypeVar("Array", FloatArray, IntArray)
-Head = tuple[int, int]  # (decoder layer, attention head)
 
 
 @dataclass(frozen=True, slots=True)

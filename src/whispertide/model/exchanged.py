@@ -7,8 +7,9 @@ of different speed. Knows neither threads nor rounds: `hand_over` is somebody el
 
 from collections.abc import Callable, Sequence
 
+from whispertide.checkpoint.generation import Head
 from whispertide.model.decoder import DecoderState
-from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Engine, Head
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Engine
 from whispertide.model.onnx_engine import of_onnx_runtime
 
 

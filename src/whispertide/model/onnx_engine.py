@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from whispertide.checkpoint.generation import Head
 from whispertide.checkpoint.mask import Mask
 from whispertide.errors import ProviderError
 from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_INCREMENTAL, ENCODER_MASKED, GraphKind
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.decoder import Decoder, DecoderState, KVCache
-from whispertide.model.engine import Encoded, EncoderState, Engine, Head, check_heads, check_mel
+from whispertide.model.engine import Encoded, EncoderState, Engine, check_heads, check_mel
 from whispertide.model.incremental import encode_piece
 from whispertide.model.masked import Silence, encode_window, is_masked
 from whispertide.model.runtime import GraphSession, in_runtime, open_session, padding_bias, run_encoder

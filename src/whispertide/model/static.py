@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from whispertide.checkpoint import Checkpoint
+from whispertide.checkpoint.generation import Head
 from whispertide.errors import GraphError
 from whispertide.graphs.chunks import MASKED, encoder_name, frames_of, read_manifest
-from whispertide.model.engine import DecoderRun, Encoded, EncoderState, Head, check_stateless
+from whispertide.model.engine import DecoderRun, Encoded, EncoderState, check_stateless
 from whispertide.model.providers import choose_provider
 from whispertide.model.qnn import QnnOptions
 from whispertide.model.runtime import GraphSession, open_session, run_encoder

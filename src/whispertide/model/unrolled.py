@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from whispertide.checkpoint.generation import Head
 from whispertide.errors import GraphError
 from whispertide.graphs.chunks import DUMMY, MASKED, Chunk, decoder_name
-from whispertide.model.engine import Encoded, Head, check_heads
+from whispertide.model.engine import Encoded, check_heads
 from whispertide.model.static import StaticEngine
 from whispertide.types import FloatArray
 

@@ -1,6 +1,5 @@
 """One Whisper model, ready to run: a checkpoint, and the engine that computes it."""
 
-from collections.abc import Callable
 from functools import cached_property
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
@@ -16,8 +15,7 @@ from whispertide.model.installed import OTHER_ENGINES, load_engine
 from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.providers import check_provider
 from whispertide.options import EngineOptions
-
-Announce = Callable[[str], None]
+from whispertide.types import Announce
 
 
 class WhisperModel:
@@ -33,6 +31,11 @@ class WhisperModel:
         self.decoder = engine.start
         self._masked: dict[Mask, WhisperModel] = {}
 
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, options: EngineOptions, announce: Announce | None = None) -> "WhisperModel":
+        """The model in an engine of its own. Raises what `open_engine` raises."""
+        return cls(checkpoint, open_engine(checkpoint, options, announce))
+
     @cached_property
     def alignment_heads(self) -> Heads:
         """The (layer, head) pairs that follow the audio: those that the checkpoint names, or else those of the rule."""
@@ -40,7 +43,7 @@ class WhisperModel:
 
     def view(self, options: EngineOptions) -> "WhisperModel":
         """The same model in an engine of its own. Raises what `open_engine` raises."""
-        return WhisperModel(self.checkpoint, open_engine(self.checkpoint, options))
+        return WhisperModel.of(self.checkpoint, options)
 
     @cached_property
     def causal(self) -> "WhisperModel":
@@ -50,13 +53,13 @@ class WhisperModel:
         and what `open_engine` raises.
         """
         checkpoint = merged(self.checkpoint, CausalAdapter.of_checkpoint(self.checkpoint))
-        return WhisperModel(checkpoint, open_engine(checkpoint, self.options))
+        return WhisperModel.of(checkpoint, self.options)
 
     def masked(self, mask: Mask) -> "WhisperModel":
         """The same model with its adapter for blocks under that mask, in an engine of its own. Raises as `causal`."""
         if mask not in self._masked:
             checkpoint = merged(self.checkpoint, MaskedAdapter.of_checkpoint(self.checkpoint, mask))
-            self._masked[mask] = WhisperModel(checkpoint, open_engine(checkpoint, self.options))
+            self._masked[mask] = WhisperModel.of(checkpoint, self.options)
         return self._masked[mask]
 
     @property
@@ -88,4 +91,4 @@ def load_model(
     that cannot be had, and what `open_engine` raises.
     """
     checkpoint = load_checkpoint(name, revision=revision, announce=announce)
-    return WhisperModel(checkpoint, open_engine(checkpoint, options or EngineOptions(), announce))
+    return WhisperModel.of(checkpoint, options or EngineOptions(), announce)

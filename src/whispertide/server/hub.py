@@ -13,21 +13,20 @@ from whispertide.api import Transcriber
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import Confirmed, Event
 from whispertide.model.latecontext import LateModel
-from whispertide.options import DecodeOptions
-from whispertide.server.bounds import check_changes, check_executor, check_prompt
+from whispertide.server.bounds import check_executor
 from whispertide.server.client import Client, RefusedError
 from whispertide.server.defaults import check_usual, choose, configured
 from whispertide.server.intents import Intents, intents_of
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
+from whispertide.server.opening import choices, server_info, started
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import EventsGoneError, Outbox
 from whispertide.server.protocols import base
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.server.session_journal import SessionJournal
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import ABOUT, RECIPES, get_recipe
 from whispertide.streaming.understanding import Understanding
 from whispertide.types import join_words, seconds, to_samples
 
@@ -74,19 +73,7 @@ class Hub:
         # Searches that step together each wait in a thread of their own, so there are as many threads as may be in one
         # run.
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
-        self.info = base.ServerInfo(
-            models=tuple(
-                base.ModelInfo(name, model.tokenizer.languages, model.caution, model.dims.is_multilingual)
-                for name, model in self.models.items()
-            ),
-            recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(recipe, self.models)),
-            recipe=recipe.name,
-            version=version,
-            limit_s=options.limits.session_s,
-            intents=intents_of(understands),
-            language=options.text.language,
-            task=options.text.task,
-        )
+        self.info = server_info(self.models, recipe, options, version=version, intents=intents_of(understands))
         check_usual(self.info.models, options.text)
         self.look_up: Callable[[str, str], Awaitable[None]] | None = None  # of an owner's session, in a shared journal
         self.at_start: Callable[[], object] = lambda: None  # once sessions can run
@@ -138,7 +125,7 @@ class Hub:
         self.metrics.opened.labels(protocol).inc()
         self._count()
         log.info("session opened", extra={"session": identity, "model": live.model, "recipe": live.asked_recipe.name})
-        return live, self._started(live, resumed=False)
+        return live, started(live, resumed=False)
 
     def build(
         self,
@@ -153,7 +140,7 @@ class Hub:
 
         Raises `WhispertideError` or `TypeError` for settings that cannot be.
         """
-        chosen, options = self._choices(settings)
+        chosen, options = choices(settings, self.recipe)
         session = self.models[model].session(recipe or chosen, options=options, vad=settings.vad, live=True)
         limits, languages = self.options.limits, self.models[model].tokenizer.languages
         outbox = Outbox(limit=limits.unacked)
@@ -189,7 +176,7 @@ class Hub:
         self.metrics.resumed.inc()
         self._count()
         log.info("session resumed", extra={"session": live.id, "last_seq": wanted.last_seq})
-        return live, self._started(live, resumed=True)
+        return live, started(live, resumed=True)
 
     def put(self, live: LiveSession, command: Command) -> base.Problem | None:
         """A client's command; returns what there is to say against it.
@@ -340,26 +327,6 @@ class Hub:
         self.metrics.refused.labels(kind).inc()
         return RefusedError(kind, message)
 
-    def _choices(self, settings: base.Settings) -> tuple[Recipe, DecodeOptions]:
-        name = settings.recipe
-        recipe = self.recipe if name is None or name == self.recipe.name else get_recipe(name)
-        check_prompt(settings.prompt)
-        check_changes(settings.changes, recipe)
-        recipe = recipe.replace(**{key: value for key, value in settings.changes.items() if key != "name"})
-        check_executor(recipe)
-        return recipe, settings.options
-
-    def _started(self, live: LiveSession, *, resumed: bool) -> base.Started:
-        return base.Started(
-            session=live.id,
-            model=live.model,
-            recipe=live.asked_recipe.name,
-            language=live.asked_options.language,
-            received=live.safe,
-            seq=live.outbox.next_seq,
-            resumed=resumed,
-        )
-
     def _done(self, done: Done) -> None:
         """A step was taken: its events go to the outbox, its figures into the metrics."""
         live, step = done.live, done.step
@@ -398,9 +365,3 @@ class Hub:
             for live in list(self.sessions.values()):
                 if live.parked_at is not None and now - live.parked_at > self.options.limits.resume_s:
                     self.drop(live)
-
-
-def _offered(usual: Recipe, models: Mapping[str, Transcriber]) -> list[str]:
-    """The usual recipe, and those for which every model has all that it takes."""
-    able = [name for name, recipe in RECIPES.items() if all(model.can_stream(recipe) for model in models.values())]
-    return list(dict.fromkeys((usual.name, *able)))

@@ -17,15 +17,15 @@ from typing import ClassVar, Literal, NamedTuple
 
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier
-from whispertide.decoding.token_words import TokenWord, tokens_of
+from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.options import check_range
-from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import setting
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
-from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, spoken, steady
+from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, steady
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, Word, align_down, to_samples
 

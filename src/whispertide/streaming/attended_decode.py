@@ -6,140 +6,34 @@ A greedy decode may run in static graphs of several steps; longer text is decode
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from whispertide.checkpoint.generation import Head
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.draft import Reference, in_turn
 from whispertide.decoding.end import End, SecondBest
-from whispertide.decoding.guards import Halt, Head, RepetitionGuard, SameToken, Scene, Watch, WatchingGuard
+from whispertide.decoding.guards import Halt, SameToken, Scene, WatchingGuard, with_loop_guard
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import NON_SPEECH, Rules
-from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, StopReason, run_search
+from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch, build_search, joined, truncation
-from whispertide.decoding.token_words import Sampled, TokenWord, WordTimes, read_words, tokens_of, whole_words
+from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_words
 from whispertide.decoding.unrolled import run_unrolled
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.model.engine import LAST_LAYER
 from whispertide.model.unrolled import start_chunks
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import Equipment, RoundPlan
-from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
+from whispertide.streaming.listening import HeardWords, Job, Listening
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE
 
 if TYPE_CHECKING:
     from whispertide.model.engine import Encoded
 
 MARGIN_TOKENS = 20  # of the text context that prompt and prefix leave to what is decoded, at least
 RETRY_TOKENS_PER_S = 1.5  # speech is denser; until then a retried decode may not end (NPUsper)
-
-
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """How a window is heard in one decode, without timestamps, watched by its own attention.
-
-    watch           guards of the attention
-    least           samples: a shorter window is not decoded unless it is the last
-    silence         samples of silence after the last window, so that its text may end
-    short           samples: a last window that is no longer is padded to 30 s, whatever the framing
-    must_speak      the decode may not begin with its end (SimulStreaming)
-    real_end        whether end of text ends it; else the second-best token is taken (NPUsper's code)
-    no_speech       a window whose no-speech probability is higher is taken for silence
-    loop_guard      end a decode that repeats itself
-    same_token      so many copies of one token in a row end a decode too, and are dropped; 0: no number does
-    max_tokens      the most that is decoded
-    context_tokens  the most that is shown of the text before the window, the user's prompt included
-    static_prompt   the user's prompt always stays in front of that; else it scrolls away with what is said
-    times           how words are timed; `heads_first`: the heads are averaged before anything else (NPUsper)
-    detect_end      ask the word-truncation detector, if there is one, about the last word
-    retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
-    again           if attention shifts backward, hear the window once more, watched by these alone: padded to 30 s, or
-                    bare where it was padded; None: what stands before the shift is all that was heard
-    believes_jumps  a rewind asks for that, too, and text that ends in either is never heard unwatched
-    unheard_from    heard by earlier rounds up to this sample; where a guard stops more than `UNHEARD` before the
-                    window's end, it is decoded again, watched by `unbounded` alone; None: never
-    rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
-    unrolled        search greedily in static graphs of several steps each, as far as these hold the text
-    keep_attention  put the attention into the result
-    """
-
-    watch: tuple[Watch, ...] = ()
-    least: int = 0
-    silence: int = 0
-    short: int = 0
-    must_speak: bool = False
-    real_end: bool = True
-    no_speech: float = 1.0
-    loop_guard: bool = True
-    same_token: int = 0
-    max_tokens: int = 224
-    context_tokens: int = 223
-    static_prompt: bool = True
-    times: WordTimes = "dtw"
-    heads_first: bool = False
-    detect_end: bool = False
-    retry: Halt | None = None
-    again: tuple[Watch, ...] | None = None
-    believes_jumps: bool = False
-    unheard_from: int | None = None
-    unbounded: tuple[Watch, ...] = ()
-    rescue: float | None = None
-    rescue_beam: int = 5
-    unrolled: bool = False
-    keep_attention: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HeardWords:
-    """What one pass over a window heard.
-
-    words       after the forced prefix, in order
-    firm        how many of them the guards let stand; the others are a guess
-    halt        what ended the decode, if a guard of the attention did
-    last_frame  what the last token attended to, in frames from the window's start; None if nobody looked
-    frames      frames with real audio
-    word_ended  whether the last firm word is known to have ended (True) or to go on (False)
-    retried     whether the window was heard once more, padded to 30 s
-    stop        what ended the text
-    avg_logprob, no_speech_prob   Whisper's confidence in it
-    attention   [heads, queries, frames], if it was asked for
-    """
-
-    words: tuple[TokenWord, ...] = ()
-    firm: int = 0
-    halt: Halt | None = None
-    last_frame: int | None = None
-    frames: int = 0
-    word_ended: bool | None = None
-    retried: bool = False
-    stop: StopReason = "end_of_text"
-    avg_logprob: float = field(default=0.0, compare=False)
-    no_speech_prob: float = field(default=0.0, compare=False)
-    # An array compared with another gives an array, which has no single truth value.
-    attention: FloatArray | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        """Those of all words."""
-        return tokens_of(self.words)
-
-
-@dataclass(slots=True)
-class Job:
-    """A round: what it is given, and what it has cost so far.
-
-    `silence` is how many frames of it end the window, `hushed` whether a hush word follows them.
-    """
-
-    equipment: Equipment
-    plan: RoundPlan
-    listen: Listening
-    options: DecodeOptions
-    guards: Sequence[Guard]
-    silence: int = 0
-    hushed: bool = False
-    costs: list[Cost] = field(default_factory=list)
 
 
 class AttendedDecode:
@@ -272,9 +166,7 @@ class AttendedDecode:
         opening, silence = len(prompt.tokens), self.job.silence
         scene = Scene(self.kinds, self._heads(listen), opening, self.prefix, self.frames, silence)
         watchers = [watch.guard(scene, self.model) for watch in listen.watch]
-        guards: list[Guard] = [*watchers, *self.job.guards]
-        if listen.loop_guard:
-            guards.append(RepetitionGuard(self.tokenizer.eot))
+        guards = with_loop_guard([*watchers, *self.job.guards], self.tokenizer.eot, wanted=listen.loop_guard)
         if listen.same_token:
             guards.append(SameToken(listen.same_token))
         return watchers, guards

@@ -16,10 +16,11 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
 from whispertide.model.providers import physical_cores, thread_count
-from whispertide.model.whisper import Announce, WhisperModel, open_engine
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
 from whispertide.streaming.allocation import processor
 from whispertide.streaming.recipe import Recipe
+from whispertide.types import Announce
 
 FORMAT = 1
 
@@ -167,7 +168,7 @@ def load_tuned(
     """As `load_model`, with the threads that were found best here, where `options` name none. Raises what it raises."""
     checkpoint = load_checkpoint(name, revision=revision, announce=announce)
     options = replace(options, threads=tuned_threads(checkpoint.content_hash, options))
-    return WhisperModel(checkpoint, open_engine(checkpoint, options, announce))
+    return WhisperModel.of(checkpoint, options, announce)
 
 
 def forget(content_hash: str) -> bool:

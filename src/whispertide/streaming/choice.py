@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
 from whispertide.errors import OptionError
-from whispertide.options import check_range, check_value
+from whispertide.options import check_range, check_value, parse_switch
 
 T = TypeVar("T")
 
@@ -66,15 +66,12 @@ def field_types(choice: type[Any]) -> Mapping[str, Any]:
     return _KNOWN[choice]
 
 
-_SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-
-
 def parse_value(name: str, kind: Any, text: str) -> Any:
     """`text` as a value of the field's type. Raises `OptionError` for a text that is none."""
     if kind is bool:
-        if text.lower() not in _SWITCH:
+        if (switch := parse_switch(text)) is None:
             raise OptionError(f"expected {name} to be true or false; got {text!r}")
-        return _SWITCH[text.lower()]
+        return switch
     if kind in (int, float):
         try:
             return kind(text)

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.length_cap import ALLOWANCE, expected_length
-from whispertide.decoding.token_words import TokenWord, tokens_of
+from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.streaming.choice import setting
 from whispertide.streaming.pilot import LONGEST, HeardUtterance, Pilot
 from whispertide.streaming.round import Bounded, Commit, RoundPlan, RoundResult, commit
@@ -88,7 +88,7 @@ class Final(Bounded):
         window, confirmed = result.plan.window, list[TokenWord]()
         if result.heard is not None:  # else the window is too short to be heard
             state.pilot, state.heard_to = result.heard, window.end
-            state.guess = tuple(word for word in result.heard.words if word.word.text.strip())
+            state.guess = tuple(spoken(result.heard.words))
         if result.plan.is_last:
             confirmed = self._confirm(state, len(state.guess))
         elif window.end >= self.limit(state):

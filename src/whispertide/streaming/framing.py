@@ -31,7 +31,7 @@ from whispertide.decoding.longform import pad30
 from whispertide.errors import OptionError
 from whispertide.features import padded
 from whispertide.streaming.choice import Choice, setting
-from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
+from whispertide.types import BUCKET_SECONDS, CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.checkpoint import Checkpoint
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
 FRAMES_PER_S, MEL_PER_S = SAMPLE_RATE // FRAME_SAMPLES, SAMPLE_RATE // HOP_LENGTH
-BUCKETS = tuple(s * FRAMES_PER_S for s in (3, 4, 5, 6, 30))  # encoder frames
+BUCKETS = tuple(length * FRAMES_PER_S for length in BUCKET_SECONDS)  # encoder frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

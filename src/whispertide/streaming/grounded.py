@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from whispertide.decoding.guards import Halt
-from whispertide.decoding.token_words import TokenWord, tokens_of
+from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.errors import OptionError
 from whispertide.options import check_range
-from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import setting
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.repetition import CONTEXT, normalise
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit
 from whispertide.streaming.searches import Search
@@ -159,7 +159,7 @@ class Grounded(Attending):
         """What was heard after the carried word, without what is confirmed already and without loops."""
         if heard is None:
             return []
-        words = [word for word in heard.words if word.word.text.strip()]
+        words = spoken(heard.words)
         if heard.retried:
             words = words[_repeated(state.tail, words) :]
         return self.without_loops(state.tail, words)

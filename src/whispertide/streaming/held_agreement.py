@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from whispertide.decoding.early_stop import EarlyStop
-from whispertide.decoding.token_words import TokenWord, tokens_of
+from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.errors import OptionError
-from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import setting
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.repetition import normalise
 from whispertide.streaming.round import Bounded, Commit, RoundPlan, RoundResult, commit
 from whispertide.streaming.searches import Search
@@ -102,7 +102,7 @@ class HeldAgreement(Bounded):
         end, is_last = result.plan.window.end, result.plan.is_last
         before = state.guess
         if result.heard is not None:  # else the window is too short to be heard
-            state.guess = tuple(word for word in result.heard.words if word.word.text.strip())
+            state.guess = tuple(spoken(result.heard.words))
         if is_last:
             confirmed = self._confirm(state, len(state.guess), hold=0)
         else:

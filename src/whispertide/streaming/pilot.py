@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.first_entropy import FirstEntropy
-from whispertide.decoding.guards import RepetitionGuard
+from whispertide.decoding.guards import with_loop_guard
 from whispertide.decoding.length_cap import Capped
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import build_prompt
@@ -141,7 +141,7 @@ class Pilot:
         prompt = replace(prompt, limit=min(prompt.limit, self.most))
         rules = equipment.rules(options, must_speak=False)
         beam = options.beam if self.beam is None else min(self.beam, options.beam)
-        watch = [*guards, RepetitionGuard(model.tokenizer.eot)] if self.loop_guard else [*guards]
+        watch = with_loop_guard(guards, model.tokenizer.eot, wanted=self.loop_guard)
         search = TokenSearch(
             prompt,
             rules,

@@ -312,12 +312,10 @@ class Bounded(Choice):
         return without_loops(said, words) if self.loop_guard else list(words)
 
 
-def commit(
-    confirmed: Iterable[TokenWord], guess: Iterable[TokenWord], state: Begun, end: int, level: int = 0
-) -> Commit:
+def commit(confirmed: Iterable[TokenWord], guess: Iterable[TokenWord], state: Begun, end: int) -> Commit:
     """After a window up to `end`: audio is needed from the start of the next one on, or from there."""
     shown = tuple(word.word for word in guess)
-    return Commit(tuple(word.word for word in confirmed), shown, min(state.start, align_down(end)), level)
+    return Commit(tuple(word.word for word in confirmed), shown, min(state.start, align_down(end)))
 
 
 def written(verdict: Commit, chances: Sequence[float], said: int, below: float) -> tuple[Commit, tuple[float, ...]]:

@@ -19,9 +19,10 @@ from whispertide.errors import OptionError
 from whispertide.features import Columns, Features
 from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.attended_decode import AttendedDecode, HeardWords, Job, Listening
+from whispertide.streaming.attended_decode import AttendedDecode
 from whispertide.streaming.choice import setting
 from whispertide.streaming.framing import BARE, FRAMES_PER_S, PAD30
+from whispertide.streaming.listening import HeardWords, Job, Listening
 from whispertide.streaming.round import Bounded, EncodedWindow, Equipment, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.types import (

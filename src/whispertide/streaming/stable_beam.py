@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.accept import Beam
-from whispertide.decoding.guards import RepetitionGuard
+from whispertide.decoding.guards import with_loop_guard
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.search import Guard, run_search
@@ -99,7 +99,7 @@ class StableBeam:
         language = equipment.language(encoded, options)
         began = time.perf_counter()
         prompt, prefix = self._prompt(equipment, plan, options, language.language)
-        watch = [*guards, RepetitionGuard(model.tokenizer.eot)] if self.loop_guard else [*guards]
+        watch = with_loop_guard(guards, model.tokenizer.eot, wanted=self.loop_guard)
         rules = equipment.rules(options, must_speak=False)
         search = StableSearch(
             prompt, rules, Beam(options.beam), self.earlier, last=self.last, rule=self.rule, guards=watch

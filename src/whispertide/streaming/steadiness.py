@@ -16,7 +16,7 @@ from importlib.resources import files
 
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
-from whispertide.punctuation import CLOSING, SENTENCE_ENDS
+from whispertide.punctuation import ENDS_SENTENCE
 from whispertide.streaming.repetition import normalise
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
@@ -108,11 +108,6 @@ def _log_odds(probability: float) -> float:
     return math.log(kept / (1 - kept)) / _SURE
 
 
-def spoken(words: Sequence[TokenWord]) -> list[TokenWord]:
-    """Without those that are blank."""
-    return [word for word in words if word.word.text.strip()]
-
-
 def facts_of(
     words: Sequence[TokenWord],
     before: Sequence[TokenWord],
@@ -156,7 +151,7 @@ def facts_of(
 
 def closes(word: Word) -> bool:
     """Whether the word ends a sentence."""
-    return word.text.rstrip(CLOSING).endswith(SENTENCE_ENDS)
+    return ENDS_SENTENCE.search(word.text) is not None
 
 
 def same(word: Word, other: Word) -> bool:

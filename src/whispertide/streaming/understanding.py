@@ -21,8 +21,8 @@ from whispertide.audio.buffer import AudioBuffer, checked
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import Gate, GateEvent, SpeechGate, SpeechStarted
 from whispertide.checkpoint.intent_words import plain
+from whispertide.decoding.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.decoding.ctc_prefix import Sums
-from whispertide.decoding.hybrid import Found, HybridOptions, hybrid_search
 from whispertide.errors import OptionError
 from whispertide.model.latecontext import Contextualised, Ingested, LateModel, TextState
 from whispertide.streaming.flying import Check, Flying
@@ -35,7 +35,7 @@ LONGEST_S = 30.0  # of an utterance; one that goes on is another, since every gu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pilots:
+class PilotTimes:
     """When pilots run, and how they search.
 
     first_s   of an utterance before the first
@@ -116,7 +116,7 @@ class _Search:
     model: LateModel
     heard: Ingested
     span: Span
-    options: HybridOptions
+    options: CtcAttentionOptions
     known: Found | None
     final: bool
     began: float
@@ -126,7 +126,7 @@ class _Search:
         context = self.model.contextualise(self.heard)
         # The sums of the search add up many small probabilities, in double precision.
         scores: Sums = context.ctc.astype("float64")
-        found = hybrid_search(scores, _Scorer(self.model, context), self.options, self.known, check=check)
+        found = ctc_attention_search(scores, _Scorer(self.model, context), self.options, self.known, check=check)
         meant = self.model.checkpoint.understood(found.best.tokens, found.first)
         said = Understood(
             *(meant.intent, meant.text, self.span.start, self.span.end, found.best.perplexity, self.final),
@@ -173,14 +173,14 @@ class Understanding:
         model: LateModel,
         *,
         gate: Gate | None = None,
-        pilots: Pilots | None = None,
-        search: HybridOptions | None = None,
+        pilots: PilotTimes | None = None,
+        search: CtcAttentionOptions | None = None,
         sending: Sending | None = None,
         offramp: OffloadModel | None = None,
         live: bool = False,
     ) -> None:
         self.model, self.gate, self.sending, self.live = model, gate or SpeechGate(), sending, live
-        self.pilots, self.search = pilots or Pilots(), search or HybridOptions()
+        self.pilots, self.search = pilots or PilotTimes(), search or CtcAttentionOptions()
         self.offramp = offramp
         self._buffer = AudioBuffer()
         self._fed = 0  # how many samples the gate was given
@@ -336,13 +336,13 @@ class Understanding:
             self.sending.withdraw(utterance.question)
         utterance.answer = utterance.question = None
 
-    def _shorter(self, utterance: _Utterance) -> HybridOptions:
+    def _shorter(self, utterance: _Utterance) -> CtcAttentionOptions:
         """How a pilot searches that is not at a pause."""
         known = len(utterance.found.best.tokens) if utterance.found else 0
         longest = min(known + self.pilots.tokens, self.search.longest)
         return replace(self.search, beam=self.pilots.beam, longest=longest)
 
-    def _pilot(self, utterance: _Utterance, until: int, options: HybridOptions) -> list[Understood]:
+    def _pilot(self, utterance: _Utterance, until: int, options: CtcAttentionOptions) -> list[Understood]:
         """One guess; none where there is no whole frame yet."""
         began = time.perf_counter()
         self._ingest(utterance, until)
@@ -380,7 +380,7 @@ class Understanding:
         return replace(here, intent=meant.intent, text=meant.text, chance=meant.chance, sent=True)
 
     def _search_of(
-        self, utterance: _Utterance, until: int, options: HybridOptions, began: float, *, final: bool = False
+        self, utterance: _Utterance, until: int, options: CtcAttentionOptions, began: float, *, final: bool = False
     ) -> _Search:
         span = Span(utterance.start, until)
         return _Search(self.model, utterance.heard, span, options, utterance.found, final, began, self.offramp)

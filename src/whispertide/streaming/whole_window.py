@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeardSegment:
-    """One segment of a window: words with absolute times, and Whisper's confidence in it."""
+    """One segment of a window: words with absolute times, and the probability that nobody speaks in it."""
 
     span: Span
     words: tuple[Word, ...]
     no_speech_prob: float = 0.0
-    avg_logprob: float = 0.0
-    compression_ratio: float = 1.0
     tokens: tuple[int, ...] = ()
 
 
@@ -129,7 +127,5 @@ def _segment(segment: OfflineSegment, window: Span) -> HeardSegment:
             Word(word.text, absolute(word.start), absolute(word.end), word.probability) for word in segment.words
         ),
         no_speech_prob=segment.no_speech_prob,
-        avg_logprob=segment.avg_logprob,
-        compression_ratio=segment.compression_ratio,
         tokens=segment.tokens,
     )

@@ -11,7 +11,7 @@ from whispertide import api
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.bundled import bundled_audio
-from whispertide.decoding.alignment import WordTiming
+from whispertide.decoding.token_words import WordTiming
 from whispertide.lab.evaluation.aligned import Stretch, align_corpus, spans_of, stretches
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, Span, Word

@@ -5,7 +5,7 @@ import pytest
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import bootstrap
-from whispertide.lab.evaluation.bootstrap import compare, interval, paired
+from whispertide.lab.evaluation.bootstrap import MANY, compare, figure_interval, interval, paired
 
 UTTERANCES, EXPERIMENTS = 60, 300
 
@@ -82,6 +82,15 @@ def test_records_are_paired_by_id() -> None:
     assert found["wer"].b == pytest.approx(2 / 20)
     assert found["confirmed_mean_s"].difference == pytest.approx(4 / 3 - 6 / 3)
     assert compare(a, [record("other", 1, 1.0)]) == {}
+
+
+def test_a_figure_of_a_run_has_the_interval_of_its_utterances() -> None:
+    records = [{"errors": n % 3, "words": 10, "confirmed_s": [0.1 * n] * (n % 2) or None} for n in range(MANY)]
+    assert figure_interval("wer", records, draws=200) == interval([(n % 3, 10) for n in range(MANY)], draws=200)
+    late = [(0.1 * n, 1) if n % 2 else (0, 0) for n in range(MANY)]
+    assert figure_interval("confirmed_mean_s", records, draws=200) == interval(late, draws=200)
+    assert figure_interval("gflop_per_s", records) is None
+    assert figure_interval("wer", records[1:]) is None, "too few"
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

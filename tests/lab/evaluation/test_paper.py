@@ -10,15 +10,17 @@ from whispertide.lab.evaluation.plots import Bar, bars
 
 def test_a_network_is_there_if_it_can_be_trained() -> None:
     needs = ("network late", "network conformer", "network hearsay")
-    assert Item("table 1", "title", needs, "step_figure").missing == ("network hearsay",)
+    assert Item("table 1", "title", needs, "whisperflow.step_figure").missing == ("network hearsay",)
 
 
 def test_an_item_becomes_whole_with_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    item = Item("figure 1", "title", ("recipe dream", "framing=pad30", "a sound studio"), "step_figure", "half")
+    item = Item(
+        "figure 1", "title", ("recipe dream", "framing=pad30", "a sound studio"), "whisperflow.step_figure", "half"
+    )
     assert item.missing == ("recipe dream", "a sound studio")
     assert missing_line(item) == "figure 1 (title): in part (half); missing: recipe dream, a sound studio"
     monkeypatch.setattr(paper, "RECIPES", {"dream": object()})
-    assert Item("figure 1", "title", ("recipe dream", "framing=pad30"), "step_figure").state == "whole"
+    assert Item("figure 1", "title", ("recipe dream", "framing=pad30"), "whisperflow.step_figure").state == "whole"
     assert Item("figure 1", "title", ("recipe dream",)).lacks == "its measurement"
 
 

@@ -37,7 +37,7 @@ def test_markdown_tables() -> None:
     assert markdown_table(Table(("name",), ())) == "| name |\n| --- |"
 
 
-def test_a_streaming_part_marks_defaults_and_best_steps(tmp_path: Path) -> None:
+def test_a_streaming_part_marks_defaults(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     cells = [
         make_cell(results, step_s=1.0, late_s=2.0, score=SCORE),
@@ -48,7 +48,7 @@ def test_a_streaming_part_marks_defaults_and_best_steps(tmp_path: Path) -> None:
     part = publish.streaming_part("Small", "note", cells, "small")
     found = {(row[0], row[1]): row[2:] for row in rows(part.text)}
     assert found["whisper-streaming", "1 s"][0] == "default"
-    assert found["whisper-streaming", "0.5 s"][0] == "best step"
+    assert found["whisper-streaming", "0.5 s"][0] == "–"
     assert found["peer:simulstreaming", "0.1 s"][0] == "default"
     assert found["whisper-streaming", "0.5 s"][1] == "5.00"
     assert "offline" in {name for name, _ in found}

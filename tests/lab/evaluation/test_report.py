@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -213,6 +214,15 @@ def test_revisions_over_time_count_what_was_taken_back() -> None:
     )
     times, counts = charts.revisions_over_time(Trace("u", "r", "simulated", 4.0, shown))
     assert list(zip(times, counts, strict=True)) == [(0.0, 0.0), (2.0, 1.0), (3.0, 2.0), (4.0, 2.0)]
+
+
+def test_revisions_are_counted_in_the_language_of_the_utterance(tmp_path: Path) -> None:
+    """In English "um" is no word, so nothing is taken back."""
+    trace = Trace("talk/0", "r", "simulated", 2.0, (Shown(1.0, (), (" um",)), Shown(2.0, (" am",), ())))
+    assert [charts.revisions_over_time(trace, language)[1][-1] for language in ("en", "de")] == [0.0, 1.0]
+    earlier = make_cell(results_in(tmp_path), utterances=1)
+    german = replace(earlier, utterances=({"id": "talk/0", "language": "de"},))
+    assert [charts._language(cell, trace) for cell in (earlier, german)] == ["en", "de"]
 
 
 def test_lag_over_time_is_the_age_of_the_newest_audio_heard() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.evaluation.traces import trace
-from whispertide.lab.evaluation.revisions import prefix_distance, revisions
+from whispertide.lab.evaluation.revisions import next_row, prefix_distance, revisions
 from whispertide.lab.evaluation.score import judge
 from whispertide.lab.evaluation.views import look
 from whispertide.lab.speech.utterance import Utterance
@@ -64,6 +64,14 @@ def distance(before: list[str], after: list[str]) -> int:
 @given(LETTERS, LETTERS)
 def test_prefix_distance_is_the_best_over_all_beginnings(before: list[str], after: list[str]) -> None:
     assert prefix_distance(before, after) == min(distance(before, after[:end]) for end in range(len(after) + 1))
+
+
+@given(LETTERS, LETTERS)
+def test_rows_have_the_distance_to_every_beginning(text: list[str], other: list[str]) -> None:
+    edits = np.arange(len(other) + 1)
+    for letter in text:
+        edits = next_row(edits, np.array([letter != one for one in other], bool))
+    assert edits.tolist() == [distance(text, other[:end]) for end in range(len(other) + 1)]
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), [("the bat", "the cat sat", 1), ("a b", "x a b", 1)])

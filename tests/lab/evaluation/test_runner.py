@@ -13,8 +13,9 @@ from whispertide.api import Transcriber, load
 from whispertide.checkpoint.attachments import digest_folder
 from whispertide.checkpoint.latecontext import COMMANDS, load_late
 from whispertide.lab.evaluation import store
-from whispertide.lab.evaluation.clips import CLIP_S, Clip
+from whispertide.lab.evaluation.clips import CLIP_S, CUT_BY, Clip
 from whispertide.lab.evaluation.grid import CellRequest, Setup
+from whispertide.lab.evaluation.items import allocation, guard
 from whispertide.lab.evaluation.runner import Job, Runner
 from whispertide.lab.evaluation.store import CellSpec, Json
 from whispertide.lab.speech.utterance import Utterance
@@ -68,7 +69,7 @@ def make_runner(folder: Path, setup: Setup) -> Runner:
 
 
 def measure(runner: Runner, measuring: Measuring, **settings: str) -> list[float]:
-    found = runner.each_clip("beginnings", measuring, usual=USUAL, quick=QUICK, made_by="guard_items.py", **settings)
+    found = runner.each_clip("beginnings", measuring, usual=USUAL, quick=QUICK, made_by=(guard.__name__,), **settings)
     return [clip["begins"] for clip in found]
 
 
@@ -166,8 +167,8 @@ def test_clips_are_measured_anew_by_other_code_that_decodes_them(
         return "code"
 
     monkeypatch.setattr(store, "code_version", code_version)
-    runner.each_clip("beginnings", Measuring(), usual=USUAL, quick=QUICK, made_by="padding_items.py")
-    assert ("padding_items.py", "clips.py", "guard_items.py") in asked
+    runner.each_clip("beginnings", Measuring(), usual=USUAL, quick=QUICK, made_by=(guard.__name__, "another"))
+    assert (guard.__name__, "another", CUT_BY) in asked
 
 
 def test_an_engine_of_ours_is_part_of_the_key(tmp_path: Path) -> None:
@@ -194,7 +195,7 @@ class Making:
 
 
 def kept(runner: Runner, making: Making, name: str = "divisions", models: Sequence[str] = ()) -> list[Measured]:
-    return runner.kept(name, list[Measured], making, "allocation_items.py", models=models)
+    return runner.kept(name, list[Measured], making, allocation.__name__, models=models)
 
 
 def test_what_was_found_is_kept_for_the_next_run(tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ def test_what_was_interrupted_is_not_kept(runner: Runner) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        runner.kept("divisions", list[Measured], stop, "allocation_items.py")
+        runner.kept("divisions", list[Measured], stop, allocation.__name__)
     making = Making()
     kept(runner, making)
     assert making.times == 1

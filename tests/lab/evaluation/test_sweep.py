@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from evaluation_cells import make_cell, results_in
-from whispertide.lab.evaluation.sweep import best_step, sweeps
+from whispertide.lab.evaluation.sweep import best_step
 
 
 def test_the_best_step_is_the_soonest_of_those_that_hear_well(tmp_path: Path) -> None:
@@ -14,16 +14,3 @@ def test_the_best_step_is_the_soonest_of_those_that_hear_well(tmp_path: Path) ->
     unheard = make_cell(results, step_s=2.0, score={"wer": None, "confirmed_mean_s": None})
     assert best_step([unheard]) is None
     assert best_step([unheard, slow]) == slow
-
-
-def test_a_sweep_differs_in_nothing_but_the_step(tmp_path: Path) -> None:
-    results = results_in(tmp_path)
-    steps = [make_cell(results, step_s=step) for step in (0.5, 1.0)]
-    others = [
-        make_cell(results, changes=("framing=bare",)),
-        make_cell(results, clock="free"),
-        make_cell(results, model="base.en"),
-        make_cell(results, recogniser="peer:whisper-streaming"),
-    ]
-    offline = make_cell(results, recogniser="offline", step_s=None, streaming=False)
-    assert sweeps([*steps, *others, offline]) == [steps, *([cell] for cell in others)]

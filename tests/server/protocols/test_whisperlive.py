@@ -89,6 +89,13 @@ def test_segments_grow_and_are_completed_at_the_end_of_a_sentence() -> None:
     assert kept(talk) == [{**segment, "completed": True}]  # and not the guess as well
 
 
+@pytest.mark.parametrize("end", [" “yes.”", " (yes!)", " yes…", " نعم؟"])
+def test_a_sentence_may_end_in_quotes_and_in_the_marks_of_any_script(end: str) -> None:
+    talk = join()
+    talk._perform(talk.protocol.events([Confirmed(0, 1, (Word(" He said", 0, 8_000), Word(end, 8_000, 16_000)))]))
+    assert [(segment["text"], segment["completed"]) for segment in kept(talk)] == [(f" He said{end}", True)]
+
+
 def test_a_long_segment_is_completed_without_a_sentence() -> None:
     talk = join(said(60))
     for _ in range(32):

@@ -14,14 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 from whispertide.api import Transcriber
-from whispertide.decoding.alignment import (
-    WordTiming,
-    locate_words,
-    merge_punctuation,
-    shorten_at_sentence_ends,
-    typical_duration,
-)
+from whispertide.decoding.alignment import locate_words
 from whispertide.decoding.longform import pad30
+from whispertide.decoding.token_words import WordTiming, merge_punctuation
+from whispertide.decoding.word_repairs import shorten_at_sentence_ends, typical_duration
 from whispertide.features import Features
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.speech.utterance import Corpus, RefWord, Utterance

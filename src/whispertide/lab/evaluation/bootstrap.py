@@ -50,6 +50,19 @@ def interval(utterances: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) 
     return low, high
 
 
+def figure_interval(
+    key: str, records: Sequence[Mapping[str, Any]], *, draws: int = DRAWS, seed: int = 0
+) -> tuple[float, float] | None:
+    """The interval of a figure of a run, by its key in the scores, from the records of its utterances.
+
+    None for a figure that is none of those of `compare`, and for fewer than `MANY` utterances. Raises `OptionError`
+    where the figure is undefined.
+    """
+    if key not in _FIGURES or len(records) < MANY:
+        return None
+    return interval([_FIGURES[key](record) for record in records], draws=draws, seed=seed)
+
+
 def paired(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) -> Difference:
     """The difference of two systems on the same utterances, in the same order.
 
@@ -89,7 +102,7 @@ def _errors(record: Mapping[str, Any]) -> Ratio:
 
 
 def _seconds(key: str, record: Mapping[str, Any]) -> Ratio:
-    values = record[key] or ()
+    values = record.get(key) or ()
     return float(sum(values)), float(len(values))
 
 

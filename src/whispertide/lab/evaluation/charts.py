@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from whispertide.lab.evaluation import page, plots
-from whispertide.lab.evaluation.bootstrap import MANY, interval
+from whispertide.lab.evaluation.bootstrap import MANY, figure_interval
 from whispertide.lab.evaluation.drawing import SERIES, Curve, Drawing, Line
 from whispertide.lab.evaluation.grid import PEER
 from whispertide.lab.evaluation.revisions import revisions
@@ -143,7 +143,7 @@ def _ablation(cells: Sequence[Cell], key: str, scale: float, caption: str, unit:
 
 def _over_time(
     cells: Sequence[Cell],
-    measure: Callable[[Trace], tuple[list[float], list[float]]],
+    measure: Callable[[Trace, str], tuple[list[float], list[float]]],
     y_label: str,
     caption: str,
     note: str,
@@ -153,16 +153,24 @@ def _over_time(
     chosen = _one_each(cells)
     for cell in chosen:
         trace = max(cell.traces(), key=lambda trace: trace.audio_s, default=None)
-        x, y = measure(trace) if trace else ([], [])
+        x, y = measure(trace, _language(cell, trace)) if trace else ([], [])
         if x:
             curves.append(Curve(label(cell, chosen), tuple(x), tuple(y)))
     drawn = plots.over_time(curves, y_label=y_label, title=_title(caption, cells)) if curves else None
     return page.figure(drawn, caption, note) if drawn else ""
 
 
-def revisions_over_time(trace: Trace) -> tuple[list[float], list[float]]:
-    """Times, and how many words that stood on the screen had been changed or removed by then."""
-    viewing = look(trace)
+def _language(cell: Cell, trace: Trace) -> str:
+    """Of its utterance; records of earlier versions do not tell it."""
+    row = next((row for row in cell.utterances if row["id"] == trace.utterance), {})
+    return str(row.get("language", "en"))
+
+
+def revisions_over_time(trace: Trace, language: str = "en") -> tuple[list[float], list[float]]:
+    """Times, and how many words that stood on the screen had been changed or removed by then. Words are compared as the
+    language normalises them.
+    """
+    viewing = look(trace, language)
     times, counts, total = [0.0], [0.0], 0
     for before, after in pairwise(viewing.views):
         total += revisions(replace(viewing, views=(before, after)))
@@ -190,7 +198,7 @@ _TIMES = (
         "Words that were on screen and then changed or disappeared, in the longest utterance.",
     ),
     (
-        lag_over_time,
+        lambda trace, _: lag_over_time(trace),
         "lag (s)",
         "Lag over time",
         "When a round was done, how long ago its newest audio had been spoken; the longest utterance.",
@@ -230,16 +238,8 @@ def latencies(cell: Cell, key: str) -> list[float]:
 
 def _spread(cell: Cell, key: str, scale: float) -> tuple[float | None, float | None]:
     """A 95 % bootstrap interval over utterances, where there are enough of them."""
-    pairs: list[tuple[float, float]] = []
-    if key == "wer":
-        pairs = [(item["errors"], item["words"]) for item in cell.utterances]
-    elif key == "confirmed_mean_s":
-        late = [item.get("confirmed_s") or () for item in cell.utterances]
-        pairs = [(sum(values), len(values)) for values in late]
-    if len(pairs) < MANY:
-        return None, None
-    low, high = interval(pairs)
-    return scale * low, scale * high
+    found = figure_interval(key, cell.utterances)
+    return (None, None) if found is None else (scale * found[0], scale * found[1])
 
 
 def _title(what: str, cells: Sequence[Cell]) -> str:

@@ -12,6 +12,7 @@ from whispertide.lab.speech.utterance import Corpus, RefWord, Utterance
 from whispertide.types import FloatArray, to_samples
 
 T = TypeVar("T")
+CUT_BY = __name__  # what else counts of the program where something is found in clips
 CLIP_S, WHOLE_S = 10.0, 30.0  # of clips that are cut, and of those that cannot be
 PAUSE_S, SHORTEST_S = 0.25, 2.0  # what is a pause to cut in, and no clip before one is shorter
 ABOUT = (

@@ -33,7 +33,7 @@ from whispertide.lab.evaluation.trace import FREE, ClockName, RoundCost, Shown, 
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
-from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.pilot import HeardUtterance
 from whispertide.streaming.pipelined import PipelinedExecutor, decoding
 from whispertide.streaming.policy import Executor

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest
+from whispertide.lab.evaluation.report import counted
 from whispertide.lab.evaluation.runner import Job, Runner
 from whispertide.lab.speech.utterance import Utterance
 from whispertide.types import CHUNK_SECONDS, to_samples
@@ -33,10 +34,10 @@ class Estimate:
     def __str__(self) -> str:
         parts = []
         if self.cells:
-            amount = f"{_count(self.cells)} with {in_words(self.audio_s)} of audio in all"
+            amount = f"{counted(self.cells, 'cell')} with {in_words(self.audio_s)} of audio in all"
             parts.append(f"about {in_words(self.seconds)} on this machine: {amount}")
         if self.unknown:
-            parts.append(f"{_count(self.unknown)} of other programs, whose time is not estimated")
+            parts.append(f"{counted(self.unknown, 'cell')} of other programs, whose time is not estimated")
         return ", and ".join(parts)
 
 
@@ -57,10 +58,6 @@ def estimate(
             audio_s += length
             cells += 1
     return Estimate(seconds, audio_s, cells, unknown)
-
-
-def _count(cells: int) -> str:
-    return f"{cells} cell{'' if cells == 1 else 's'}"
 
 
 def in_words(seconds: float) -> str:

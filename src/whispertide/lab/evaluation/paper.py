@@ -1,7 +1,7 @@
 """A table or figure of a paper: what it needs, what makes it, what it came to, and what it still lacks here.
 
 What is missing is worked out from the recipes that exist, so an item cannot claim more than there is. Which there are
-is in `papers`; how an item is measured is in `paper_items` and its kin.
+is in `papers`; how an item is measured is in `items`.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,9 +47,9 @@ _TRAINING = "training."
 class Item:
     """A table or figure. `needs` are features that its complete form takes, written "field=value" for a recipe's
     field, "recipe NAME" for a recipe, "network KIND" for a network that `train latecontext` can train, else in words
-    for what nothing here can provide. `measure` names the function of `paper_items` that makes it, or of another module
-    ("module.function", "training.module.function"), in part or whole; `covers` says which part. `corpora`: what it is
-    made on, one after the other, where nobody asks for others. `extra` is the extra that it needs besides `bench`.
+    for what nothing here can provide. `measure` names the function that makes it, in part or whole: "module.function"
+    of `items`, or "training.module.function"; `covers` says which part. `corpora`: what it is made on, one after the
+    other, where nobody asks for others. `extra` is the extra that it needs besides `bench`.
     """
 
     id: str
@@ -84,8 +84,8 @@ class Item:
         if not self.measure:
             return None
         module, _, name = self.measure.rpartition(".")
-        wing = "" if module.startswith(_TRAINING) else "evaluation."
-        found: Measure = getattr(import_module(f"whispertide.lab.{wing}{module or 'paper_items'}"), name)
+        wing = "" if module.startswith(_TRAINING) else "evaluation.items."
+        found: Measure = getattr(import_module(f"whispertide.lab.{wing}{module}"), name)
         return found
 
 

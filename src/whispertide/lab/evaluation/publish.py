@@ -20,6 +20,7 @@ from whispertide.lab.evaluation.report import (
     RECOGNISER,
     UNRELIABLE_NOTE,
     Named,
+    counted,
     formatted,
     is_unreliable,
     latency_marks,
@@ -27,7 +28,6 @@ from whispertide.lab.evaluation.report import (
     table_of,
 )
 from whispertide.lab.evaluation.store import Cell
-from whispertide.lab.evaluation.sweep import best_step, sweeps
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.speech.utterance import Utterance
 
@@ -112,8 +112,7 @@ def _place(cell: Cell) -> tuple[bool, str, float]:
 def _amount(cells: Sequence[Cell]) -> str:
     """How much was heard, and a warning where it is little."""
     words = sum(int(item.get("words") or 0) for item in cells[0].utterances)
-    pieces = len(cells[0].utterances)
-    said = f"{words} words in {pieces} piece{'' if pieces == 1 else 's'}."
+    said = f"{words} words in {counted(len(cells[0].utterances), 'piece')}."
     if words >= ENOUGH_WORDS:
         return said
     return f"{said} With so few, differences of some points of WER or some tenths of a second may be chance."
@@ -125,15 +124,8 @@ def _table(cells: Sequence[Cell], keys: Sequence[str], said: Mapping[str, str]) 
 
 
 def marks(cells: Sequence[Cell]) -> dict[str, str]:
-    """Key -> what is to be said of a cell: whether it is as the program comes, and whether its step is the best."""
-    best = {found.key for members in sweeps(cells) if len(members) > 1 and (found := best_step(members)) is not None}
-    said = {
-        cell.key: " ".join(
-            word for word, true in (("default", _is_default(cell)), ("best step", cell.key in best)) if true
-        )
-        for cell in cells
-    }
-    return said if any(said.values()) else {}
+    """Key -> what is to be said of a cell: that it is as the program comes."""
+    return {cell.key: "default" for cell in cells if _is_default(cell)}
 
 
 def _is_default(cell: Cell) -> bool:

@@ -227,7 +227,7 @@ def build(cells: Sequence[Cell], title: str = "whispertide benchmark") -> str:
     for cell in cells:
         groups.setdefault(group_of(cell), []).append(cell)
     recognisers = len({cell.spec.label for cell in cells})
-    lead = f"{_count(len(cells), 'cell')}, {_count(recognisers, 'recogniser')}, measured {_dates(cells)}."
+    lead = f"{counted(len(cells), 'cell')}, {counted(recognisers, 'recogniser')}, measured {_dates(cells)}."
     return page.page(
         title,
         lead,
@@ -266,7 +266,7 @@ def _group_section(cells: Sequence[Cell]) -> str:
     amount = sum(float(utterance["seconds"]) for utterance in cells[0].utterances)
     words = sum(int(utterance["words"]) for utterance in cells[0].utterances)
     about = (
-        f"{_count(len(cells[0].utterances), 'utterance')}, {amount / 60:.1f} minutes, {words} reference words, corpus "
+        f"{counted(len(cells[0].utterances), 'utterance')}, {amount / 60:.1f} minutes, {words} reference words, corpus "
         f"hash {spec.corpus_hash}. {CLOCKS[group_of(cells[0])[-1]]}"
     )
     live = [cell for cell in cells if cell.spec.streaming]
@@ -327,7 +327,8 @@ def formatted(column: Column, score: Mapping[str, Any]) -> str | None:
     )
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """"1 cell", "2 cells"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from whispertide.lab.evaluation.views import View, Viewing
+
+Edits = npt.NDArray[np.int64]
 
 
 def revisions(viewing: Viewing) -> int:
@@ -30,13 +33,21 @@ def prefix_distance(before: Sequence[str], after: Sequence[str]) -> int:
         return 0
     ids: dict[str, int] = {}
     new_ids = np.array([ids.setdefault(item, len(ids)) for item in after], dtype=np.int64)
-    ladder = np.arange(len(after) + 1)
-    costs = ladder  # to turn nothing into the first n items
-    for count, item in enumerate(before, 1):
-        replaced = costs[:-1] + (new_ids != ids.get(item, -1))
-        step = np.concatenate([[count], np.minimum(costs[1:] + 1, replaced)])
-        costs = np.minimum.accumulate(step - ladder) + ladder  # insertions chain
-    return int(costs.min())
+    edits = np.arange(len(after) + 1)  # to turn nothing into the first n items
+    for item in before:
+        edits = next_row(edits, new_ids != ids.get(item, -1))
+    return int(edits.min())
+
+
+def next_row(edits: Edits, differs: npt.NDArray[np.bool_]) -> Edits:
+    """The fewest edits from a text to every beginning of another one, [items + 1], once an item is added to the text:
+    from the row before, as in the table of Wagner and Fischer (1974). `differs` tells from which of the other's items
+    the new one does, [items].
+    """
+    places = np.arange(len(edits))
+    best = np.minimum(edits + 1, np.concatenate([edits[:1] + 1, edits[:-1] + differs]))
+    longer: Edits = np.minimum.accumulate(best - places) + places  # insertions chain
+    return longer
 
 
 def _revisions(viewing: Viewing, before: View, after: View) -> int:

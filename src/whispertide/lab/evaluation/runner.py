@@ -17,7 +17,7 @@ from whispertide.checkpoint.latecontext import is_late, load_late, place_of
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
-from whispertide.lab.evaluation.clips import CLIP_S, Clip, clips_of
+from whispertide.lab.evaluation.clips import CLIP_S, CUT_BY, Clip, clips_of
 from whispertide.lab.evaluation.corpora.parts import part_label, part_of
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, changes_of, text_of
 from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, settings_of, unfit
@@ -153,7 +153,7 @@ class Runner:
         """`make()`, which is called only if nothing of that name is stored for the chosen corpus, these models (or else
         the first one), this machine and this code.
 
-        `kind` is the type of what it makes (`Results.kept`); `made_by` are files and folders that otherwise do not
+        `kind` is the type of what it makes (`Results.kept`); `made_by` are modules and packages that otherwise do not
         count (`store.code_version`).
         """
         first, *others = models or self.models[:1]
@@ -206,16 +206,16 @@ class Runner:
         *,
         usual: int,
         quick: int,
-        made_by: str,
+        made_by: Sequence[str],
         model: str | None = None,
         **settings: str,
     ) -> list[Json]:
         """What `measure` finds in each clip of the chosen corpus with a model, as a rule the first; every clip is kept
         at once.
 
-        There are `usual` clips, `quick` in a quick run; else, of an excerpt that was asked for, all. `made_by` is the
-        file of the evaluation that measures, `settings` whatever else the findings depend on; most of them decode with
-        `guard_items`. Raises what `clips_of` raises.
+        There are `usual` clips, `quick` in a quick run; else, of an excerpt that was asked for, all. `made_by` are
+        modules that otherwise do not count and measure here, `settings` whatever else the findings depend on. Raises
+        what `clips_of` raises.
         """
         model = model or self.models[0]
         asked = self.quick or self.setup.excerpt_s is not None
@@ -225,7 +225,7 @@ class Runner:
             self._spec(name, model, corpus),
             streaming=False,
             settings=settings,
-            code=store.code_version("", made_by, "clips.py", "guard_items.py"),
+            code=store.code_version("", *made_by, CUT_BY),
         )
         self.results.begin(spec)
         total = sum(seconds(len(clip.samples)) for clip in clips)

@@ -66,6 +66,7 @@ def judge(utterance: Utterance, trace: Trace) -> Json:
         "id": utterance.id,
         "seconds": trace.audio_s,
         "group": utterance.group,
+        "language": utterance.language,
         **asdict(words),
         "words": words.reference,
         "errors": words.errors,

@@ -39,16 +39,15 @@ T = TypeVar("T")
 
 _SOURCE = Path(whispertide.__file__).parent
 # What shows, serves or trains cannot change a measurement; nor can what measures something else.
-_IRRELEVANT = ("cli/", "server/", "lab/training/")
-_EVALUATION = "lab/evaluation/"
-_IRRELEVANT_FILES = frozenset(
-    f"{name}.py"
-    for name in (
-        *("agreement", "allocation_items", "charts", "clips", "compare", "estimate", "grid", "guard_items", "named"),
-        *("padding_items", "page", "paper", "paper_items", "peer_cells", "plots", "preparation", "publish", "report"),
-        *("runner", "static_decoding", "store", "sweep", "drawing", "papers", "watch"),
-        *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
-    )
+_IRRELEVANT = (
+    *("cli/", "server/", "lab/training/", "lab/evaluation/items/", "lab/evaluation/card/"),
+    *(
+        f"lab/evaluation/{name}.py"
+        for name in (
+            *("agreement", "charts", "clips", "compare", "drawing", "estimate", "grid", "named", "page", "paper"),
+            *("papers", "peer_cells", "plots", "preparation", "publish", "report", "runner", "store", "sweep", "watch"),
+        )
+    ),
 )
 _PACKAGES = (  # that compute, then those that count word errors
     *("numpy", "onnxruntime", "soxr"),
@@ -220,19 +219,24 @@ def code_version(part: str = "", *more: str) -> str:
     hexadecimal digits.
 
     `part` is the folder that matters: other programs' results do not depend on our engine, but on how they are
-    run and scored. `more`: files of the evaluation, or folders, that otherwise do not matter, but do here.
+    run and scored. `more`: modules or packages, by name, that otherwise do not matter, but do here.
     """
-    digest = hashlib.sha256()
+    digest, wanted = hashlib.sha256(), tuple(map(_place, more))
     for path in sorted((_SOURCE / part).rglob("*.py")):
         place = path.relative_to(_SOURCE).as_posix()
-        is_aside = place.startswith(_EVALUATION) and path.name in _IRRELEVANT_FILES.difference(more)
-        if (place.startswith(_IRRELEVANT) and not place.startswith(more)) or is_aside:
+        if place.startswith(_IRRELEVANT) and not place.startswith(wanted):
             continue
         # Zeros in between, so that no two lists of files give the same bytes.
         digest.update(place.encode() + b"\0" + path.read_bytes() + b"\0")
     for name in _PACKAGES:
         digest.update(f"{name} {_version(name)}\n".encode())
     return digest.hexdigest()[:_KEY_LENGTH]
+
+
+def _place(module: str) -> str:
+    """Where a module or package of the program is, below its folder."""
+    place = module.removeprefix("whispertide.").replace(".", "/")
+    return f"{place}/" if (_SOURCE / place).is_dir() else f"{place}.py"
 
 
 @cache

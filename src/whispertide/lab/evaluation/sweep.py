@@ -5,7 +5,7 @@ steps whose word error rate is at most a point above the lowest of the sweep, th
 latency. Chosen on the audio that is reported, for ours and for other programs alike.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from whispertide.lab.evaluation.store import Cell
 
@@ -20,13 +20,3 @@ def best_step(cells: Sequence[Cell]) -> Cell | None:
     lowest = min(float(cell.score["wer"]) for cell in known)
     good = [cell for cell in known if float(cell.score["wer"]) <= lowest + TOLERANCE]
     return min(good, key=lambda cell: float(cell.score["confirmed_mean_s"]))
-
-
-def sweeps(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """The cells that differ in nothing but their step, together; those without a step are left out."""
-    found: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in cells:
-        if cell.spec.step_s is not None:
-            spec = cell.spec
-            found.setdefault((spec.recogniser, spec.changes, spec.model, spec.corpus_hash, spec.clock), []).append(cell)
-    return list(found.values())

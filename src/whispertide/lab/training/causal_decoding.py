@@ -32,7 +32,6 @@ _MORE = 8
 class Shown:
     """The text at a chunk end, and the words that were over by then."""
 
-    second: float
     text: str
     reference: tuple[str, ...]
 
@@ -58,7 +57,7 @@ def shown_at_ends(
     shown = []
     for limit, row in zip(limits.tolist(), rows, strict=True):
         over = [word for word, (_, end) in zip(words, said.words or (), strict=True) if end <= limit * FRAME_SAMPLES]
-        shown.append(Shown(limit / FRAMES_PER_SECOND, tokenizer.decode(row).strip(), tuple(over)))
+        shown.append(Shown(tokenizer.decode(row).strip(), tuple(over)))
     return shown
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.checkpoint import Checkpoint, ModelDims
-from whispertide.checkpoint.tokenizer import read_json
+from whispertide.checkpoint.json_file import read_json
 from whispertide.errors import CheckpointError
 
 # Next to the weights and the two configurations

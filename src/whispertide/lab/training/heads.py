@@ -1,7 +1,7 @@
 """Which cross-attention heads follow the speech: chosen by how well word times come out of them.
 
 The score of a set of heads, in milliseconds (lower is better), is the very thing they are for: time warping over their
-sharpened attention (`decoding.alignment`), teacher-forced with the right text, gives a start and an end of every word;
+sharpened attention (`decoding.warping`), teacher-forced with the right text, gives a start and an end of every word;
 the score is the mean absolute error of both against the synthesizer's exact times, each error counted as half a
 second at most, so that a lost sentence weighs as such and not by its length. Every head is scored alone; then the best
 one gets company as long as the score falls: one head after the other, the one that helps most. OpenAI lists heads
@@ -21,16 +21,12 @@ import numpy as np
 from whispertide.atomic import write_text, writing
 from whispertide.checkpoint import hub
 from whispertide.checkpoint.download import hub_cache
-from whispertide.checkpoint.tokenizer import read_json
-from whispertide.decoding.alignment import (
-    WordTiming,
-    merge_punctuation,
-    sharpen,
-    token_starts,
-    word_timings,
-)
+from whispertide.checkpoint.generation import Head
+from whispertide.checkpoint.json_file import read_json
 from whispertide.decoding.longform import pad30
 from whispertide.decoding.search import DecodeRequest
+from whispertide.decoding.token_words import WordTiming, merge_punctuation, word_timings
+from whispertide.decoding.warping import sharpen, token_starts
 from whispertide.errors import CheckpointError
 from whispertide.features import log_mel
 from whispertide.lab.speech.sentences import open_sentences
@@ -40,8 +36,6 @@ from whispertide.model.engine import Encoded, required
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray
-
-Head = tuple[int, int]  # (decoder layer, attention head)
 
 SEED = 41  # not that of a model card: these are other sentences
 CAP_S = 0.5

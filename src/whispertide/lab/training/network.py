@@ -186,9 +186,9 @@ class Whisper(nn.Module):  # type: ignore[misc]
         self.encoder = Encoder(dims)
         self.decoder = Decoder(dims)
 
-    def forward(self, mel: Tensor, tokens: Tensor, bias: Tensor | None = None) -> Tensor:
+    def forward(self, mel: Tensor, tokens: Tensor) -> Tensor:
         """Logits [batch, n, vocabulary] of `tokens` [batch, n] over `mel` [batch, mels, frames]."""
-        hidden, _ = self.decoder(tokens, self.encoder(mel, bias))
+        hidden, _ = self.decoder(tokens, self.encoder(mel))
         return functional.linear(hidden, self.decoder.embed_tokens.weight)
 
 

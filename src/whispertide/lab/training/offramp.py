@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from whispertide.audio.buffer import to_float
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.evaluation.commands import area
+from whispertide.lab.evaluation.items.commands import area
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.speech.noise import between
 from whispertide.lab.training.augment import Augmentation, vary
@@ -322,9 +322,9 @@ def areas(offramp: TrainedOfframp, examples: Sequence[Example]) -> dict[str, flo
     return {f"area_{name}": round(area(values, wrong), 3) for name, values in scores.items()}
 
 
-def pilots_recipe(step_s: float = 0.5) -> Recipe:
+def pilots_recipe() -> Recipe:
     """What the utterances are heard with."""
-    return get_recipe("pilot").replace(vad=False, step_s=step_s)
+    return get_recipe("pilot").replace(vad=False, step_s=0.5)
 
 
 def fitting(

@@ -17,7 +17,7 @@ import numpy as np
 
 from whispertide.atomic import replacing, writing
 from whispertide.checkpoint import ModelDims, Tokenizer
-from whispertide.checkpoint.tokenizer import read_json
+from whispertide.checkpoint.json_file import read_json
 from whispertide.errors import CorpusError
 from whispertide.lab.new_folder import check_new
 from whispertide.lab.speech.text import is_reserved
@@ -169,7 +169,7 @@ def export(folder: Path, output: Path, dtype: type[np.float16 | np.float32] = np
 
 
 def _about(folder: Path) -> dict[str, object]:
-    """What the model card tells of the training (evaluation/card.py)."""
+    """What the model card tells of the training (evaluation/card/)."""
     options, content = read_options(folder), read_state(folder)
     return {
         "from": options.began_with,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from whispertide.atomic import write_text
-from whispertide.checkpoint.tokenizer import read_json
+from whispertide.checkpoint.json_file import read_json
 from whispertide.errors import CheckpointError, OptionError
 from whispertide.lab.from_json import built
 from whispertide.lab.training.batches import BatchOptions, Phase

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from whispertide.checkpoint import Checkpoint, Tokenizer, load_checkpoint
 from whispertide.checkpoint.generation import Heads
-from whispertide.checkpoint.tokenizer import read_json
+from whispertide.checkpoint.json_file import read_json
 from whispertide.lab.training.checkpoint_folder import copy_companions, read_configs, shape_config, write_json
 from whispertide.lab.training.growth import grow
 from whispertide.lab.training.network import Whisper, load_network, new_network, save_tensors

@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.atomic import write_text
+from whispertide.decoding.token_words import spoken
 from whispertide.errors import OptionError
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.repetition import normalise
-from whispertide.streaming.steadiness import FEATURES, Facts, Rule, closes, same, spoken
+from whispertide.streaming.steadiness import FEATURES, Facts, Rule, closes, same
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
 if TYPE_CHECKING:

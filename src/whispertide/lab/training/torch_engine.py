@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from whispertide.checkpoint import Checkpoint
+from whispertide.checkpoint.generation import Head
 from whispertide.errors import ProviderError
 from whispertide.graphs.contract import MASKED, TOP
 from whispertide.lab.training.network import Attention, Whisper, load_network
@@ -28,7 +29,6 @@ from whispertide.model.engine import (
     DecodeRequest,
     Encoded,
     EncoderState,
-    Head,
     check_context,
     check_heads,
     check_mel,

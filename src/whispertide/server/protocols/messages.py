@@ -7,10 +7,11 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from whispertide.checkpoint.languages import DETECT, primary
 from whispertide.errors import AudioError, OptionError
+from whispertide.options import parse_switch
 from whispertide.server.bounds import check_prompt
 from whispertide.server.protocols.base import Actions, Audio, ProtocolError, Reply, ServerInfo
 from whispertide.server.protocols.encodings import AudioInput
@@ -101,6 +102,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number; to Python True is one, too."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def mapping(values: Mapping[str, Any], name: str) -> dict[str, Any]:
     """`values[name]` as an object; a missing one or null is empty."""
     value = values.get(name)
@@ -148,8 +154,7 @@ def switch(values: Mapping[str, Any], name: str, default: bool = False) -> bool:
     value = values.get(name)
     if value is None or value == "":
         return default
-    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-    result = known.get(str(value).lower()) if isinstance(value, str | bool | int) else None
+    result = parse_switch(str(value)) if isinstance(value, str | bool | int) else None
     if result is None:
         raise ProtocolError(f"expected {name} to be true or false; got {shown(value)}")
     return result

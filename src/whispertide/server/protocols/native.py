@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from whispertide.audio.pcm import SAMPLE_FORMATS
 from whispertide.errors import OptionError
 from whispertide.events import End, Error, Event, to_dict
+from whispertide.options import parse_switch
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import MOST_CHANNELS, AudioInput
 from whispertide.types import SAMPLE_RATE
@@ -27,7 +28,6 @@ _SETTINGS = {item.name for item in fields(base.Settings)} - {"strict_model"}
 _FORMAT = {"rate", "channels", "format"}
 _IN_QUERY = _SETTINGS - {"changes"} | _FORMAT
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
-_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class NativeProtocol(base.WireProtocol):
@@ -182,9 +182,9 @@ class NativeProtocol(base.WireProtocol):
 
     def _input(self) -> AudioInput:
         rate, channels, name = (self._format[key] for key in ("rate", "channels", "format"))
-        if not _is_whole(rate) or not RATES[0] <= rate <= RATES[1]:
+        if not messages.is_whole(rate) or not RATES[0] <= rate <= RATES[1]:
             raise base.ProtocolError(f"expected a rate from {RATES[0]} to {RATES[1]} Hz; got {rate!r}")
-        if not _is_whole(channels) or not 1 <= channels <= MOST_CHANNELS:
+        if not messages.is_whole(channels) or not 1 <= channels <= MOST_CHANNELS:
             raise base.ProtocolError(f"expected 1 to {MOST_CHANNELS} channels; got {channels!r}")
         if name not in SAMPLE_FORMATS:
             raise base.ProtocolError(f"expected a format among {', '.join(SAMPLE_FORMATS)}; got {name!r}")
@@ -196,7 +196,8 @@ class NativeProtocol(base.WireProtocol):
         for key in values.keys() & {"rate", "channels"}:
             values[key] = _number_in(values[key])
         for key in values.keys() & {"vad", "intents"}:
-            values[key] = _BOOLEANS.get(values[key].lower(), values[key])
+            switch = parse_switch(values[key])
+            values[key] = values[key] if switch is None else switch
         self._configure_format(values)
         settings = {key: value for key, value in values.items() if key in _SETTINGS}
         _settings(settings)
@@ -221,14 +222,10 @@ def _number_in(text: str) -> int | str:
     return int(text) if _WHOLE.fullmatch(text) else text
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _whole(data: Mapping[str, Any], key: str, *, least: int = 0) -> int:
     value = data.get(key)
     # Up to what the numbers of JavaScript hold exactly.
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**53:
+    if not messages.is_whole(value) or not least <= value < 2**53:
         raise base.ProtocolError(f'expected "{key}" to be a whole number of at least {least}; got {value!r}')
     return value
 

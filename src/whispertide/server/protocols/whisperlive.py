@@ -11,6 +11,7 @@ from typing import Any, ClassVar, cast
 
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
 from whispertide.options import TASKS, Task
+from whispertide.punctuation import ENDS_SENTENCE
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import SAMPLE_RATE, Word, seconds, to_samples
@@ -22,7 +23,6 @@ LONGEST_SEGMENT = to_samples(10)
 MOST_SEGMENTS = 100
 WAIT_MINUTES = 1.0  # what a client is told that finds no room
 
-_SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
 _FORMATS = {"float32": ("f32le", 4), "int16": ("s16le", 2), "uint8": ("u8", 1)}  # our name, and bytes a sample
 
 
@@ -192,7 +192,8 @@ class WhisperLiveProtocol(base.WireProtocol):
 
 def _ends_segment(words: Sequence[Word]) -> bool:
     """Whether a segment of `words` is to end here: at the end of a sentence, or because it is long."""
-    return words[-1].text.endswith(_SENTENCE_ENDS) or words[-1].end - words[0].start >= LONGEST_SEGMENT
+    is_sentence = ENDS_SENTENCE.search(words[-1].text) is not None
+    return is_sentence or words[-1].end - words[0].start >= LONGEST_SEGMENT
 
 
 def _segment(words: Sequence[Word], completed: bool, with_words: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Error, Event, Language
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
-from whispertide.server.protocols.messages import parsed
+from whispertide.server.protocols.messages import is_whole, parsed, shown
 
 MAX_LINE = 64 * 1024  # what asyncio's streams, hence the reference implementation, take for a line
 MAX_DATA = 1 << 20
@@ -102,7 +102,7 @@ class FrameReader:
         payload_length = _length(values, "payload_length", MAX_PAYLOAD)
         kind, data = values.get("type"), values.get("data") or {}
         if not isinstance(kind, str) or not isinstance(data, dict):
-            raise OptionError(f"expected an event with a type and an object as data; got {_short(values)}")
+            raise OptionError(f"expected an event with a type and an object as data; got {shown(values)}")
         start = end + 1 + data_length
         return _Header(kind, data, end + 1, start, start + payload_length)
 
@@ -113,7 +113,7 @@ def _mapping(raw: bytes, what: str) -> dict[str, Any]:
     except ValueError:
         value = raw
     if not isinstance(value, dict):
-        raise OptionError(f"expected {what}; got {_short(value)}")
+        raise OptionError(f"expected {what}; got {shown(value)}")
     return value
 
 
@@ -121,15 +121,9 @@ def _length(header: dict[str, Any], name: str, limit: int) -> int:
     value = header.get(name)
     if value is None:
         return 0
-    # To Python True is a whole number, too.
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= limit:
-        raise OptionError(f"expected {name} between 0 and {limit}; got {_short(value)}")
+    if not is_whole(value) or not 0 <= value <= limit:
+        raise OptionError(f"expected {name} between 0 and {limit}; got {shown(value)}")
     return value
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 _WIDTHS = {1: "u8", 2: "s16le", 4: "s32le"}

@@ -14,7 +14,7 @@ import torch
 from benchmark_scripts import benchmark
 from small_late import SOUND, TEXTS, small_late
 from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
-from whispertide.decoding.hybrid import hybrid_search
+from whispertide.decoding.ctc_attention import ctc_attention_search
 from whispertide.errors import CheckpointError
 from whispertide.lab.training.latecontext.accuracy import Answer, Listener
 from whispertide.lab.training.latecontext.encoder_table import Encoding
@@ -67,7 +67,7 @@ def test_a_late_network_says_in_torch_what_it_says_in_onnx(tmp_path: Path, monke
     assert tokens, "a network that says nothing would show nothing"
 
     context = model.contextualise(model.ingest(model.nothing(), around(SAID), ended=True))
-    found = hybrid_search(context.ctc.astype("float64"), _Scorer(model, context), listener.search)
+    found = ctc_attention_search(context.ctc.astype("float64"), _Scorer(model, context), listener.search)
     assert tokens == list(found.best.tokens)
     assert first is not None
     assert np.allclose(first, found.first, atol=1e-4)

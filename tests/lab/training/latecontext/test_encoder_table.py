@@ -15,7 +15,7 @@ from small_late import small_late
 from told_gate import Loud
 from whispertide.audio.vad import SpeechGate
 from whispertide.checkpoint.latecontext import LateDims, save_late
-from whispertide.lab.evaluation.commands import Sentence
+from whispertide.lab.evaluation.items.commands import Sentence
 from whispertide.lab.training.latecontext import encoder_table as items
 from whispertide.lab.training.latecontext import pilot_items
 from whispertide.options import EngineOptions

@@ -18,7 +18,7 @@ from whispertide.checkpoint.latecontext import save_late
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError
-from whispertide.lab.evaluation.offloading import asked_of
+from whispertide.lab.evaluation.items.offloading import asked_of
 from whispertide.lab.training.augment import Augmentation
 from whispertide.lab.training.latecontext import offramp
 from whispertide.lab.training.latecontext.intent_words import learn_intents

@@ -9,7 +9,7 @@ import pytest
 
 from lab.evaluation.tables import by_first
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import pilot_items as by_whisper
+from whispertide.lab.evaluation.items import pilot as by_whisper
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.papers import get_paper
 from whispertide.lab.speech.utterance import RefWord, Utterance

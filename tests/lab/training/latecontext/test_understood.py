@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 from small_late import small_late
 from whispertide.checkpoint.latecontext import save_late
-from whispertide.lab.evaluation.offloading import Asked
+from whispertide.lab.evaluation.items.offloading import Asked
 from whispertide.lab.training.latecontext.understood import (
     BASE,
     WAYS,
@@ -27,7 +27,7 @@ from whispertide.lab.training.latecontext.understood import (
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming import understanding
-from whispertide.streaming.understanding import Pilots, Understood
+from whispertide.streaming.understanding import PilotTimes, Understood
 
 
 @pytest.fixture(scope="module")
@@ -170,16 +170,16 @@ def test_the_level_of_a_recording_does_not_matter() -> None:
 
 
 def test_a_network_is_really_asked(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Pilots] = []
+    asked: list[PilotTimes] = []
     made = understanding.Understanding.__init__
 
-    def noted(stream: understanding.Understanding, network: LateModel, **given: Pilots) -> None:
+    def noted(stream: understanding.Understanding, network: LateModel, **given: PilotTimes) -> None:
         asked.append(given["pilots"])
         made(stream, network, **given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(understanding.Understanding, "__init__", noted)
-    heard = hear(model, command(), Way(Pilots(every_s=0.5)))
-    assert asked == [Pilots(every_s=0.5)]
+    heard = hear(model, command(), Way(PilotTimes(every_s=0.5)))
+    assert asked == [PilotTimes(every_s=0.5)]
     assert heard.words == 3
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.generation import heads_or_later_half
-from whispertide.checkpoint.tokenizer import read_json
+from whispertide.checkpoint.json_file import read_json
 from whispertide.types import FloatArray
 
 # What faster-whisper would otherwise fetch from the network, or guess.

@@ -9,8 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.tokenizer import Vocabulary
+from whispertide.checkpoint import Checkpoint, Tokenizer, load_checkpoint
 from whispertide.features import mel_filters
 from whispertide.lab.evaluation.peers.names import openai_tensors
 from whispertide.types import FloatArray
@@ -25,7 +24,7 @@ def convert(model: str, output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     with (output / "model.bin").open("wb") as file:
         _header(checkpoint, file)
-        _vocabulary(Vocabulary.read(Path(model)), checkpoint.tokenizer.eot, file)
+        _vocabulary(checkpoint.tokenizer, file)
         for name, values in openai_tensors(checkpoint):
             _tensor(name, values, file)
 
@@ -39,11 +38,11 @@ def _header(checkpoint: Checkpoint, file: BinaryIO) -> None:
     file.write(struct.pack("<2i", *filters.shape) + np.ascontiguousarray(filters, "<f4").tobytes())
 
 
-def _vocabulary(vocabulary: Vocabulary, ordinary: int, file: BinaryIO) -> None:
+def _vocabulary(tokenizer: Tokenizer, file: BinaryIO) -> None:
     """The bytes of the ordinary tokens; whisper.cpp knows the special ones after them."""
-    file.write(struct.pack("<i", ordinary))
-    for token in range(ordinary):
-        text = vocabulary.token_bytes(token)
+    file.write(struct.pack("<i", tokenizer.eot))
+    for token in range(tokenizer.eot):
+        text = tokenizer.token_bytes(token)
         file.write(struct.pack("<i", len(text)) + text)
 
 

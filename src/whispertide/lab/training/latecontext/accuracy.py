@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from whispertide.checkpoint.latecontext import LateCheckpoint
-from whispertide.decoding.hybrid import HybridOptions, hybrid_search
+from whispertide.decoding.ctc_attention import CtcAttentionOptions, ctc_attention_search
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
 from whispertide.lab.training.latecontext.run import make_network
@@ -33,8 +33,8 @@ class Answer:
 class Listener:
     """A checkpoint of any kind, ready to hear. Raises `CheckpointError` where weights and shape do not fit."""
 
-    def __init__(self, checkpoint: LateCheckpoint, search: HybridOptions | None = None) -> None:
-        self.checkpoint, self.search = checkpoint, search or HybridOptions()
+    def __init__(self, checkpoint: LateCheckpoint, search: CtcAttentionOptions | None = None) -> None:
+        self.checkpoint, self.search = checkpoint, search or CtcAttentionOptions()
         self.network = make_network(checkpoint.dims, dropout=0.0).eval()
         load_tensors(self.network, checkpoint.tensors)
 
@@ -52,7 +52,7 @@ class Listener:
             return self.network.greedy(mel), None
         frames, _ = self.network.encoder(mel, None)
         ctc = self.network.ctc(frames)[0].log_softmax(-1).double().numpy()
-        found = hybrid_search(ctc, _Scorer(self.network, frames), self.search)
+        found = ctc_attention_search(ctc, _Scorer(self.network, frames), self.search)
         return list(found.best.tokens), found.first
 
 

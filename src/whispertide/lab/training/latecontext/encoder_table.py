@@ -18,9 +18,9 @@ from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateDims, is_l
 from whispertide.errors import OptionError
 from whispertide.extras import require
 from whispertide.lab.evaluation import report
+from whispertide.lab.evaluation.items.pilot import watched
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
-from whispertide.lab.evaluation.pilot_items import watched
 from whispertide.lab.training.latecontext.pilot_items import USUAL, by_ways, commands_of, utterance_of
 from whispertide.lab.training.latecontext.understood import BASE
 from whispertide.model.providers import thread_count

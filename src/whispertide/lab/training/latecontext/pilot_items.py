@@ -1,7 +1,7 @@
 """Pilot inference's tables 4 and 5 and figures 4, 5 and 6 by a network of the paper's own kind, on spoken commands
 (arXiv 2311.17065, section 7).
 
-It takes the place of Whisper (`evaluation.pilot_items`) where the first model is a folder of `whispertide train
+It takes the place of Whisper (`evaluation.items.pilot`) where the first model is a folder of `whispertide train
 latecontext`. The corpus has commands then: `commands:FOLDER`, of `whispertide train commands`. Waits are of computing
 after the end of speech, by processor time. The server's model is the last one, a Whisper checkpoint. Needs no torch.
 """
@@ -16,11 +16,11 @@ import numpy as np
 from whispertide.checkpoint.intent_words import plain
 from whispertide.checkpoint.latecontext import is_late, load_late, place_of
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import pilot_items as by_whisper
 from whispertide.lab.evaluation import plots, report
-from whispertide.lab.evaluation.commands import Sentence
 from whispertide.lab.evaluation.drawing import Curve
-from whispertide.lab.evaluation.offloading import (
+from whispertide.lab.evaluation.items import pilot as by_whisper
+from whispertide.lab.evaluation.items.commands import Sentence
+from whispertide.lab.evaluation.items.offloading import (
     Both,
     asked_of,
     choice,
@@ -51,7 +51,10 @@ from whispertide.types import SAMPLE_RATE
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner
 
-FOLDER = "lab/training/latecontext/"  # what it is measured with
+MADE_BY = (
+    *(f"whispertide.lab.training.{name}" for name in ("latecontext", "augment", "shards")),
+    *by_whisper.MADE_BY,
+)
 USUAL = "every 1 s"
 # The paper's delays; it has no pilots at pauses.
 EVERY = {BASE: "0.168", "every 2 s": "0.145", USUAL: "0.138", "every 0.5 s": "0.120", AT_PAUSES: None}
@@ -200,7 +203,7 @@ def heard_by(runner: "Runner", model: str) -> dict[str, list[CommandResult]]:
     """What comes of every command, by every way."""
     names, kind = tuple(dict.fromkeys((*EVERY, *PARTS))), dict[str, list[CommandResult]]
     made = partial(_hear, runner, names, model)
-    return runner.kept(f"commands: {', '.join(names)}", kind, made, FOLDER, by_whisper.CUT_BY, models=(model,))
+    return runner.kept(f"commands: {', '.join(names)}", kind, made, *MADE_BY, models=(model,))
 
 
 def _hear(runner: "Runner", names: Sequence[str], model: str) -> dict[str, list[CommandResult]]:
@@ -245,7 +248,7 @@ def _both(runner: "Runner", way: str = USUAL) -> tuple[list[Both], str]:
         )
     said = commands_of(runner)
     name, measure = f"commands sent: {way}", partial(_sent, runner, said, way)
-    heard = runner.kept(name, list[Both], measure, FOLDER, by_whisper.CUT_BY, models=(here, there))
+    heard = runner.kept(name, list[Both], measure, *MADE_BY, models=(here, there))
     if not heard:
         raise OptionError(f"expected commands that are long enough for a pilot; {runner.corpus.name} has none")
     trip, rate = by_whisper.LINK
@@ -289,9 +292,8 @@ def _there(runner: "Runner", said: Sequence[Sentence]) -> list[tuple[str, float]
         server.warm_up()
         return [heard_there(server, one) for one in by_whisper.watched(runner, "heard by the server", said)]
 
-    return runner.kept(
-        "commands there", list[tuple[str, float]], measure, FOLDER, by_whisper.CUT_BY, models=(runner.models[-1],)
-    )
+    kind, models = list[tuple[str, float]], (runner.models[-1],)
+    return runner.kept("commands there", kind, measure, *MADE_BY, models=models)
 
 
 def _about(runner: "Runner", said: Sequence[Sentence]) -> str:

@@ -16,42 +16,43 @@ from types import MappingProxyType
 import numpy as np
 
 from whispertide.audio.buffer import to_float
-from whispertide.decoding.hybrid import HybridOptions
+from whispertide.decoding.ctc_attention import CtcAttentionOptions
 from whispertide.lab.evaluation.energy import Meter
-from whispertide.lab.evaluation.offloading import Asked
+from whispertide.lab.evaluation.items.offloading import Asked
 from whispertide.lab.evaluation.wer import align
+from whispertide.lab.training.augment import set_level
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming.trained_offramp import OffloadModel
-from whispertide.streaming.understanding import Pilots, Understanding, Understood
+from whispertide.streaming.understanding import PilotTimes, Understanding, Understood
 from whispertide.types import FloatArray, seconds, to_samples
 
 BEFORE_S, AFTER_S, BLOCK_S = 0.3, 1.0, 0.1
-LEVEL = 0.3  # of the loudest sample
+LEVEL_DB = 20 * math.log10(0.3)  # of the loudest sample
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
     """When pilots run, and what the search takes from them."""
 
-    pilots: Pilots
-    search: HybridOptions = field(default_factory=HybridOptions)
+    pilots: PilotTimes
+    search: CtcAttentionOptions = field(default_factory=CtcAttentionOptions)
 
 
 BASE = "no pilots"
 AT_PAUSES = "every 1 s and at pauses"
 WAYS: Mapping[str, Way] = MappingProxyType(
     {
-        BASE: Way(Pilots(every_s=0)),
+        BASE: Way(PilotTimes(every_s=0)),
         # As the paper has them, not at pauses: what is found there is the answer, so no search takes anything from it.
-        "every 2 s": Way(Pilots(every_s=2.0, pause_s=0)),
-        "every 1 s": Way(Pilots(pause_s=0)),
-        "every 0.5 s": Way(Pilots(every_s=0.5, pause_s=0)),
-        AT_PAUSES: Way(Pilots()),
-        "no collapse": Way(Pilots(pause_s=0), HybridOptions(collapse=False)),
-        "no length cap": Way(Pilots(pause_s=0), HybridOptions(cap=False)),
-        "no leap": Way(Pilots(pause_s=0), HybridOptions(leap=False)),
-        "the decoder alone": Way(Pilots(pause_s=0), HybridOptions(attention=1.0)),
+        "every 2 s": Way(PilotTimes(every_s=2.0, pause_s=0)),
+        "every 1 s": Way(PilotTimes(pause_s=0)),
+        "every 0.5 s": Way(PilotTimes(every_s=0.5, pause_s=0)),
+        AT_PAUSES: Way(PilotTimes()),
+        "no collapse": Way(PilotTimes(pause_s=0), CtcAttentionOptions(collapse=False)),
+        "no length cap": Way(PilotTimes(pause_s=0), CtcAttentionOptions(cap=False)),
+        "no leap": Way(PilotTimes(pause_s=0), CtcAttentionOptions(leap=False)),
+        "the decoder alone": Way(PilotTimes(pause_s=0), CtcAttentionOptions(attention=1.0)),
     }
 )
 
@@ -124,7 +125,7 @@ def hear_asking(model: LateModel, said: Utterance, way: Way, asked: Asked) -> Co
 def around(said: Utterance) -> FloatArray:
     """The command at an even level, with silence before and after it."""
     samples = to_float(said.samples)
-    samples *= np.float32(LEVEL / max(float(np.abs(samples).max(initial=0.0)), 1e-4))
+    set_level(samples, LEVEL_DB)
     return np.pad(samples, (to_samples(BEFORE_S), to_samples(AFTER_S)))
 
 

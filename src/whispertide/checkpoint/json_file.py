@@ -1,0 +1,41 @@
+"""JSON files of a checkpoint, none of them larger than a Whisper's."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from whispertide.errors import CheckpointError, CheckpointNotFoundError
+
+_MAX_JSON = 8_000_000  # bytes; the largest file of a Whisper, tokenizer.json, has half of that
+
+
+def read_bytes(path: Path) -> bytes:
+    """A JSON file of a checkpoint. Raises `CheckpointError` for one that no checkpoint has, and `OSError`."""
+    with path.open("rb") as file:
+        content = file.read(_MAX_JSON + 1)
+    if len(content) > _MAX_JSON:
+        raise CheckpointError(f"expected at most {_MAX_JSON} bytes in {path}; got more: it belongs to no Whisper")
+    return content
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is not a JSON object.
+    """
+    try:
+        value = json.loads(read_bytes(path))
+    except FileNotFoundError as error:
+        raise CheckpointNotFoundError(
+            f"expected {path.name} in {path.parent}, but it is not there; download the model again, or name a folder "
+            "that holds a whole Hugging Face checkpoint"
+        ) from error
+    except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8, or nested too deep to be meant
+        raise CheckpointError(
+            f"{path} is not valid JSON ({error}); it is damaged or truncated: download the model again"
+        ) from error
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"expected a JSON object in {path}; got {type(value).__name__}")
+    return value

@@ -1,0 +1,1 @@
+"""Model cards: what is measured, kept, compared and written."""

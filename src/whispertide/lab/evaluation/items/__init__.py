@@ -1,0 +1,1 @@
+"""What makes the tables and figures of the papers, and what only these need."""

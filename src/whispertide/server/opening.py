@@ -1,0 +1,72 @@
+"""What clients are told before and when a session begins, and what their settings choose.
+
+Functions over models, recipes and sessions; they know of no hub.
+"""
+
+from collections.abc import Mapping
+
+from whispertide.api import Transcriber
+from whispertide.options import DecodeOptions
+from whispertide.server.bounds import check_changes, check_executor, check_prompt
+from whispertide.server.live import LiveSession
+from whispertide.server.options import ServerOptions
+from whispertide.server.protocols import base
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import ABOUT, RECIPES, get_recipe
+
+
+def server_info(
+    models: Mapping[str, Transcriber],
+    usual: Recipe,
+    options: ServerOptions,
+    *,
+    version: str = "",
+    intents: tuple[str, ...] = (),
+) -> base.ServerInfo:
+    """What is served, and with which recipe for a client that asks for none."""
+    return base.ServerInfo(
+        models=tuple(
+            base.ModelInfo(name, model.tokenizer.languages, model.caution, model.dims.is_multilingual)
+            for name, model in models.items()
+        ),
+        recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(usual, models)),
+        recipe=usual.name,
+        version=version,
+        limit_s=options.limits.session_s,
+        intents=intents,
+        language=options.text.language,
+        task=options.text.task,
+    )
+
+
+def _offered(usual: Recipe, models: Mapping[str, Transcriber]) -> list[str]:
+    """The usual recipe, and those for which every model has all that it takes."""
+    able = [name for name, recipe in RECIPES.items() if all(model.can_stream(recipe) for model in models.values())]
+    return list(dict.fromkeys((usual.name, *able)))
+
+
+def choices(settings: base.Settings, usual: Recipe) -> tuple[Recipe, DecodeOptions]:
+    """The recipe and the options that a client asks for.
+
+    Raises `WhispertideError` or `TypeError` for settings that cannot be.
+    """
+    name = settings.recipe
+    recipe = usual if name is None or name == usual.name else get_recipe(name)
+    check_prompt(settings.prompt)
+    check_changes(settings.changes, recipe)
+    recipe = recipe.replace(**{key: value for key, value in settings.changes.items() if key != "name"})
+    check_executor(recipe)
+    return recipe, settings.options
+
+
+def started(live: LiveSession, *, resumed: bool) -> base.Started:
+    """What its client is told of a session that begins or goes on."""
+    return base.Started(
+        session=live.id,
+        model=live.model,
+        recipe=live.asked_recipe.name,
+        language=live.asked_options.language,
+        received=live.safe,
+        seq=live.outbox.next_seq,
+        resumed=resumed,
+    )

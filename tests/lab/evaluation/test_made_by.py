@@ -1,0 +1,84 @@
+"""What is kept of a measurement depends on all code that measures it. Cells do not depend on what measures items."""
+
+import ast
+import shutil
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import whispertide
+from test_imports import imported, modules, name_of
+from whispertide.lab.evaluation import store
+from whispertide.lab.evaluation.clips import CUT_BY
+
+SOURCE = Path(whispertide.__file__).parent
+ITEMS, TRAINING = "whispertide.lab.evaluation.items.", "whispertide.lab.training."
+FILES = {name_of(path): path for path in modules()}
+MEASURING = [name for name in FILES if name.startswith((ITEMS, TRAINING))]
+PLAIN = ("", "lab/evaluation")  # of cells: ours, and other programs'
+
+
+class Kept(NamedTuple):
+    """A call that keeps what a module measures, and the modules that the call says it is made by."""
+
+    module: str
+    line: int
+    made_by: tuple[str, ...]
+
+
+def keeping(module: str) -> Iterator[Kept]:
+    for node in ast.walk(ast.parse(FILES[module].read_text())):
+        if isinstance(node, ast.Call) and (name := ast.unparse(node.func)) in ("runner.kept", "runner.each_clip"):
+            said = [ast.unparse(argument) for argument in node.args[3:]]
+            said += [f"*{ast.unparse(word.value)}" for word in node.keywords if word.arg == "made_by"]
+            named = eval(f"[{', '.join(said)}]", vars(import_module(module)))
+            yield Kept(module, node.lineno, (*named, *([CUT_BY] if name == "runner.each_clip" else [])))
+
+
+CALLS = [call for module in MEASURING for call in keeping(module)]
+
+
+def needed(module: str, known: set[str]) -> set[str]:
+    """The module and what it imports that no cell depends on, but for what shows."""
+    known.add(module)
+    for name in imported(ast.parse(FILES[module].read_text())):
+        if name in {*MEASURING, CUT_BY} - known:
+            needed(name, known)
+    return known
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("source")
+    shutil.copytree(SOURCE / "lab", folder / "lab", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def test_all_that_keep_are_found() -> None:
+    files = {call.module.removeprefix(ITEMS).removeprefix(TRAINING) for call in CALLS}
+    clips = {"attention", "guard", "lengths", "padding"}
+    others = {"allocation", "chunks", "lowering", "pilot", "static_decoding", "whisperkit_compression"}
+    assert files == {*clips, *others, "latecontext.pilot_items"}
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.module.rpartition('.')[2]}:{call.line}")
+def test_what_is_kept_follows_what_measures_it(call: Kept, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_SOURCE", copied)
+
+    def versions() -> list[str]:
+        store.code_version.cache_clear()
+        return [store.code_version("", *call.made_by), *map(store.code_version, PLAIN)]
+
+    first = versions()
+    for module in needed(call.module, set()):
+        path = copied / FILES[module].relative_to(SOURCE)
+        text = path.read_text()
+        path.write_text(f"{text}\n# changed\n")
+        kept, *plain = versions()
+        path.write_text(text)
+        assert kept != first[0], f"{call.module}, line {call.line}, is made by {module} too"
+        assert plain == first[1:]
+    store.code_version.cache_clear()

@@ -1,0 +1,33 @@
+import math
+from typing import Any
+
+import pytest
+
+from whispertide.server.protocols import messages
+from whispertide.server.protocols.base import ProtocolError
+
+
+@pytest.mark.parametrize(
+    ("value", "whole"), [(0, True), (-3, True), (True, False), (1.0, False), ("1", False), (None, False)]
+)
+def test_whole_numbers(value: object, whole: bool) -> None:
+    assert messages.is_whole(value) is whole
+
+
+@pytest.mark.parametrize(
+    ("value", "read"), [("on", True), (1, True), (True, True), ("No", False), (0, False), (None, False), ("", False)]
+)
+def test_switches(value: object, read: bool) -> None:
+    assert messages.switch({"x": value}, "x") is read
+
+
+@pytest.mark.parametrize("value", ["maybe", 2, 1.0, math.nan, [True]])
+def test_what_is_no_switch(value: Any) -> None:
+    with pytest.raises(ProtocolError, match="expected x to be true or false"):
+        messages.switch({"x": value}, "x")
+
+
+def test_errors_show_little_of_a_value() -> None:
+    assert messages.shown(b"abc") == "3 bytes"
+    assert messages.shown({"a": 1}) == "{'a': 1}"
+    assert messages.shown("x" * 61) == "x" * 57 + "..."
