@@ -328,7 +328,7 @@ def formatted(column: Column, score: Mapping[str, Any]) -> str | None:
 
 
 def counted(number: int, noun: str) -> str:
-    """"1 cell", "2 cells"."""
+    """ "1 cell", "2 cells"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
