@@ -5,9 +5,9 @@ the window are forced as the decoder's prefix, so nothing is heard twice; words 
 Two ways to bound the window: "segments" drops the oldest rounds' audio once it is long, as SimulStreaming does;
 "words" keeps it short, a few confirmed words in front of what is new.
 
-Unlike the original, audio is only let go up to the last confirmed word or in a pause after it, or where two rounds in a
-row have failed to hear it; and a word whose next token is known to belong to it is held back. The policy sees words,
-tokens and frames, no audio and no model.
+Unlike the original, audio is only let go up to the last confirmed word or in a pause after it, or a second at a time
+where two rounds in a row have failed to hear it; and a word whose next token is known to belong to it is held back. The
+policy sees words, tokens and frames, no audio and no model.
 """
 
 import math
@@ -34,6 +34,7 @@ Memory = Literal["segments", "words"]
 
 UNSETTLED = SAMPLE_RATE  # so much audio before the frontier may hold a word of which nothing was heard yet
 AFTER_WORD = SAMPLE_RATE // 5  # a cut in a pause keeps this far from the word before it
+SKIPPED = SAMPLE_RATE  # of audio that rounds cannot hear, at a time
 CONTEXT_CHARS = 1200  # of text before the window is remembered; more than fits into the text context
 
 
@@ -315,6 +316,10 @@ class AlignAtt(Attending):
         # What a word's last piece attends to may lie before the word.
         return max(state.words[-1].spoken_by, state.words[-1].start)
 
+    def _said_to(self, state: AlignAttState) -> int:
+        """Where what is unheard begins."""
+        return self._heard_to(state) + (AFTER_WORD if state.words else 0)
+
     def _reopen(self, state: AlignAttState, result: RoundResult[HeardWords]) -> bool:
         """Begin anew after words that were forced on a decoder, which then took its text to be over.
 
@@ -342,7 +347,9 @@ class AlignAtt(Attending):
         `cut_short`: the decode has not heard the window to its end.
         """
         heard_once = state.ends[-2] if len(state.ends) > 1 else state.start
-        keep_from = heard_once if cut_short else end  # of what one round alone has failed to hear nothing goes
+        # Of what one round alone has failed to hear nothing goes, and of what two have failed to hear a second: what
+        # stops them both may lie in it.
+        keep_from = min(heard_once, self._said_to(state) + SKIPPED) if cut_short else end
         reserve = self._reserve(state, end)
         if cut_short:  # what is unheard is worth more than room for a large step, which can be taken in two
             reserve = min(reserve, self.hard_cap // 8)
@@ -380,9 +387,8 @@ class AlignAtt(Attending):
         """Move the window's start to `wanted`, or before it where a word that will be needed is in the way, or audio
         from `keep_from` on that no word was heard in.
         """
-        said_to = state.words[-1].end + AFTER_WORD if state.words else state.start
         pending = state.guess[0].start - MARGIN if state.guess else end - self.margin * FRAME_SAMPLES - UNSETTLED
-        wanted = min(wanted, pending, max(keep_from, said_to))
+        wanted = min(wanted, pending, max(keep_from, self._said_to(state)))
         # A cut this close to the last word would take its end away, and the rest would be heard as another word.
         if state.words and wanted < state.words[-1].end + AFTER_WORD:
             wanted = min(wanted, state.words[-1].start - MARGIN)
