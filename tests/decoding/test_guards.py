@@ -221,6 +221,17 @@ def test_before_a_long_jump_words_stand_where_a_backward_shift_is_looked_for() -
     assert asked(piece, [1, 2, 3, 101], places, FRAMES) == 0
 
 
+def test_where_words_alone_tell_a_rewind_punctuation_may_look_anywhere() -> None:
+    """It does not even move the place that the next token is compared with; the first token tells one in any case."""
+    places = [0, 100, 120, 140, 20]
+    assert asked(guard(margin=4, rewind=60, words_only=True), [1, 2, 3, 101], places, FRAMES) is None
+    watching = guard(margin=4, rewind=60, words_only=True)
+    assert asked(watching, [1, 2, 101, 3], [0, 100, 120, 20, 30], FRAMES) == 0
+    assert watching.halt == Halt("rewind", 3, 3)
+    first = guard(forced=(7,), margin=4, rewind=60, last_frame=150, words_only=True)
+    assert asked(first, [101], [0, 50], FRAMES) == 0
+
+
 def test_without_a_margin_there_is_no_frontier() -> None:
     assert asked(guard(margin=None), list(range(18)), ramp(190), FRAMES) is None
     assert asked(guard(margin=None, rewind=60), [1, 2, 3, 4], [0, 100, 120, 190, 50], FRAMES) == 0

@@ -474,7 +474,8 @@ def test_what_shifts_backward_in_the_last_round_is_heard_again() -> None:
         assert isinstance(plan.hearing, SinglePass)
         return plan.hearing.again
 
-    last = Frontier(margin=4, rewind=200, last_frame=-200, back=200)  # there only long jumps are believed
+    # There only long jumps are believed, and of punctuation none.
+    last = Frontier(margin=4, rewind=200, last_frame=-200, back=200, words_only=True)
     assert again(AlignAtt(backward_s=0.06), is_last=True) == (last,)
     assert again(AlignAtt(backward_s=0.06), is_last=False) is None
     assert again(AlignAtt(), is_last=True) is None  # nothing watches for it
@@ -486,7 +487,8 @@ def test_with_the_guard_for_short_windows_every_round_is_heard_again() -> None:
         listen = Play(policy).plan(1, is_last=is_last).hearing
         assert isinstance(listen, SinglePass)
         assert listen.watch[1:] == (BackwardShift(),)
-        assert listen.again == (replace(listen.watch[0], back=200 if is_last else 3),)  # type: ignore[type-var]
+        last = {"back": 200, "words_only": True}
+        assert listen.again == (replace(listen.watch[0], **(last if is_last else {})),)  # type: ignore[type-var]
 
 
 def test_what_the_policy_says_of_listening_is_in_its_plans() -> None:

@@ -175,6 +175,7 @@ class Frontier:
 
     margin      attention must keep this far from the end; None: it may go anywhere
     rewind      attention may jump back by this much; None: by any amount
+    words_only  after the first token only those that begin a word tell a rewind: punctuation may look anywhere
     last_frame  what the last token before this decode attended to, in this window's frames (may be negative)
     beyond      tokens that are still decoded after the frontier, as a guess; they are not firm
     doubtful    a log-probability; a less likely token ends the guess
@@ -185,6 +186,7 @@ class Frontier:
 
     margin: int | None = 25  # 0.5 s, as in the program (SimulStreaming)
     rewind: int | None = 200  # 4 s, the same
+    words_only: bool = False
     last_frame: int = -200
     beyond: int = 0
     doubtful: float = -math.inf
@@ -257,6 +259,8 @@ class FrontierGuard(Guard):
             self.halt = Halt("backward-shift", newest, tokens[-1])
             return
         if self._rule.rewind is not None and before - frame > self._rule.rewind and not after_special:
+            if self._rule.words_only and newest and not self._scene.kinds.is_content(tokens[-1]):
+                return
             self.halt = Halt("rewind", newest, tokens[-1])
             return
         self.last_frame = frame

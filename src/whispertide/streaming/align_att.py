@@ -418,8 +418,10 @@ def _is_cut_short(heard: HeardWords | None) -> bool:
 
 
 def _far(rule: Frontier) -> Frontier:
-    """The rule where the last window is heard once more: only a jump as long as a rewind is believed, and ends it."""
-    return replace(rule, back=rule.rewind)
+    """The rule where the last window is heard once more: only a word's jump as long as a rewind is believed. It ends
+    the text, and what was said before it stays.
+    """
+    return replace(rule, back=rule.rewind, words_only=True)
 
 
 class _Always(NamedTuple):
