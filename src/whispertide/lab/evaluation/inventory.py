@@ -31,8 +31,9 @@ This page is made by `python -m whispertide.lab.evaluation.inventory docs/papers
 
 `whispertide bench paper NAME` makes the items that can be made, `--items "table 1,figure 7"` some of them;
 `whispertide bench paper all` makes those of all papers, on one page: 79 minutes on two cores of an AMD EPYC
-(`--threads 1`; of 2026-11-24, before four items were made on two corpora). Install the extra `bench` for it; one item
-needs the extra `train`, and says so. Unless told otherwise it takes 120 s of talks, and of noisy talks or rooms too
+(`--threads 1`; of 2026-11-24, before four items were made on two corpora). On one busy core of a Xeon, on 2026-11-27,
+WhisperFlow's items alone took 76 minutes and NPUsper's 20. Install the extra `bench` for it; one item needs the extra
+`train`, and says so. Unless told otherwise it takes 120 s of talks, and of noisy talks or rooms too
 where the paper has two corpora, or as many clips as the paper has. Pilot inference's items take a network of its own
 kind with `--models commands,nano.en --corpus commands:FOLDER` (`whispertide train commands`), and its rivals with
 `--models commands,my-branchformer,nano.en`. It uses our definitions (untruncated text, untruncated
