@@ -99,6 +99,10 @@ def test_recordings_that_are_none(tmp_path: Path) -> None:
     (folder / "session.json").write_text(json.dumps({**about, "recipe": {"name": "x", "nonsense": 1}}))
     with pytest.raises(TranscriptError, match="expected a recording"):
         read_recording(folder)
+    earlier = {name: value for name, value in about.items() if name != "content_hash"}
+    (folder / "session.json").write_text(json.dumps(earlier))
+    with pytest.raises(TranscriptError, match="made by an earlier one"):
+        read_recording(folder)
     (folder / "session.json").write_text("{")
     with pytest.raises(TranscriptError):
         read_recording(folder)

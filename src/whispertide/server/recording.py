@@ -209,6 +209,8 @@ def read_recording(folder: Path) -> Recording:
     """Raises `TranscriptError` for a recording that is damaged, `AudioError` if its audio is."""
     try:
         audio, about = folder / "audio.wav", json.loads((folder / "session.json").read_text("utf-8"))
+        if "content_hash" not in about:
+            raise TranscriptError(f"expected a recording of this version; {folder} was made by an earlier one")
         events = [from_dict(line) for line in _lines(folder / "events.jsonl")]
         steps = _lines(folder / "steps.jsonl")
         rounds = [step for step in steps if "boundaries" in step]
@@ -223,8 +225,8 @@ def read_recording(folder: Path) -> Recording:
             samples=load_audio(audio) if audio.is_file() else np.zeros(0, np.float32),
             text=_text(events),
         )
-    except AudioError:
-        # It is a ValueError, too, and says more than what follows would.
+    except (AudioError, TranscriptError):
+        # They are ValueErrors, too, and say more than what follows would.
         raise
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise TranscriptError(f"expected a recording of `whispertide serve --record`; {folder}: {error}") from error

@@ -246,7 +246,7 @@ class AlignAtt(Attending):
         state.ends.append(end)
         reopened = self._reopen(state, result)
         if not is_last and not reopened:
-            confirmed += self._bound(state, end, result.plan.level, cut_short=_is_cut_short(heard))
+            confirmed += self._bound(state, end, result.plan.level, cut_short=self._is_cut_short(heard))
         guess = tuple(word.word for word in state.guess)
         return Commit(
             tuple(word.word for word in confirmed),
@@ -347,9 +347,10 @@ class AlignAtt(Attending):
         `cut_short`: the decode has not heard the window to its end.
         """
         heard_once = state.ends[-2] if len(state.ends) > 1 else state.start
-        # Of what one round alone has failed to hear nothing goes, and of what two have failed to hear a second: what
-        # stops them both may lie in it.
-        keep_from = min(heard_once, self._said_to(state) + SKIPPED) if cut_short else end
+        # Of what one round alone has failed to hear nothing goes, and of what two have failed to hear a second, in
+        # which what stops them both may lie; or as much as comes in meanwhile, so that the window does not grow.
+        skipped = max(SKIPPED, min(end - heard_once, 2 * SKIPPED)) + FRAME_SAMPLES
+        keep_from = min(heard_once, self._said_to(state) + skipped) if cut_short else end
         reserve = self._reserve(state, end)
         if cut_short:  # what is unheard is worth more than room for a large step, which can be taken in two
             reserve = min(reserve, self.hard_cap // 8)
@@ -364,9 +365,22 @@ class AlignAtt(Attending):
         forced: list[TokenWord] = []
         if end - state.start > self.hard_cap - reserve:
             # Still too long: neither rounds nor pauses have let go of enough.
-            forced = self._make_room(state, end, max(reserve, self.hard_cap // 8))
+            if cut_short and not state.guess:
+                self._move(state, end - (self.hard_cap - reserve))  # and of what is unheard no more than must
+            else:
+                forced = self._make_room(state, end, max(reserve, self.hard_cap // 8))
         state.ends = [at for at in state.ends if at > state.start]
         return forced
+
+    def _is_cut_short(self, heard: HeardWords | None) -> bool:
+        """Whether a guard or the limit has ended the text before the audio does; the frontier alone is no such end, and
+        of silence nothing is unheard.
+        """
+        if heard is None or heard.no_speech_prob > self.no_speech:
+            return False
+        if heard.halt is None:
+            return heard.stop != "end_of_text"
+        return heard.halt.reason != "frontier"
 
     def _reserve(self, state: AlignAttState, end: int) -> int:
         """Room for the audio of the next round. Segments leave room for a step like the last one, so that the window
@@ -408,13 +422,6 @@ class AlignAtt(Attending):
         state.attended = None
         self._move(state, cut.cut)
         return forced
-
-
-def _is_cut_short(heard: HeardWords | None) -> bool:
-    """Whether a guard or the limit has ended the text before the audio does; the frontier alone is no such end."""
-    if heard is None or (heard.halt is not None and heard.halt.reason == "frontier"):
-        return False
-    return heard.halt is not None or heard.stop != "end_of_text"
 
 
 def _far(rule: Frontier) -> Frontier:

@@ -365,8 +365,12 @@ class Runner:
 
     def _tuned(self, model: str) -> str:
         """A digest of what `whispertide tune` has found for the model, by which recipes are framed; "" of nothing."""
-        found = None if is_late(Path(model)) else self.transcriber(model).calibration
-        return "" if found is None else hashlib.sha256(repr(found).encode()).hexdigest()[:12]
+
+        def find() -> str:
+            found = None if is_late(Path(model)) else self.transcriber(model).calibration
+            return "" if found is None else hashlib.sha256(repr(found).encode()).hexdigest()[:12]
+
+        return self.once(f"tuning of {model}", find)
 
     def _attachments_hash(self, model: str) -> str:
         def find() -> str:

@@ -111,7 +111,7 @@ def _mapping(raw: bytes, what: str) -> dict[str, Any]:
     try:
         value = parsed(raw)
     except ValueError:
-        value = raw
+        value = raw.decode("utf-8", "replace")
     if not isinstance(value, dict):
         raise OptionError(f"expected {what}; got {shown(value)}")
     return value
