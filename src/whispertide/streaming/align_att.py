@@ -334,7 +334,7 @@ class AlignAtt(Attending):
         heard_to, is_silence = self._heard_to(state), heard.no_speech_prob > self.no_speech
         if is_silence or end - heard_to <= to_samples(self.reopen_s):
             return False
-        state.start = max(state.start, align_down(min(heard_to + AFTER_WORD, end)))
+        state.start = max(state.start, align_down(min(self._said_to(state), end)))
         state.words, state.context, state.attended = [], "", None
         state.ends = [at for at in state.ends if at > state.start]
         return True
@@ -346,12 +346,12 @@ class AlignAtt(Attending):
 
         `cut_short`: the decode has not heard the window to its end.
         """
-        heard_once = state.ends[-2] if len(state.ends) > 1 else state.start
+        step = end - (state.ends[-2] if len(state.ends) > 1 else state.start)
         # Of what one round alone has failed to hear nothing goes, and of what two have failed to hear a second, in
         # which what stops them both may lie; or as much as comes in meanwhile, so that the window does not grow.
-        skipped = max(SKIPPED, min(end - heard_once, 2 * SKIPPED)) + FRAME_SAMPLES
-        keep_from = min(heard_once, self._said_to(state) + skipped) if cut_short else end
-        reserve = self._reserve(state, end)
+        skipped = max(SKIPPED, min(step, 2 * SKIPPED)) + FRAME_SAMPLES
+        keep_from = min(end - step, self._said_to(state) + skipped) if cut_short else end
+        reserve = self._reserve(end - state.start, step)
         if cut_short:  # what is unheard is worth more than room for a large step, which can be taken in two
             reserve = min(reserve, self.hard_cap // 8)
         if self.memory == "words":
@@ -382,14 +382,13 @@ class AlignAtt(Attending):
             return heard.stop != "end_of_text"
         return heard.halt.reason != "frontier"
 
-    def _reserve(self, state: AlignAttState, end: int) -> int:
-        """Room for the audio of the next round. Segments leave room for a step like the last one, so that the window
-        grows to its full length; where it is full there may be more to catch up with.
+    def _reserve(self, length: int, step: int) -> int:
+        """Room for the audio of the next round, in a window of that length. Segments leave room for a step like the
+        last one, so that the window grows to its full length; where it is full there may be more to catch up with.
         """
-        step = end - (state.ends[-2] if len(state.ends) > 1 else state.start)
         if self.memory == "words":
             step = max(step, self.hard_cap // 8)
-        elif end - state.start >= self.hard_cap:
+        elif length >= self.hard_cap:
             step *= 2
         # Never more than half, or after one long step there would be no window left to hear.
         return min(step, self.hard_cap // 2)
