@@ -94,13 +94,13 @@ def test_an_item_that_fails_says_why_and_the_others_go_on(
         raise CheckpointNotFoundError("expected an adapter; there is none")
 
     def works(runner: Runner) -> Outcome:
-        return Outcome(note=f"made on {runner.corpus_name}")
+        return Outcome(note=f"made on {runner.setup.length_s:g} s of {runner.corpus_name}")
 
     monkeypatch.setattr(made, "stage_table", fails)
     monkeypatch.setattr(made, "beam_table", works)
     items = (
         Item("table 1", "one", (), "whisperflow.stage_table"),
-        Item("table 2", "two", (), "whisperflow.beam_table"),
+        Item("table 2", "two", (), "whisperflow.beam_table", usual_s=30.0),
     )
     several = {name: replace(get_paper(name), items=items) for name in ("whisperflow", "npusper")}
     monkeypatch.setattr(papers, "PAPERS", several)
@@ -108,7 +108,7 @@ def test_an_item_that_fails_says_why_and_the_others_go_on(
     result = run("bench", "paper", "all", "--page", page)
     assert result.exit_code == 4
     assert "npusper, table 1: one\nnot measured: expected an adapter; there is none\n" in result.stdout
-    assert "whisperflow, table 2: two\nmade on talks\n" in result.stdout
+    assert "whisperflow, table 2: two\nmade on 30 s of talks\n" in result.stdout
     assert page.read_text(encoding="utf-8").count("not measured: expected an adapter") == 2
 
 

@@ -89,7 +89,7 @@ def paper(
         for one in wanted:
             for item in one.items:
                 if measure := item.function():
-                    made = {corpus: _on(runner, corpus, measure, codes) for corpus in asked or item.corpora}
+                    made = {corpus: _on(runner, corpus, item, measure, codes) for corpus in asked or item.corpora}
                     outcomes[one.name, item.id] = joined(made)
                 _print_item(one.name if len(wanted) > 1 else "", item, outcomes.get((one.name, item.id)))
     write_page(page or output / f"paper-{name}.html", build(wanted, outcomes, about))
@@ -102,12 +102,14 @@ def _usual_corpus(wanted: "Sequence[Paper]") -> str:
     return names.pop()[0] if len(names) == 1 else DEFAULT_CORPORA
 
 
-def _on(runner: "Runner", corpus: str, measure: "Callable[[Runner], Outcome]", codes: list[ExitCode]) -> "Outcome":
+def _on(
+    runner: "Runner", corpus: str, item: "Item", measure: "Callable[[Runner], Outcome]", codes: list[ExitCode]
+) -> "Outcome":
     """What an item comes to on a corpus; if it fails, why, and the exit code is noted."""
     from whispertide.lab.evaluation.paper import Outcome
 
     try:
-        with runner.on_corpus(corpus):
+        with runner.on_corpus(corpus, item.usual_s):
             return measure(runner)
     except WhispertideError as error:
         codes.append(code_for(error))

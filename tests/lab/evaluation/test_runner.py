@@ -73,6 +73,16 @@ def measure(runner: Runner, measuring: Measuring, **settings: str) -> list[float
     return [clip["begins"] for clip in found]
 
 
+@pytest.mark.parametrize(("setup", "length_s"), [(Setup(usual_s=120), 60), (Setup(excerpt_s=300, usual_s=120), 300)])
+def test_an_item_hears_less_where_nobody_asked_for_more(tmp_path: Path, setup: Setup, length_s: float) -> None:
+    runner = make_runner(tmp_path, setup)
+    with runner.on_corpus("talks", 60):
+        assert (runner.corpus_name, runner.setup.length_s) == ("talks", length_s)
+    assert (runner.corpus_name, runner.setup) == ("silence", setup)
+    with runner.on_corpus("talks"):
+        assert runner.setup == setup
+
+
 def test_an_interrupted_measurement_goes_on(runner: Runner) -> None:
     with pytest.raises(KeyboardInterrupt):
         measure(runner, Measuring(patience=2))

@@ -49,7 +49,8 @@ class Item:
     field, "recipe NAME" for a recipe, "network KIND" for a network that `train latecontext` can train, else in words
     for what nothing here can provide. `measure` names the function that makes it, in part or whole: "module.function"
     of `items`, or "training.module.function"; `covers` says which part. `corpora`: what it is made on, one after the
-    other, where nobody asks for others. `extra` is the extra that it needs besides `bench`.
+    other, where nobody asks for others, and `usual_s` how much of each, in seconds, if it is not as much as of every
+    item. `extra` is the extra that it needs besides `bench`.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Item:
     measure: str = ""
     covers: str = ""
     corpora: tuple[str, ...] = ("talks",)
+    usual_s: float | None = None
     extra: str = ""
 
     @property

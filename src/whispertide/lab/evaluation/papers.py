@@ -274,6 +274,7 @@ _WHISPERRT = Paper(
             ("recipe whisperrt", "framing=blocks"),
             "whisperrt.chunk_figure",
             corpora=("talks", "noisy"),
+            usual_s=60.0,  # up to ten rounds for each second of it, many of them of 30 s
         ),
         Item(
             "figure 5",

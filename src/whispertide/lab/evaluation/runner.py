@@ -88,13 +88,15 @@ class Runner:
         self.corpus_name = name
 
     @contextmanager
-    def on_corpus(self, name: str) -> Iterator[None]:
-        """Cells are measured on that corpus meanwhile."""
-        usual, self.corpus_name = self.corpus_name, name
+    def on_corpus(self, name: str, usual_s: float | None = None) -> Iterator[None]:
+        """Cells are measured on that corpus meanwhile, and where nobody asked how much of it, on `usual_s` of it."""
+        usual = self.corpus_name, self.setup
+        self.corpus_name = name
+        self.setup = replace(self.setup, usual_s=usual_s or self.setup.usual_s)
         try:
             yield
         finally:
-            self.corpus_name = usual
+            self.corpus_name, self.setup = usual
 
     @property
     def corpus(self) -> Corpus:

@@ -58,20 +58,24 @@ class FakeRunner:
         return SimpleNamespace(score={"wer": 0.5}, traces=lambda: iter([Trace("u", recipe, "free", 3.0, shown, costs)]))
 
 
+CHUNKS, OTHERS_CHUNKS = (0.1, 0.2, 0.3, 0.5, 1.0), (0.1, 0.3, 1.0)
+
+
 def test_every_recipe_has_a_round_for_each_chunk_and_only_blocks_are_as_long() -> None:
     runner: Any = FakeRunner()
     outcome = items.chunk_figure(runner)
     assert {clock for clock, _ in runner.asked} == {"free"}
     assert runner.clock == "simulated"
     steps = {(recipe.name, recipe.schedule.step_s) for _, recipe in runner.asked}
-    assert steps == {(name, chunk) for name in RECIPES for chunk in (0.1, 0.2, 0.3, 0.5, 1.0)}
+    assert steps == {(name, chunk) for name in RECIPES for chunk in (CHUNKS if name == "whisperrt" else OTHERS_CHUNKS)}
     streams = [recipe for _, recipe in runner.asked if recipe.name == "whisperrt"]
     assert all(recipe.framing.block_s == recipe.schedule.step_s for recipe in streams)
     rows = {row[:2]: row[2:] for row in outcome.tables[0].rows}
     # at 1, 2, 3 s: "one", "one two", "one two" of two words each
     assert rows["whisperrt", "1"] == ("16.67", "0.00", "50.00")
     # at 0.5, 1, .. 3 s: nothing, "one", then both, of 1, 2, 2, 2, 2, 2 words
-    assert rows["tide", "0.5"] == ("18.18", "0.00", "50.00")
+    assert rows["whisperrt", "0.5"] == ("18.18", "0.00", "50.00")
+    assert rows["tide", "1"] == rows["whisperrt", "1"]
     assert outcome.tables[0].columns == ("recipe", "chunk (s)", "ARWER %", "RWER %", "WER %")
     assert "whisperrt,1,16.6667" in outcome.plots[0].drawing.csv()
     arwer, rwer = (plot.drawing for plot in outcome.plots)
