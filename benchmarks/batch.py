@@ -1,12 +1,9 @@
-"""Archives: what Ray costs next to plain processes, and whether batches of windows pay.
+"""Archives: what Ray costs next to plain processes, `python benchmarks/batch.py [--files 60] [--rounds 3]`.
 
-    python benchmarks/batch.py [--files 60] [--rounds 3]     throughput of --engine ray by that of --engine local
-    python benchmarks/batch.py --windows [--rounds 3]        decoder steps of several recordings in one run
-
-The first makes a folder of recordings (`tests/clips`, each with a piece cut off its start). Both transcribe it in
-turns, with one worker per core. The clock runs while all workers are at work, so that starting Ray or a process does
-not count. Ray's own processes count: they take their share of the same cores, and of the CPU seconds. Prints a table,
-then one JSON line.
+It makes a folder of recordings (`tests/clips`, each with a piece cut off its start). Engines `ray` and `local`
+transcribe it in turns, with one worker per core. The clock runs while all workers are at work, so that starting Ray or
+a process does not count. Ray's own processes count: they take their share of the same cores, and of the CPU seconds.
+Prints a table, then one JSON line.
 """
 
 import argparse
@@ -15,7 +12,6 @@ import os
 import statistics
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -29,23 +25,16 @@ from whispertide.batch.on_ray import RayWorkers
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Setup
 from whispertide.checkpoint import load_checkpoint
-from whispertide.model.batched import BatchedEngine
-from whispertide.model.whisper import WhisperModel, open_engine
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming.remote import wav
-from whispertide.types import FloatArray
 
 CLIPS = Path(__file__).parents[1] / "tests" / "clips"
 
 
-def clips() -> list[FloatArray]:
-    """The recordings of the tests."""
-    return [load_audio(path) for path in sorted(CLIPS.glob("*.flac"))]
-
-
 def make(folder: Path, files: int) -> list[Task]:
     """Recordings of 4 to 7 s."""
-    short = [clip for clip in clips() if len(clip) < 10 * 16_000]
+    clips = map(load_audio, sorted(CLIPS.glob("*.flac")))
+    short = [clip for clip in clips if len(clip) < 10 * 16_000]
     tasks = []
     for number in range(files):
         sound = short[number % len(short)][160 * (number // len(short)) :]
@@ -113,38 +102,14 @@ def compare(model: str, files: int, rounds: int) -> dict[str, object]:
     }
 
 
-def windows(model: str, rounds: int) -> dict[str, object]:
-    """CPU seconds on one core with so many recordings at once; 1 is the plain engine, which puts nothing together."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    checkpoint, sounds = load_checkpoint(model), clips() * 2
-    found: dict[str, list[float]] = {}
-    for precision in ("int8", "fp32"):
-        engine, first = open_engine(checkpoint, EngineOptions(precision=precision, threads=1)), list[str]()
-        api.Transcriber(WhisperModel(checkpoint, engine)).transcribe(sounds[0])
-        for most in (1, 2, 4, 8) * rounds:
-            batched = engine if most == 1 else BatchedEngine(engine, most=most, lanes=1)
-            transcriber = api.Transcriber(WhisperModel(checkpoint, batched))
-            began = time.process_time()
-            with ThreadPoolExecutor(most) as pool:
-                texts = list(pool.map(lambda sound: transcriber.transcribe(sound).text, sounds))  # noqa: B023
-            cpu, first = time.process_time() - began, first or texts
-            same = sum(one == other for one, other in zip(texts, first, strict=True))
-            print(f"{precision} {most} at once: {cpu:.2f} CPU s, {same} of {len(texts)} texts the same", flush=True)
-            found.setdefault(f"{precision} {most}", []).append(round(cpu, 2))
-    return {"model": model, "cpu_s": found}
-
-
 def main() -> None:
     """Print the table and the JSON line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="nano.en")
     parser.add_argument("--files", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--windows", action="store_true")
     given = parser.parse_args()
-    found = windows(given.model, given.rounds) if given.windows else compare(given.model, given.files, given.rounds)
-    print(json.dumps(found))
+    print(json.dumps(compare(given.model, given.files, given.rounds)))
 
 
 if __name__ == "__main__":

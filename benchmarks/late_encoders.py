@@ -3,26 +3,22 @@
     whispertide train latecontext --kind conformer --convolving 3 --attending 1 --width 120 --data spoken -o conformer
     python benchmarks/late_encoders.py late conformer --data spoken-test
 
-Each hears the same commands as a whole, in torch, without pilots. What encoding takes after the end of speech depends
-on the shape alone; it is measured for 2.6 s of speech on one thread. The interval of a difference to the first network
-is a paired bootstrap over commands. Needs the extras bench and train.
+Each hears the same commands, or recordings without intents, as a whole, in torch, without pilots. The interval of a
+difference to the first network is a paired bootstrap over them. What encoding leaves for the end of speech, and how
+long one waits: `whispertide bench paper pilot --items "table 3"`. Needs the extras bench and train.
 """
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from named_folders import by_name
 
 from whispertide.checkpoint.latecontext import LateCheckpoint, load_late
 from whispertide.cli.progress import counting
 from whispertide.lab.evaluation.bootstrap import paired
 from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.training.latecontext.accuracy import Answer, Listener
-from whispertide.lab.training.latecontext.encoder_table import SECONDS, Encoding, encoding
 from whispertide.lab.training.shards import Shards, open_shards
 
 
@@ -53,14 +49,7 @@ def scores(found: Mapping[str, Sequence[Answer]]) -> dict[str, dict[str, float]]
     return told
 
 
-def encodings(networks: Mapping[str, LateCheckpoint]) -> dict[str, Encoding]:
-    """What each encoder leaves for the end of speech."""
-    return {name: encoding(network.dims, SECONDS, 1) for name, network in networks.items()}
-
-
-def table(
-    told: Mapping[str, Mapping[str, float]], networks: Mapping[str, LateCheckpoint], ends: Mapping[str, Encoding]
-) -> Table:
+def table(told: Mapping[str, Mapping[str, float]], networks: Mapping[str, LateCheckpoint]) -> Table:
     """A row for each network."""
     rows = []
     for number, (name, score) in enumerate(told.items()):
@@ -74,12 +63,18 @@ def table(
                 f"{100 * score['wer']:.2f}",
                 f"{100 * score['low']:+.2f} to {100 * score['high']:+.2f}" if number else "–",
                 f"{100 * score['intents']:.1f}",
-                f"{100 * (1 - ends[name].share):.1f}",
-                f"{1000 * ends[name].wait_s:.2f}",
             )
         )
     heads = ("network", "kind", "million weights", "updates", "WER %", "difference, points", "intents right %")
-    return Table((*heads, "work after the end %", "encoding after the end ms"), tuple(rows))
+    return Table(heads, tuple(rows))
+
+
+def by_name(folders: Sequence[Path], parser: argparse.ArgumentParser) -> dict[str, Path]:
+    """The folders by their names, in their order; ends the program where two are called the same."""
+    named = {folder.name: folder for folder in folders}
+    if len(named) < len(folders):
+        parser.error("expected folders of different names: rows are told apart by them")
+    return named
 
 
 def main() -> None:
@@ -88,17 +83,12 @@ def main() -> None:
     parser.add_argument("networks", type=Path, nargs="+", help="folders of `whispertide train latecontext`")
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FOLDER", help="shards of commands")
     parser.add_argument("--count", type=int, default=300, help="commands, spread evenly over the shards")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="the scores as JSON")
     given = parser.parse_args()
     folders = by_name(given.networks, parser)
     commands = open_shards(given.data).spread(given.count)
     networks = {name: load_late(folder) for name, folder in folders.items()}
-    told, ends = scores(measure(networks, commands)), encodings(networks)
     print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech\n")
-    print(markdown_table(table(told, networks, ends)))
-    if given.write:
-        stored = {name: told[name] | asdict(ends[name]) for name in networks}
-        given.write.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
+    print(markdown_table(table(scores(measure(networks, commands)), networks)))
 
 
 if __name__ == "__main__":

@@ -21,18 +21,8 @@ import whispertide
 from whispertide.lab.evaluation.bootstrap import paired
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.evaluation.corpora.parts import Excerpt
-from whispertide.lab.evaluation.items.commands import BASE, GATED, WAYS, Way, area, hear, sentences
+from whispertide.lab.evaluation.items.commands import BASE, GATED, WAYS, Way, hear, sentences
 from whispertide.types import SAMPLE_RATE
-
-
-def offramps(way: Way) -> dict[str, float]:
-    """How well each signal of the newest pilot tells the utterances with more than 10 % of word errors."""
-    bad = [rate > 0.1 for _, rate in way.pilots]
-    print(f"of {len(bad)} utterances with pilots {sum(bad)} have more than 10 % of word errors; area under the curve:")
-    signals = {name: [getattr(scores, name) for scores, _ in way.pilots] for name in ("perplexity", "entropy")}
-    areas = {name: area(values, bad) for name, values in signals.items()}
-    print(", ".join(f"{name} {value:.2f}" for name, value in areas.items()), "random 0.50", sep=", ")
-    return areas
 
 
 def main() -> None:
@@ -88,10 +78,7 @@ def main() -> None:
             "cpu_s_per_s": way.cpu_s / audio_s,
             "perplexity": perplexity,
         }
-    areas = offramps(ways["pilots"]) if "pilots" in ways else {}
-    print(
-        json.dumps({"offramps": areas, "sentences": len(every), "audio_s": audio_s, "model": given.model, "ways": rows})
-    )
+    print(json.dumps({"sentences": len(every), "audio_s": audio_s, "model": given.model, "ways": rows}))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ Here each command is understood as from a microphone, with pilots; what the serv
 words' weights. The server is another network of `whispertide train latecontext`, of any kind, or, without one, a
 server that hears every word: no real one does, so that is the most a server can bring. "Sent" is how many commands
 must be sent, those first that the signal finds worst, for at most one point of intents fewer than when all are. Ways
-are those of `benchmarks/understanding.py`: when pilots run. Trained offramps take part if they lie next to the model
-(`whispertide train offramp`). Needs the extra bench; with --server also train.
+are those of `lab.training.latecontext.understood`: when pilots run. Trained offramps take part if they lie next to the
+model (`whispertide train offramp`). Needs the extra bench; with --server also train.
 """
 
 import argparse

@@ -89,6 +89,8 @@ class OfflineModel(KnowingModel):
 
     delay_s: float = 0.0
 
+    language_of = FakeTranscriber.language_of
+
     def __post_init__(self) -> None:
         self.offline = FakeTranscriber(delay_s=self.delay_s, tokenizer=self.tokenizer)
 

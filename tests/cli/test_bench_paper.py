@@ -85,6 +85,13 @@ def test_the_items_of_whisperrt_are_measured_on_the_free_clock(
     assert "<img" in Path("bench-results", "paper-whisperrt.html").read_text(encoding="utf-8")
 
 
+def test_each_model_is_looked_for_also_if_no_item_needs_it(run: Run, heard: Heard) -> None:
+    result = run("bench", "paper", "pilot", "--models", "commands,nano.en,rival", "--quick")
+    assert result.exit_code == 4
+    assert "'rival'" in result.stderr
+    assert not heard.asked
+
+
 def test_an_item_that_fails_says_why_and_the_others_go_on(
     run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -28,6 +28,13 @@ def test_the_version_is_that_of_the_package(run: Run) -> None:
     assert re.fullmatch(r"whispertide \d+\.\d+\.\d+\S*\n", result.stdout)
 
 
+def test_the_package_runs_as_the_program() -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "whispertide", "--version"], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert said.stdout.startswith("whispertide ")
+
+
 def test_help_names_the_commands_and_the_exit_codes(run: Run) -> None:
     result = run("--help")
     assert result.exit_code == 0

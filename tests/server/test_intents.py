@@ -106,6 +106,22 @@ def test_who_does_not_ask_is_not_told(folder: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_long_message_is_heard_in_several_steps(folder: Path) -> None:
+    told: list[int] = []
+
+    async def run() -> None:
+        async with served(with_intents(folder)) as (server, hub), client(server) as one:
+            hub.scheduler.on_step = lambda done: told.append(
+                sum(isinstance(entry, Intent) for entry in done.step.entries)
+            )
+            await one.send(START, PCM.tobytes(), {"type": "finish"})
+            await one.rest()
+        assert intents(one) == alone(folder, PCM)
+
+    asyncio.run(run())
+    assert [count for count in told if count] == [1, 2, 1], "the last guess and the end are in the same half second"
+
+
 def test_a_server_without_a_network_says_so() -> None:
     async def run() -> None:
         async with served() as (server, _), client(server) as one:

@@ -207,6 +207,22 @@ def test_the_model_that_can_write_it_and_what_is_usual() -> None:
     run(body)
 
 
+@pytest.mark.parametrize(
+    ("several", "audio_s", "asked", "told"),
+    [(True, 1, "de", "german"), (True, 0, "de", "german"), (True, 1, "auto", "english"), (False, 0, "", "english")],
+)
+def test_the_language_is_that_of_a_document(several: bool, audio_s: float, asked: str, told: str) -> None:
+    """Asked for, heard (the model hears English), or the only one."""
+
+    async def body() -> None:
+        model = multilingual(OfflineModel(), "en", "de") if several else OfflineModel()
+        async with rest(model=model) as client:
+            answer = await post(client, wav(audio_s), response_format="verbose_json", language=asked)
+            assert answer.json()["language"] == told
+
+    run(body)
+
+
 def test_fields_without_effect_are_named() -> None:
     async def body() -> None:
         async with rest() as client:

@@ -3,7 +3,7 @@
 import asyncio
 import pickle
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -24,8 +24,9 @@ from served import (
 )
 from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import GraphError
-from whispertide.events import Confirmed, Error, Event, Lag
+from whispertide.events import Confirmed, Error, Event, Intent, Lag
 from whispertide.options import DecodeOptions
+from whispertide.server.intents import Intents
 from whispertide.server.live import LiveSession, Step
 from whispertide.server.load import Load
 from whispertide.server.options import ServerOptions, Work
@@ -36,6 +37,7 @@ from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.searches import Greedy
+from whispertide.types import FloatArray
 from wire_conversation import said
 
 RECIPE = get_recipe("whisper-streaming")
@@ -81,6 +83,48 @@ def test_everybody_has_their_turn() -> None:
     asyncio.run(run())
     assert sorted(order[:4]) == sorted(order[4:8]) == ["s0", "s1", "s2", "s3"]
     assert len(order) > 10
+
+
+class Told:
+    """Intents that a guess follows each portion of audio."""
+
+    def hear(self, samples: FloatArray) -> list[Event]:
+        return [Intent(0, 0, 0, len(samples), None, "", 1.0, final=False)]
+
+    def end(self) -> list[Event]:
+        return []
+
+
+def test_a_client_with_many_intents_to_tell_waits_its_turn_too() -> None:
+    """As long as a guess takes others would wait for it: there is one in a step, however much audio is there."""
+    turns: list[tuple[str, int]] = []
+
+    async def run() -> None:
+        everybody = [live_session(number) for number in range(2)]
+        everybody[0].intents = cast(Intents, Told())
+        over = asyncio.Event()
+
+        def done(one: Done) -> None:
+            turns.append((one.live.id, sum(isinstance(entry, Intent) for entry in one.step.entries)))
+            if all(live.ended for live in everybody):
+                over.set()
+
+        scheduler = Scheduler(1, Load(), done)
+        scheduler.start()
+        for live in everybody:
+            for _ in range(12):
+                live.put(audio(1))
+                if live is everybody[1]:
+                    live.put(Flush())
+            live.put(Finish())
+            scheduler.wake(live)
+        async with asyncio.timeout(60):
+            await over.wait()
+        await scheduler.stop()
+
+    asyncio.run(run())
+    assert [told for _, told in turns if told] == [1] * 12
+    assert [who for who, _ in turns[:24]] == ["s0", "s1"] * 12
 
 
 def steps(live: LiveSession, level: int = 0) -> list[Event]:

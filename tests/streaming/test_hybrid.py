@@ -4,7 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -415,6 +415,31 @@ def test_a_question_whose_audio_is_nothing_here_is_taken_back(fails: bool, monke
             assert found.encode(last_round(), audio_between(0, 4 * SAMPLE_RATE), None) is None
         assert answer.cancelled()
         assert found.counts["failed"] == 0
+        found.breaker.rest_s = 1000.0
+        assert found.breaker.asks(), "the question decided nothing"
+
+
+def test_a_round_that_is_given_up_between_its_stages_takes_its_question_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoding, given_up = threading.Event(), threading.Event()
+    with stages(f"http://127.0.0.1:{closed_port()}") as found:
+        answer = Noted()
+        monkeypatch.setattr(found.remote, "send", lambda audio, within_s: answer)
+        found.breaker = CircuitBreaker(most=1, rest_s=0.0)
+        found.breaker.failed()
+
+        def encode(*_: Any) -> Opened:
+            encoding.set()
+            assert given_up.wait(10)
+            return Opened()
+
+        monkeypatch.setattr(found.local, "encode", encode)
+        begun = HybridExecutor(found).begin(last_round(), audio_between(0, 4 * SAMPLE_RATE), DecodeOptions())
+        assert encoding.wait(10)
+        begun.cancel()
+        given_up.set()
+        with pytest.raises(CancelledError):
+            begun.result()
+        assert answer.cancelled()
         found.breaker.rest_s = 1000.0
         assert found.breaker.asks(), "the question decided nothing"
 

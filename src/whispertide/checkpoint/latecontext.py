@@ -168,12 +168,17 @@ class LateCheckpoint:
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 over the shape and the weights."""
+        """SHA-256 over the shape and the weights, those of the words too."""
         digest = hashlib.sha256(json.dumps(asdict(self.dims)).encode())
         # In one order, whatever order the file has.
-        for name in sorted(self.tensors):
-            digest.update(self.tensors[name].tobytes())
+        for _, array in sorted(self.arrays.items()):
+            digest.update(array.tobytes())
         return digest.hexdigest()
+
+    @property
+    def arrays(self) -> Arrays:
+        """All that is learned, as the file names it."""
+        return self.tensors if self.intent_words is None else {**self.tensors, _INTENT_WORDS: self.intent_words.weights}
 
     def understood(self, tokens: Sequence[int], first: FloatArray | None = None) -> Meaning:
         """What a text of `tokens` means; `first` [n_vocab] are log probabilities of its first token.
@@ -198,10 +203,7 @@ class LateCheckpoint:
 def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
     """Write it as a new folder, whole or not at all, weights as fp16. Raises `OutputError`."""
     config = {"format": FORMAT, "dims": asdict(checkpoint.dims), "intents": list(checkpoint.vocabulary.intents)}
-    arrays = dict(checkpoint.tensors)
-    if checkpoint.intent_words is not None:
-        arrays[_INTENT_WORDS] = checkpoint.intent_words.weights
-    tensors = {name: np.ascontiguousarray(array, np.float16) for name, array in arrays.items()}
+    tensors = {name: np.ascontiguousarray(array, np.float16) for name, array in checkpoint.arrays.items()}
     with writing(folder, "choose a new folder, or make room"), replacing(folder) as unfinished:
         unfinished.mkdir(parents=True)
         shapes = {name: (array.shape, array.dtype) for name, array in tensors.items()}

@@ -73,12 +73,17 @@ def paper(
     An item that fails says why, and the others go on.
     """
     require("bench", "measuring")
+    from whispertide.checkpoint.latecontext import is_late
+    from whispertide.checkpoint.names import find
     from whispertide.lab.evaluation import papers
     from whispertide.lab.evaluation.grid import Setup
     from whispertide.lab.evaluation.paper import joined
     from whispertide.lab.evaluation.paper_page import build
 
     wanted = papers.choose(name, wanted_in(items))
+    for model in names_in(models):  # some items use only the first
+        if not is_late(Path(model)):
+            find(model)
     setup = Setup(clock, quick, excerpt, seed, engine, names_in(models), pieces=pieces, usual_s=PAPER_EXCERPT_S)
     outcomes: dict[tuple[str, str], Outcome] = {}
     codes: list[ExitCode] = []

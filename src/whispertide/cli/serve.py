@@ -150,14 +150,10 @@ def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe", *, no_tun
     from whispertide.cli.tune import tune_first
     from whispertide.streaming.recipes import RECIPES
 
+    _check_names(names)
     transcribers = {}
     for name in names:
         transcriber = arguments.load(name, engine)
-        if transcriber.name in transcribers:
-            raise OptionError(
-                f"expected models of different names, by which clients choose; got two that are called "
-                f"{transcriber.name}: rename the folder of one"
-            )
         warn_of_synthetic(transcriber)
         transcriber.warm_up()
         tune_first(transcriber, recipe, refused=no_tune)
@@ -167,6 +163,18 @@ def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe", *, no_tun
                 transcriber.session(other, live=True)
         transcribers[transcriber.name] = transcriber
     return transcribers
+
+
+def _check_names(names: list[str]) -> None:
+    """Raises `OptionError` where two models have one name, and as `display_name` does."""
+    from whispertide.checkpoint.names import display_name
+
+    called = [display_name(name) for name in names]
+    if twice := [name for name in called if called.count(name) > 1]:
+        raise OptionError(
+            "expected models of different names, by which clients choose; got two that are called "
+            f"{twice[0]}: rename the folder of one"
+        )
 
 
 def _check_files(address: Address) -> None:

@@ -36,6 +36,7 @@ _SWEEP_S = 0.5
 # So many times its limit of sessions an owner may have waiting for clients; then the one with least audio gives way.
 _PARKED = 4
 _PATIENCE = 20  # so many times the usual audio of a session may wait for a shared journal
+_PORTION_S = 0.5  # of audio that a session takes at once where intents are told: seldom has it more than one pilot
 _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would fill the memory with their heads
 
 
@@ -302,9 +303,10 @@ class Hub:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _put(self, live: LiveSession, command: Command) -> None:
-        if self.journal is not None:  # first: a step in progress may take it at once and write its state
-            self.journal.put(live, command)
-        live.put(command)
+        for portion in (command,) if live.intents is None else _portions(command):
+            if self.journal is not None:  # first: a step in progress may take it at once and write its state
+                self.journal.put(live, portion)
+            live.put(portion)
         if self.journal is None:
             live.safe = live.accepted
         self.scheduler.wake(live)
@@ -365,3 +367,11 @@ class Hub:
             for live in list(self.sessions.values()):
                 if live.parked_at is not None and now - live.parked_at > self.options.limits.resume_s:
                     self.drop(live)
+
+
+def _portions(command: Command) -> list[Command]:
+    """A long stretch of audio in several."""
+    if not isinstance(command, base.Audio):
+        return [command]
+    size = to_samples(_PORTION_S)
+    return [base.Audio(command.samples[at : at + size]) for at in range(0, len(command.samples), size)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from whispertide.errors import OptionError, WhispertideError
-from whispertide.events import End, Error, Event
+from whispertide.events import End, Error, Event, Intent
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes
 from whispertide.server.intents import Intents
@@ -138,13 +138,15 @@ class LiveSession:
     # --- in a worker thread ------------------------------------------------------------------------------------------
 
     def step(self, level: int) -> Step:
-        """Take what is in the inbox, up to a command that needs an answer, and run at most one round."""
+        """Take what is in the inbox, up to a command that needs an answer or tells an intent, which takes as long as a
+        round, and run at most one round.
+        """
         entries: list[Entry] = []
         taken: list[Command] = []
         result = Step()
         try:
             self._set_level(level)
-            while self._pending is None and self.inbox:
+            while self._pending is None and self.inbox and not any(isinstance(entry, Intent) for entry in entries):
                 taken.append(self.inbox.popleft())
                 self._carry_out(taken[-1], entries)
             result = self._round(entries)

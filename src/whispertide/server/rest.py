@@ -306,7 +306,9 @@ def _rendered(wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task
 
 
 def _verbose(wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task: Task) -> dict[str, Any]:
-    language = segments[0].language if segments else wanted.options.language or "en"
+    heard = segments[0].language if segments else None
+    # The interface has a language always, also where nobody can tell.
+    language = job.transcriber.language_of(wanted.options, heard) or "en"
     answer: dict[str, Any] = {
         "task": task,
         "language": LANGUAGES.get(language, language),

@@ -1,7 +1,8 @@
 """Whose turn it is: many sessions take steps on a few worker threads, first come, first served.
 
-A step runs at most one round, so a session that has more to do goes to the end of the queue: nobody waits longer than
-one step of everybody else. Lives in the event loop and never blocks it. Knows nothing of sockets.
+A step runs at most one round and about one pilot (`live`), so a session that has more to do goes to the end of the
+queue: nobody waits longer than one step of everybody else. Lives in the event loop and never blocks it. Knows nothing
+of sockets.
 """
 
 import asyncio

@@ -62,6 +62,15 @@ class OneAtATime(PipelinedRound):
             return stages.encode(self.plan, self._audio, self.state, self._begun)
         return super()._encoding(stages)
 
+    def _check_between(self, stages: Staged, opened: Opened | None) -> None:
+        """The same; a question that nobody waits for any more is withdrawn."""
+        try:
+            super()._check_between(stages, opened)
+        except CancelledError:
+            if isinstance(stages, HybridStages):
+                stages.withdraw(opened)
+            raise
+
     def _decoding(self, stages: Staged, exchange: "Exchange | None") -> Staged:
         """What decodes it, without leaving the first worker to the next round."""
         return stages
@@ -149,9 +158,8 @@ class HybridStages:
         if not isinstance(opened, Asked):
             return self._here(plan, opened, options, guards)
         if options.task == "translate":  # it was asked to transcribe
-            opened.answer.cancel()
+            self.withdraw(opened)
             self._count("here")
-            self.breaker.withdrawn()
             return self._here(plan, opened.here, options, guards)
         try:
             # Waiting for a turn and encoding here have used some of the time.
@@ -173,6 +181,12 @@ class HybridStages:
         heard = HeardUtterance(tuple(TokenWord(word, ()) for word in words))
         costs = (Cost("decode", time.perf_counter() - opened.since),)
         return RoundResult(plan, heard, costs=costs, stats=stats_of(costs, 0), state=opened.encoded.state)
+
+    def withdraw(self, opened: Opened | None) -> None:
+        """Nobody waits for the server's answer any more, if there is one to wait for."""
+        if isinstance(opened, Asked):
+            opened.answer.cancel()
+            self.breaker.withdrawn()
 
     def _here(
         self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard]

@@ -93,7 +93,7 @@ class PipelinedRound:
             if opened is not None:
                 self.state = opened.encoded.state
             decoding = self._decoding(stages, exchange)
-            self.check()
+            self._check_between(stages, opened)
             found = decoding.decode(self.plan, opened, self._options, self._guards)
             # A round with nothing to hear has no state of its own, and the one that it was given is still good.
             self._outcome.set_result(replace(found, state=self.state))
@@ -116,6 +116,10 @@ class PipelinedRound:
     def _encoding(self, stages: Staged) -> Opened | None:
         """The first stage."""
         return stages.encode(self.plan, self._audio, self.state)
+
+    def _check_between(self, stages: Staged, opened: Opened | None) -> None:
+        """`check` between the stages, when the first has left `opened`."""
+        self.check()
 
     def _decoding(self, stages: Staged, exchange: Exchange | None) -> Staged:
         """What decodes the round."""

@@ -13,11 +13,16 @@ import whispertide
 from test_imports import imported, modules, name_of
 from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.clips import CUT_BY
+from whispertide.lab.evaluation.peer_cells import peer_code
+from whispertide.lab.evaluation.peers import PEERS
 
 SOURCE = Path(whispertide.__file__).parent
 ITEMS, TRAINING = "whispertide.lab.evaluation.items.", "whispertide.lab.training."
 FILES = {name_of(path): path for path in modules()}
 MEASURING = [name for name in FILES if name.startswith((ITEMS, TRAINING))]
+PEERS_FOLDER = "whispertide.lab.evaluation.peers."
+# What every program uses, and what reads the checkpoint, which is told apart by its content.
+COMMON = ("types", "errors", "options", "atomic", "lab.from_json", "checkpoint")
 PLAIN = ("", "lab/evaluation")  # of cells: ours, and other programs'
 
 
@@ -47,6 +52,15 @@ def needed(module: str, known: set[str]) -> set[str]:
     for name in imported(ast.parse(FILES[module].read_text())):
         if name in {*MEASURING, CUT_BY} - known:
             needed(name, known)
+    return known
+
+
+def everything(module: str, known: set[str]) -> set[str]:
+    """The module and what it imports, and so on, but for what is common."""
+    known.add(module)
+    for name in imported(ast.parse(FILES[module].read_text())):
+        if name in FILES.keys() - known and not name.removeprefix("whispertide.").startswith(COMMON):
+            everything(name, known)
     return known
 
 
@@ -82,3 +96,22 @@ def test_what_is_kept_follows_what_measures_it(call: Kept, copied: Path, monkeyp
         assert kept != first[0], f"{call.module}, line {call.line}, is made by {module} too"
         assert plain == first[1:]
     store.code_version.cache_clear()
+
+
+@pytest.mark.parametrize("program", sorted({peer.program for peer in PEERS.values() if peer.program}))
+def test_what_is_kept_of_another_program_follows_all_that_runs_it(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_SOURCE", tmp_path)
+    paths = [FILES[name].relative_to(SOURCE) for name in everything(PEERS_FOLDER + program, set())]
+    for path in paths:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    store.code_version.cache_clear()
+    versions = {peer_code()}
+    for path in paths:
+        (tmp_path / path).write_text("# changed")
+        store.code_version.cache_clear()
+        versions.add(peer_code())
+    store.code_version.cache_clear()
+    assert len(versions) == 1 + len(paths), f"some of {paths} does not count"

@@ -6,6 +6,7 @@ The programs themselves are `peers`; keeping results is the runner's and the sto
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.grid import CellRequest, Setup
 from whispertide.lab.evaluation.replay import Recogniser
 from whispertide.lab.evaluation.store import CellSpec, Results
@@ -17,11 +18,17 @@ if TYPE_CHECKING:
 
 LONGEST_LIVE_S = 900.0  # what runs in real time is not let loose on more audio than this
 _BATCH_S = 300.0  # audio that a peer hears in one go, because it loads its model anew each time
+_USED = ("whispertide.streaming.repetition",)  # by what runs them, from outside of the folder of measurements
 Settings = Mapping[str, str | int | float | bool]
 
 
 class PeerMissing(Exception):  # noqa: N818  it is no error of the run: the others go on
     """A peer cannot run here; the message says why."""
+
+
+def peer_code() -> str:
+    """The version of the code that runs and scores other programs (`store.code_version`)."""
+    return store.code_version("lab/evaluation", *_USED)
 
 
 def unfit(peer: "Peer", corpus: Corpus, clock: str) -> str:

@@ -20,7 +20,7 @@ from whispertide.lab.evaluation.aligned import AlignedCorpus, align_corpus, lack
 from whispertide.lab.evaluation.clips import CLIP_S, CUT_BY, Clip, clips_of
 from whispertide.lab.evaluation.corpora.parts import part_label, part_of
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, changes_of, text_of
-from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, settings_of, unfit
+from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, peer_code, settings_of, unfit
 from whispertide.lab.evaluation.replay import OFFLINE as OFFLINE_OPTIONS
 from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, streaming
 from whispertide.lab.evaluation.store import Cell, CellSpec, Json, Results
@@ -301,7 +301,7 @@ class Runner:
             streaming=peer.streaming,
             clock=FREE if self.clock == FREE and "clock" in peer.defaults else peer.clock,
             settings={name: str(value) for name, value in settings.items()} | {"packages": versions(peer)},
-            code=store.code_version("lab/evaluation"),
+            code=peer_code(),
         )
         changes = {name: settings[name] for name in peer.defaults}
         return Job(spec, corpus, lambda: hearing(peer, request.model, spec, corpus, self.results, changes))

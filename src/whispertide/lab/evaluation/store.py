@@ -40,7 +40,7 @@ T = TypeVar("T")
 _SOURCE = Path(whispertide.__file__).parent
 # What shows, serves or trains cannot change a measurement; nor can what measures something else.
 _IRRELEVANT = (
-    *("cli/", "server/", "lab/training/", "lab/evaluation/items/", "lab/evaluation/card/"),
+    *("__main__.py", "cli/", "server/", "lab/training/", "lab/evaluation/items/", "lab/evaluation/card/"),
     *(
         f"lab/evaluation/{name}.py"
         for name in (
@@ -222,9 +222,10 @@ def code_version(part: str = "", *more: str) -> str:
     run and scored. `more`: modules or packages, by name, that otherwise do not matter, but do here.
     """
     digest, wanted = hashlib.sha256(), tuple(map(_place, more))
-    for path in sorted((_SOURCE / part).rglob("*.py")):
+    for path in sorted(_SOURCE.rglob("*.py")):
         place = path.relative_to(_SOURCE).as_posix()
-        if place.startswith(_IRRELEVANT) and not place.startswith(wanted):
+        counts = place.startswith(part) and not place.startswith(_IRRELEVANT)
+        if not counts and not place.startswith(wanted):
             continue
         # Zeros in between, so that no two lists of files give the same bytes.
         digest.update(place.encode() + b"\0" + path.read_bytes() + b"\0")

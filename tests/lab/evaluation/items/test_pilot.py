@@ -92,6 +92,8 @@ def test_what_is_sent_for_a_goal_stands_next_to_the_paper_s() -> None:
     assert rows["perplexity"][-4:] == ("25.0", "34.5", "47.3", "–")
     assert rows["random (NaiveHybrid)"][0] in ("50.0", "75.0"), "2.5 of four on average; their mean curve needs all"
     assert rows["random (NaiveHybrid)"][4] == "75.0", "the later one of two of four"
+    assert rows["perplexity"][8:10] == ("1.00", "1.00"), "those with errors here, those that the server hears better"
+    assert rows["random (NaiveHybrid)"][8:10] == ("0.50", "0.50")
     assert "small here, large on the server" in outcome.note
 
 

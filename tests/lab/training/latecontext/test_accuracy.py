@@ -11,13 +11,11 @@ pytest.importorskip("torch")
 
 import torch
 
-from benchmark_scripts import benchmark
 from small_late import SOUND, TEXTS, small_late
 from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
 from whispertide.decoding.ctc_attention import ctc_attention_search
 from whispertide.errors import CheckpointError
 from whispertide.lab.training.latecontext.accuracy import Answer, Listener
-from whispertide.lab.training.latecontext.encoder_table import Encoding
 from whispertide.lab.training.latecontext.intent_words import learn_intents
 from whispertide.lab.training.latecontext.network import tensors_of
 from whispertide.lab.training.latecontext.run import make_network
@@ -76,20 +74,3 @@ def test_a_late_network_says_in_torch_what_it_says_in_onnx(tmp_path: Path, monke
 def test_weights_of_another_shape_are_told() -> None:
     with pytest.raises(CheckpointError, match="shape"):
         Listener(replace(small_late(), dims=replace(small_late().dims, attending=3)))
-
-
-def test_the_table_compares_with_the_first_network() -> None:
-    networks = {"a": small_late(), "b": replace(network("conformer"), report={"parameters": 1_500_000, "updates": 9})}
-    with benchmark("late_encoders") as script:
-        found = {"a": [Answer(1, 4, True), Answer(0, 4, True)], "b": [Answer(2, 4, True), Answer(1, 4, False)]}
-        told = script.scores(found)
-        ends = script.encodings(networks)
-        rows = script.table(told, networks, ends).rows
-    assert told["a"]["wer"] == 1 / 8
-    assert rows[0] == ("a", "late", "0.00", "0", "12.50", "–", "100.0", *_shown(ends["a"]))
-    assert rows[1] == ("b", "conformer", "1.50", "9", "37.50", "+25.00 to +25.00", "50.0", *_shown(ends["b"]))
-    assert ends["a"].share > ends["b"].share
-
-
-def _shown(end: Encoding) -> tuple[str, str]:
-    return f"{100 * (1 - end.share):.1f}", f"{1000 * end.wait_s:.2f}"

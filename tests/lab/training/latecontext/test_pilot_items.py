@@ -63,7 +63,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[CommandResult]]:
 
 def test_delays_stand_next_to_the_paper_s() -> None:
     found = by_first(items.frequency_table(RUNNER))
-    assert found[BASE] == ("0.0100", "1.00", "20.0", "20.0", "0", "25.00", "33.3", "0.250", "–", "0.168", "1.00")
+    measured = ("20.0", "20.0", "0", "25.00", "33.3", "100.0", "0.250", "–")
+    assert found[BASE] == ("0.0100", "1.00", *measured, "0.168", "1.00")
     assert found["every 1 s"][:2] == ("0.0050", "2.00")
     assert found["every 0.5 s"][-2:] == ("0.120", "1.40")
 
@@ -92,6 +93,7 @@ def test_rivals_have_the_parts_too_and_stand_next_to_what_is_sent(monkeypatch: p
     assert alone == {
         "branchformer alone, no pilots": ("0.0100", "25.00", "33.3"),
         "branchformer alone, every 1 s": ("0.0050", "25.00", "33.3"),
+        "branchformer alone, every 0.5 s": ("0.0075", "25.00", "33.3"),
     }
 
 

@@ -181,24 +181,3 @@ def test_a_network_is_really_asked(model: LateModel, monkeypatch: pytest.MonkeyP
     heard = hear(model, command(), Way(PilotTimes(every_s=0.5)))
     assert asked == [PilotTimes(every_s=0.5)]
     assert heard.words == 3
-
-
-def test_the_table_compares_with_no_pilots() -> None:
-    with benchmark("understanding") as script:
-        slow = [CommandResult(1, 4, True, 2.0, 0.2, 0.4, None), CommandResult(0, 4, False, 2.0, 0.2, 0.6, None)]
-        quick = [replace(one, wait_s=0.1, early=True) for one in slow]
-        rows = script.table({("late", BASE): slow, ("late", "every 1 s"): quick}).rows
-    assert rows[0] == ("late", BASE, "12.50", "–", "50.0", None, "200.0", "200.0", "0", "1.00", "0.250")
-    assert rows[1] == (
-        "late",
-        "every 1 s",
-        "12.50",
-        "+0.00 to +0.00",
-        "50.0",
-        "100.0",
-        "100.0",
-        "100.0",
-        "0",
-        "2.00",
-        "0.250",
-    )

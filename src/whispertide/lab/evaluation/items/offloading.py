@@ -5,9 +5,8 @@ offramp puts them in an order by the newest pilot; the first ones are sent. Thos
 part if they lie next to the checkpoint here. For every share that is sent it is known what the words' errors and the
 waits would have been, so nothing is tuned on the way.
 
-    saved     the share that need not be sent for at most one point of word errors more than when all are sent
+    needed    how many must be sent for at most one point of word errors more than when all are sent
     area      how often an utterance that the server hears better has the higher score: 0.5 by random choice
-    ideal     sends those first where the server makes the most errors fewer: nobody can know that
 
 Waits are from the end of speech to the final text, on a simulated clock: processor time of one thread, here and there,
 and a link with a round trip and a rate of its own over which the audio goes after the end of speech.
@@ -91,11 +90,6 @@ class Choice:
     area: float
     needed: int
 
-    @property
-    def saved(self) -> float:
-        """See above."""
-        return 1 - self.needed / (len(self.errors) - 1)
-
 
 def choice(name: str, heard: Sequence[Both], scores: Sequence[float]) -> Choice:
     """What sending those with the highest scores first does."""
@@ -139,13 +133,6 @@ def needed_by_chance(count: int, rates: Callable[[Sequence[float]], Sequence[flo
     random = np.random.default_rng(0)
     found = [needed(rates(random.permutation(count).tolist()), above) for _ in range(ORDERS)]
     return round(float(np.mean(found)))
-
-
-def choices(heard: Sequence[Both]) -> list[Choice]:
-    """Every signal, then random choice and the ideal one."""
-    found = [choice(name, heard, [each.signals[name] for each in heard]) for name in heard[0].signals]
-    ideal = choice("ideal", heard, [each.local_errors - each.remote_errors for each in heard])
-    return [*found, by_chance(heard), ideal]
 
 
 def mean_wait_s(heard: Sequence[Both], scores: Sequence[float], sent: int, link: tuple[float, float]) -> float:

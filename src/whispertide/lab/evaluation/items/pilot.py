@@ -20,9 +20,10 @@ from whispertide.lab.evaluation import plots, report, store
 from whispertide.lab.evaluation.clips import CUT_BY, evenly
 from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.energy import Meter
-from whispertide.lab.evaluation.items.commands import BASE, WAYS, Sentence, Way, hear, sentences
+from whispertide.lab.evaluation.items.commands import BASE, WAYS, Sentence, Way, area, hear, sentences
 from whispertide.lab.evaluation.items.offloading import (
     LINKS,
+    WRONG,
     Both,
     Choice,
     by_chance,
@@ -172,13 +173,24 @@ def sending(heard: Sequence[Both], about: str) -> Outcome:
         for above in ABOVE:
             sent = needed_for(heard, each, scores, above / 100)
             cells += [f"{100 * sent / len(heard):.1f}", f"{delay_with(heard, scores, sent):.3f}"]
-        rows.append((called(each), *cells, *PUBLISHED_SENT.get(each.name, 4 * ("–",))))
+        rows.append((called(each), *cells, *_areas(heard, each, scores), *PUBLISHED_SENT.get(each.name, 4 * ("–",))))
     goals = [f"+{above:g}" for above in ABOVE]
-    columns = ("decided by", *(text for goal in goals for text in (f"{goal}: sent %", f"{goal}: delay")))
+    columns = ("decided by", *(text for goal in goals for text in (f"{goal}: sent %", f"{goal}: delay")), *_AREAS)
     paper = (f"paper: sent % for WER {rate} %" for rate in (15, 14, 13, 12))
     server = report.percent(by_chance(heard).errors[-1])
-    note = f"{about} Goals are points of word errors above the server's, which makes {server} %."
+    note = (
+        f"{about} Goals are points of word errors above the server's, which makes {server} %. Areas are under the ROC "
+        f"curve, for inputs with more than {WRONG:.0%} of word errors here and for those that the server hears better."
+    )
     return Outcome((Table((*columns, *paper), tuple(rows)),), note=note)
+
+
+_AREAS = ("area: wrong here", "area: better there")
+
+
+def _areas(heard: Sequence[Both], each: Choice, scores: Sequence[float] | None) -> tuple[str, ...]:
+    wrong = [one.local_errors > WRONG * one.words for one in heard]
+    return f"{0.5 if scores is None else area(scores, wrong):.2f}", f"{each.area:.2f}"
 
 
 def trade_off(heard: Sequence[Both], about: str) -> Outcome:
