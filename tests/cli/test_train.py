@@ -251,7 +251,7 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}  # other sums, otherwise
 
     def fit(name: str, workers: int) -> list[str]:
-        common = ("--shape", "nano.en", "--steps", 25, "--finish", "none", "--device", "cpu", "--workers", workers)
+        common = ("--shape", "nano.en", "--steps", 10, "--finish", "none", "--device", "cpu", "--workers", workers)
         return [str(part) for part in ("train", "fit", speech, "--run", tmp_path / name, *common, *quick)]
 
     stopped = subprocess.Popen(
