@@ -26,7 +26,7 @@ from whispertide.server.serving import Server, assemble, running
 from whispertide.server.tcp import TcpListener
 from whispertide.streaming.recipes import get_recipe
 
-SOCKETS = ("/ws", "/v1/realtime?intent=transcription", "/v1/listen", "/v3/ws?sample_rate=16000", "/")
+SOCKETS = ("/ws", "/v1/realtime?intent=transcription", "/v1/listen", "/v3/ws?sample_rate=16000", "/", "/asr")
 PORTS = ("wyoming", "lines", "json-lines")
 every_socket = pytest.mark.parametrize("path", SOCKETS)
 

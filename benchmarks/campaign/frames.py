@@ -92,6 +92,7 @@ SOCKETS = (
         (*[AUDIO] * 4, {"uid": "u", "language": "en", "task": "transcribe", "vad_parameters": {}}),
         frame(TEXT, b'{"uid":"u","language":"en"}'),
     ),
+    Kind("whisperlivekit", "/asr", (AUDIO,)),
 )
 _FORMAT: dict[str, object] = {"rate": 16_000, "width": 2, "channels": 1}
 WYOMING = (

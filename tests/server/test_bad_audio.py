@@ -40,6 +40,7 @@ async def speak(town: Standing, where: str, portion: int) -> None:
         SOCKETS[2]: '{"type":"CloseStream"}',
         SOCKETS[3]: '{"type":"Terminate"}',
         "/": b"END_OF_AUDIO",
+        "/asr": b"",
     }
     path = where + ("?encoding=linear16&sample_rate=16000" if where == "/v1/listen" else "")
     async with connect(f"ws://127.0.0.1:{town.port}{path}", proxy=None) as socket:
@@ -85,14 +86,15 @@ def test_samples_that_are_no_numbers(town: Standing) -> None:
     asyncio.run(talk())
 
 
-def test_a_small_message_that_holds_hours(town: Standing) -> None:
+@pytest.mark.parametrize(("where", "closed"), [("/v1/listen", 1008), ("/asr", 1007)])
+def test_a_small_message_that_holds_hours(town: Standing, where: str, closed: int) -> None:
     """The zip bomb of live audio: Ogg Opus with hardly anything in its packets (files: `test_rest`)."""
     page = b"OggS" + bytes(22) + bytes([255]) + bytes([2]) * 255 + b"\xfb\x06" * 255
 
     async def talk() -> tuple[list[Any], int]:
         async with town.bystander():
-            return await answers(town, "/v1/listen", page * 120, until="never")
+            return await answers(town, where, page * 120, until="never")
 
     heard, code = asyncio.run(talk())
-    assert code == 1008
+    assert code == closed
     assert "at most 120 s of audio in a message" in str(heard)

@@ -261,13 +261,13 @@ def test_a_thousand_clients_that_connect_and_break_off() -> None:
 
     async def some(town: Standing, number: int) -> None:
         for cycle in range(number):
-            where = cycle % 8
-            if where < 5:
+            where = cycle % (len(SOCKETS) + len(PORTS))
+            if where < len(SOCKETS):
                 _, writer = await raw_socket(town.port, SOCKETS[where])
                 writer.write(OPENING.get(SOCKETS[where], b"") + frame(2, bytes(640 * (cycle % 4))))
             else:
-                _, writer = await asyncio.open_connection("127.0.0.1", town.tcp[PORTS[where - 5]])
-                writer.write(bytes(640 * (cycle % 4)) if where > 5 else encode(Frame("describe")))
+                _, writer = await asyncio.open_connection("127.0.0.1", town.tcp[PORTS[where - len(SOCKETS)]])
+                writer.write(bytes(640 * (cycle % 4)) if where > len(SOCKETS) else encode(Frame("describe")))
             await asyncio.sleep(0.002 * (cycle % 3))
             writer.transport.abort()
         await town.settled()

@@ -1,6 +1,5 @@
 """Deepgram live, message by message. Times and texts against what the session confirmed."""
 
-import base64
 import hashlib
 from typing import Any
 
@@ -10,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from few_examples import quick
+from opus_files import opus_file
 from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, Error, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols.base import Audio, Close, Configure, Finish, Flush, Problem, ProtocolError
 from whispertide.server.protocols.deepgram import DeepgramProtocol
+from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import SAMPLE_RATE, Word, join_words
 from wire_conversation import Conversation, opening, said, silence
 
@@ -247,13 +248,21 @@ def test_channels_are_mixed() -> None:
     assert audio.samples.tolist() == [0.0, 0.25]
 
 
-def test_a_stream_without_encoding_may_be_ogg() -> None:
+@pytest.mark.parametrize(("container", "options"), [("ogg", {}), ("webm", {"live": "1"})])
+def test_a_stream_without_encoding_may_be_in_a_container(container: str, options: dict[str, str]) -> None:
+    packets, file = opus_file(container, **options)
     talk = Conversation(DeepgramProtocol(opening("/v1/listen")))
-    page = b"OggS" + bytes(22) + b"\x01\x13" + base64.b64decode("T3B1c0hlYWQBATgBgLsAAAAAAA==")
-    talk.send(page)
+    talk.send(file[:100])
+    talk.send(file[100:])
     assert talk.problems == []
+    heard = sum(len(action.samples) for action in talk.performed if isinstance(action, Audio))
+    decoder = AudioInput("opus")
+    assert heard == sum(len(decoder.feed(packet)) for packet in packets) > 15_000
+
+
+def test_another_container_is_refused() -> None:
     talk = Conversation(DeepgramProtocol(opening("/v1/listen")))
-    talk.send(b"\x1aE\xdf\xa3 a WebM file")
+    talk.send(b"RIFF" + bytes(40))
     (problem,) = talk.problems
     assert problem.fatal
     assert "linear16" in problem.message

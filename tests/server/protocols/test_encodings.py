@@ -1,8 +1,5 @@
 """Audio encodings of wire protocols, against FFmpeg's codecs and against the whole at once."""
 
-import io
-from fractions import Fraction
-
 import av
 import numpy as np
 import pytest
@@ -10,30 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from few_examples import quick
+from opus_files import TONE, opus_file
 from whispertide.errors import AudioError, OptionError
 from whispertide.server.protocols.encodings import ENCODINGS, AudioInput
 from whispertide.types import FloatArray
 
-TONE = (np.sin(2 * np.pi * 440 * np.arange(48_000) / 48_000) * 12_000).astype(np.int16)
-
 
 def feed(audio: AudioInput, portions: list[bytes]) -> FloatArray:
     return np.concatenate([*(audio.feed(portion) for portion in portions), audio.drain()])
-
-
-def opus_packets() -> tuple[list[bytes], bytes]:
-    """The tone as Opus: its packets, and an Ogg file of them."""
-    file = io.BytesIO()
-    with av.open(file, "w", format="ogg") as out:
-        stream = out.add_stream("libopus", rate=48_000, layout="mono")
-        stream.time_base = Fraction(1, 48_000)
-        packets = []
-        frame = av.AudioFrame.from_ndarray(TONE[None], format="s16", layout="mono")
-        frame.sample_rate, frame.pts = 48_000, 0
-        for packet in (*stream.encode(frame), *stream.encode(None)):
-            packets.append(bytes(packet))
-            out.mux(packet)
-    return packets, file.getvalue()
 
 
 @pytest.mark.parametrize("law", ["mulaw", "alaw"])
@@ -51,7 +32,7 @@ def test_16_khz_pcm_is_passed_on_as_it_is() -> None:
 
 
 def test_raw_opus_is_one_packet_per_message() -> None:
-    packets, _ = opus_packets()
+    packets, _ = opus_file()
     heard = feed(AudioInput("opus"), [*packets, b""])
     assert abs(len(heard) - 16_000) < 700  # the encoder's delay
     spectrum = np.abs(np.fft.rfft(heard[2_000:10_000]))
@@ -59,13 +40,13 @@ def test_raw_opus_is_one_packet_per_message() -> None:
 
 
 @quick(15)
-@given(st.data())
-def test_ogg_opus_may_be_cut_anywhere(data: st.DataObject) -> None:
-    packets, ogg = opus_packets()
+@given(st.sampled_from(["ogg", "webm"]), st.data())
+def test_containers_may_be_cut_anywhere(container: str, data: st.DataObject) -> None:
+    packets, file = opus_file(container)
     expected = feed(AudioInput("opus"), packets)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(ogg)), max_size=6)))
-    portions = [ogg[a:b] for a, b in zip([0, *cuts], [*cuts, len(ogg)], strict=True)]
-    np.testing.assert_array_equal(feed(AudioInput("ogg-opus"), portions), expected)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(file)), max_size=6)))
+    portions = [file[a:b] for a, b in zip([0, *cuts], [*cuts, len(file)], strict=True)]
+    np.testing.assert_array_equal(feed(AudioInput(f"{container}-opus"), portions), expected)
 
 
 @quick(40)

@@ -425,6 +425,25 @@ def test_whisperlive(served: Served, clip: FloatArray, monkeypatch: pytest.Monke
     served.check("".join(segment["text"] for segment in client.transcript).strip())
 
 
+# --- WhisperLiveKit ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["full", "diff"])
+def test_whisperlivekit(served: Served, clip: FloatArray, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client reads files with the program ffmpeg; here it is given the samples."""
+    missing = "WhisperLiveKit is not installed: pip install whisperlivekit"
+    client = pytest.importorskip("whisperlivekit.test_client", reason=missing)
+    monkeypatch.setattr(client, "load_audio_pcm", lambda *_: pcm(clip))
+    address = f"ws://127.0.0.1:{served.port}/asr?language=en"
+    result = asyncio.run(
+        client.transcribe_audio("river.flac", address, chunk_duration=0.25, speed=PACE, timeout=PATIENCE_S, mode=mode)
+    )
+    assert any(state["buffer_transcription"] for state in result.responses)
+    assert result.responses[-1]["buffer_transcription"] == ""
+    assert all(set(line) == {"speaker", "text", "start", "end"} for line in result.lines)
+    served.check(" ".join(result.text.split()))
+
+
 # --- raw TCP ----------------------------------------------------------------------------------------------------------
 
 

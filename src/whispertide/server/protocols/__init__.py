@@ -12,12 +12,14 @@ from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.deepgram import DeepgramProtocol
 from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
 from whispertide.server.protocols.whisperlive import WhisperLiveProtocol
+from whispertide.server.protocols.whisperlivekit import WhisperLiveKitProtocol
 
 ROUTES: Mapping[str, type[WireProtocol]] = MappingProxyType(
     {
         "/v1/realtime": OpenAIRealtimeProtocol,
         "/v1/listen": DeepgramProtocol,
         "/v3/ws": AssemblyAIProtocol,
+        "/asr": WhisperLiveKitProtocol,
         "/": WhisperLiveProtocol,
     }
 )

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols import base, messages
-from whispertide.server.protocols.encodings import AudioInput
+from whispertide.server.protocols.encodings import AudioInput, container_of
 from whispertide.types import Word, join_words, seconds, to_samples
 
-# Their names -> ours and the rate if none is given. Without an encoding the stream is a container; Ogg is understood.
+# Their names -> ours and the rate if none is given. Without an encoding the stream is a container.
 _ENCODINGS = {
     "linear16": ("s16le", 16_000),
     "linear32": ("s32le", 16_000),
@@ -287,11 +287,11 @@ def _audio_input(query: Mapping[str, str]) -> AudioInput | None:
 
 
 def _container(data: bytes) -> AudioInput:
-    """The input for a stream without a declared encoding: a container, of which Ogg with Opus is understood."""
-    if data.startswith(b"OggS"):
-        return AudioInput("ogg-opus")
+    """The input for a stream without a declared encoding: a container of Opus."""
+    if encoding := container_of(data):
+        return AudioInput(encoding)
     raise base.ProtocolError(
-        "expected Ogg Opus, or encoding=linear16 (or mulaw, alaw, opus) and sample_rate in the address; "
+        "expected Opus in WebM or Ogg, or encoding=linear16 (or mulaw, alaw, opus) and sample_rate in the address; "
         f"got {len(data)} bytes of something else",
         fatal=True,
     )

@@ -1,4 +1,4 @@
-"""Audio as wire protocols carry it: linear PCM, G.711, Opus packets and Ogg Opus, in any portions, to 16 kHz mono.
+"""Audio as wire protocols carry it: linear PCM, G.711, Opus (packets, Ogg, WebM), in any portions, to 16 kHz mono.
 
     audio = AudioInput("mulaw", rate=8000)
     samples = audio.feed(data)
@@ -17,16 +17,23 @@ import numpy.typing as npt
 from whispertide.audio.pcm import LINEAR, Samples, StreamingResampler
 from whispertide.errors import AudioError, OptionError
 from whispertide.options import check_choice
+from whispertide.server.protocols.webm import WebmPackets
 from whispertide.types import FloatArray
 
 RATES = (4_000, 192_000)  # what telephones and sound files have; less would make little input much audio
 MOST_CHANNELS = 8
 OPUS_RATE = 48_000  # RFC 6716: whatever rate was encoded, a decoder may give 48 kHz
-MOST_OGG_S = 120  # in one message: a megabyte can hold sixteen hours, if hardly anything is in its packets
+MOST_CONTAINED_S = 120  # in one message: a megabyte of Ogg can hold sixteen hours, if hardly anything is in its packets
 _SHORTEST_PACKET = OPUS_RATE // 400  # samples: 2.5 ms (RFC 6716); an empty one counts as much, since it costs time too
 MAX_OGG_PACKET = 1 << 20  # an Opus packet has at most some 60 kB: a packet that goes on beyond this is damage
 
-ENCODINGS = (*LINEAR, "mulaw", "alaw", "opus", "ogg-opus")
+ENCODINGS = (*LINEAR, "mulaw", "alaw", "opus", "ogg-opus", "webm-opus")
+_MARKS = {b"\x1aE\xdf\xa3": "webm-opus", b"OggS": "ogg-opus"}  # what a stream in a container begins with
+
+
+def container_of(head: bytes) -> str | None:
+    """The encoding of a stream that begins so, if it is in a container that is understood."""
+    return next((encoding for mark, encoding in _MARKS.items() if head.startswith(mark)), None)
 
 
 class Decoder(Protocol):
@@ -54,7 +61,7 @@ class AudioInput:
             raise OptionError(f"expected a sample rate between {RATES[0]} and {RATES[1]} Hz; got {rate}")
         if not 1 <= channels <= MOST_CHANNELS:
             raise OptionError(f"expected 1 to {MOST_CHANNELS} channels; got {channels}")
-        self._rate = OPUS_RATE if encoding in ("opus", "ogg-opus") else rate
+        self._rate = OPUS_RATE if "opus" in encoding else rate
         self._channels = channels
         self._resampler = StreamingResampler(self._rate, channels)
         self._decoder = _make_decoder(encoding, channels)
@@ -79,7 +86,9 @@ def _make_decoder(encoding: str, channels: int) -> Decoder:
     if encoding == "opus":
         return _OpusPackets(channels)
     if encoding == "ogg-opus":
-        return _OggOpus(channels)
+        return _ContainedOpus(_OggPackets(), channels)
+    if encoding == "webm-opus":
+        return _ContainedOpus(WebmPackets(), channels)
     if encoding == "mulaw":
         return Samples("u1", channels, _mulaw_table())
     if encoding == "alaw":
@@ -134,31 +143,45 @@ class _OpusPackets:
         return np.concatenate([np.zeros((0, self._channels), np.float32), *samples])
 
 
-class _OggOpus:
-    """Opus in an Ogg stream (RFC 3533, RFC 7845), cut anywhere. Damage is an error, not a gap: TCP loses nothing."""
+class _Container(Protocol):
+    """Bytes of a stream -> the packets in it."""
 
-    def __init__(self, channels: int) -> None:
+    def packets(self, data: bytes) -> Iterator[bytes]:
+        """The audio packets that the next bytes complete. Raises `AudioError` if they are not what was announced."""
+
+
+class _ContainedOpus:
+    """Opus in a container that is cut anywhere."""
+
+    def __init__(self, container: _Container, channels: int) -> None:
+        self._container = container
         self._opus = _OpusPackets(channels)
         self._channels = channels
-        self._waiting = b""
-        self._packet = b""
 
     def decode(self, data: bytes) -> FloatArray:
-        self._waiting += data
         samples, total = [np.zeros((0, self._channels), np.float32)], 0
-        for packet in self._packets():
+        for packet in self._container.packets(data):
             decoded = self._opus.decode(packet)
             if len(decoded):
                 samples.append(decoded)
             total += max(len(decoded), _SHORTEST_PACKET)
-            if total > MOST_OGG_S * OPUS_RATE:
+            if total > MOST_CONTAINED_S * OPUS_RATE:
                 raise AudioError(
-                    f"expected at most {MOST_OGG_S} s of audio in a message; got more. Send smaller messages"
+                    f"expected at most {MOST_CONTAINED_S} s of audio in a message; got more. Send smaller messages"
                 )
         return np.concatenate(samples)
 
-    def _packets(self) -> Iterator[bytes]:
+
+class _OggPackets:
+    """The packets of an Ogg stream (RFC 3533, RFC 7845). Damage is an error, not a gap: TCP loses nothing."""
+
+    def __init__(self) -> None:
+        self._waiting = b""
+        self._packet = b""
+
+    def packets(self, data: bytes) -> Iterator[bytes]:
         """The audio packets that are complete; the two header packets are left out."""
+        self._waiting += data
         for page, sizes in self._pages():
             start = 0
             for size in sizes:
