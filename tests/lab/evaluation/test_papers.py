@@ -81,5 +81,5 @@ def test_what_a_paper_has_of_two_corpora_is_made_on_two() -> None:
         ("whisperflow", "figure 11"): ("talks", "noisy"),
         ("npusper", "table 5"): ("talks", "rooms"),
         ("whisperkit", "table 1"): ("talks", "rooms"),
-        ("whisperrt", "figure 4"): ("talks", "noisy"),
+        ("whisperrt", "figure 4"): ("talks", "rooms"),
     }

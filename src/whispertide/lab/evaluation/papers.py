@@ -273,7 +273,7 @@ _WHISPERRT = Paper(
             "errors at every chunk (ARWER, and our RWER) by chunk size, next to the other recipes",
             ("recipe whisperrt", "framing=blocks"),
             "whisperrt.chunk_figure",
-            corpora=("talks", "noisy"),
+            corpora=("talks", "rooms"),
             usual_s=60.0,  # up to ten rounds for each second of it, many of them of 30 s
         ),
         Item(
