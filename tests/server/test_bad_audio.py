@@ -87,14 +87,27 @@ def test_samples_that_are_no_numbers(town: Standing) -> None:
 
 
 @pytest.mark.parametrize(("where", "closed"), [("/v1/listen", 1008), ("/asr", 1007)])
-def test_a_small_message_that_holds_hours(town: Standing, where: str, closed: int) -> None:
-    """The zip bomb of live audio: Ogg Opus with hardly anything in its packets (files: `test_rest`)."""
-    page = b"OggS" + bytes(22) + bytes([255]) + bytes([2]) * 255 + b"\xfb\x06" * 255
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        (
+            (b"OggS" + bytes(22) + b"\xff" + b"\x02" * 255 + b"\xfb\x06" * 255) * 120,
+            "at most 120 s of audio in a message",
+        ),
+        (b"\x1aE\xdf\xa3\x80" + b"\xec\x80" * 500_000, "at most 10000 elements of WebM in a message"),
+        (b"\x1aE\xdf\xa3\x80" + (b"\xae\x4f\xa0" + b"\xec\x80" * 2_000) * 250, "at most 10000 elements"),
+    ],
+    ids=["Ogg", "WebM", "tracks of WebM"],
+)
+def test_a_small_message_that_holds_hours(
+    town: Standing, where: str, closed: int, message: bytes, problem: str
+) -> None:
+    """The zip bomb of live audio: a container with hardly anything in it (files: `test_rest`)."""
 
     async def talk() -> tuple[list[Any], int]:
         async with town.bystander():
-            return await answers(town, where, page * 120, until="never")
+            return await answers(town, where, message, until="never")
 
     heard, code = asyncio.run(talk())
     assert code == closed
-    assert "at most 120 s of audio in a message" in str(heard)
+    assert problem in str(heard)

@@ -96,8 +96,11 @@ class Told:
 
 
 def test_a_client_with_many_intents_to_tell_waits_its_turn_too() -> None:
-    """As long as a guess takes others would wait for it: there is one in a step, however much audio is there."""
+    """As long as a guess takes others would wait for it: there is one in a step, however much audio is there. A round
+    hears all that waits, at the latest after five seconds of it.
+    """
     turns: list[tuple[str, int]] = []
+    rounds: list[str] = []
 
     async def run() -> None:
         everybody = [live_session(number) for number in range(2)]
@@ -106,6 +109,7 @@ def test_a_client_with_many_intents_to_tell_waits_its_turn_too() -> None:
 
         def done(one: Done) -> None:
             turns.append((one.live.id, sum(isinstance(entry, Intent) for entry in one.step.entries)))
+            rounds.extend([one.live.id] * one.step.rounds)
             if all(live.ended for live in everybody):
                 over.set()
 
@@ -125,6 +129,7 @@ def test_a_client_with_many_intents_to_tell_waits_its_turn_too() -> None:
     asyncio.run(run())
     assert [told for _, told in turns if told] == [1] * 12
     assert [who for who, _ in turns[:24]] == ["s0", "s1"] * 12
+    assert rounds.count("s0") == 3  # after five seconds, ten, and at the end
 
 
 def steps(live: LiveSession, level: int = 0) -> list[Event]:

@@ -336,7 +336,7 @@ class Hub:
             self._forget(live)
             return
         live.outbox.add(step.entries)
-        if not step.rounds:  # nothing was left to look at
+        if not step.rounds and not step.more:  # nothing was left to look at
             live.heard = live.taken
         self.metrics.count_step(done.step, done.live.accepted, done.waited_s)
         if self.options.transcripts_in_log:

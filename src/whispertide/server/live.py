@@ -26,10 +26,12 @@ from whispertide.session import Session
 from whispertide.session_state import SessionState
 from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.round import RoundPlan
+from whispertide.types import to_samples
 
 log = logging.getLogger("whispertide.server")
 
 Command = Audio | Configure | Clear | Flush | Finish
+_MOST_UNHEARD = to_samples(5)  # of audio that waits for a round while intents are told
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class LiveSession:
     level: int = 0
     asked_recipe: Recipe = field(init=False)  # what the client asked for, before quality was lowered
     _pending: Flush | Finish | None = None
+    _looked_at: int = 0  # what was taken before the newest round
 
     def __post_init__(self) -> None:
         self.asked_recipe = self.session.recipe
@@ -138,18 +141,19 @@ class LiveSession:
     # --- in a worker thread ------------------------------------------------------------------------------------------
 
     def step(self, level: int) -> Step:
-        """Take what is in the inbox, up to a command that needs an answer or tells an intent, which takes as long as a
-        round, and run at most one round.
+        """Take what is in the inbox, up to a command that needs an answer or tells an intent, and run at most one
+        round: none where an intent took as long as one, and audio waits that a later round hears, too.
         """
         entries: list[Entry] = []
         taken: list[Command] = []
         result = Step()
         try:
             self._set_level(level)
-            while self._pending is None and self.inbox and not any(isinstance(entry, Intent) for entry in entries):
+            while self._pending is None and self.inbox and not _tells_intent(entries):
                 taken.append(self.inbox.popleft())
                 self._carry_out(taken[-1], entries)
-            result = self._round(entries)
+            if not (_tells_intent(entries) and self._can_wait):
+                result, self._looked_at = self._round(entries), self.taken
         except WhispertideError as error:
             log.warning("session failed", extra={"session": self.id, "problem": str(error)})
             entries += self._fail(str(error))
@@ -164,6 +168,11 @@ class LiveSession:
         more = not self.ended and (result.more or bool(self.inbox))
         kept = tuple(future for future in told if future is not None)
         return replace(result, entries=numbered, more=more, ended=self.ended, kept=kept)
+
+    @property
+    def _can_wait(self) -> bool:
+        """Whether more audio is there already, so that one round can hear all of it."""
+        return self._pending is None and bool(self.inbox) and self.taken - self._looked_at < _MOST_UNHEARD
 
     def _carry_out(self, command: Command, entries: list[Entry]) -> None:
         match command:
@@ -268,6 +277,10 @@ def reconfigured(
     session.configure(**settings_at(0, recipe, options))
     session.configure(**changes)
     return session.recipe, replace(options, **divided(recipe, changes)[1])
+
+
+def _tells_intent(entries: Sequence[Entry]) -> bool:
+    return any(isinstance(entry, Intent) for entry in entries)
 
 
 def is_last(entry: Entry) -> bool:

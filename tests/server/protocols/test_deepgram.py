@@ -248,12 +248,14 @@ def test_channels_are_mixed() -> None:
     assert audio.samples.tolist() == [0.0, 0.25]
 
 
+@pytest.mark.parametrize("cut", [1, 3, 100])
 @pytest.mark.parametrize(("container", "options"), [("ogg", {}), ("webm", {"live": "1"})])
-def test_a_stream_without_encoding_may_be_in_a_container(container: str, options: dict[str, str]) -> None:
+def test_a_stream_without_encoding_may_be_in_a_container(container: str, options: dict[str, str], cut: int) -> None:
+    """Browsers send its first byte alone."""
     packets, file = opus_file(container, **options)
     talk = Conversation(DeepgramProtocol(opening("/v1/listen")))
-    talk.send(file[:100])
-    talk.send(file[100:])
+    talk.send(file[:cut])
+    talk.send(file[cut:])
     assert talk.problems == []
     heard = sum(len(action.samples) for action in talk.performed if isinstance(action, Audio))
     decoder = AudioInput("opus")

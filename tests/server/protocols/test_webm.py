@@ -62,8 +62,12 @@ def test_other_tracks_and_elements_are_skipped() -> None:
     assert packets(data) == packets(data[:70_000], data[70_000:]) == [b"a", b"b", b"c"]
 
 
-def test_a_recording_that_begins_anew() -> None:
-    assert packets(BEGUN + block(b"a") + BEGUN + block(b"b")) == [b"a", b"b"]
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_recording_that_begins_anew(number: int) -> None:
+    """Its audio may be another track than before."""
+    other = track(3 - number, b"V_VP8") + track(number, b"A_OPUS")
+    anew = HEAD + element(TRACKS, other) + element(CLUSTER, size=UNKNOWN)
+    assert packets(BEGUN + block(b"a") + anew + block(b"picture", 3 - number) + block(b"b", number)) == [b"a", b"b"]
 
 
 @pytest.mark.parametrize(
@@ -84,10 +88,20 @@ def test_what_is_no_webm_with_opus_is_refused(data: bytes) -> None:
         packets(data)
 
 
-def test_elements_without_anything_in_them_count() -> None:
+@pytest.mark.parametrize(
+    "data",
+    [BEGUN + b"\xec\x80" * 500_000, HEAD + element(TRACK, b"\xec\x80" * 1_500) * 300],
+    ids=["in it", "in tracks"],
+)
+def test_elements_without_anything_in_them_count(data: bytes) -> None:
     """A megabyte holds half a million."""
-    with pytest.raises(AudioError, match="at most 50000 elements"):
-        packets(BEGUN + b"\xec\x80" * 500_000)
+    with pytest.raises(AudioError, match="at most 10000 elements"):
+        packets(data)
+
+
+def test_a_track_says_little_of_itself() -> None:
+    with pytest.raises(AudioError, match="0xae of at most 4096 bytes; got one of 5000"):
+        packets(HEAD + element(TRACK, bytes(5_000)))
 
 
 def test_a_message_that_holds_hours_is_refused() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LONGEST_LIVE_S = 900.0  # what runs in real time is not let loose on more audio than this
 _BATCH_S = 300.0  # audio that a peer hears in one go, because it loads its model anew each time
-_USED = ("whispertide.streaming.repetition",)  # by what runs them, from outside of the folder of measurements
+_FOR_OTHERS = ("whispertide.streaming.repetition",)  # by what runs them, from outside of the folder of measurements
 Settings = Mapping[str, str | int | float | bool]
 
 
@@ -28,7 +28,7 @@ class PeerMissing(Exception):  # noqa: N818  it is no error of the run: the othe
 
 def peer_code() -> str:
     """The version of the code that runs and scores other programs (`store.code_version`)."""
-    return store.code_version("lab/evaluation", *_USED)
+    return store.code_version("lab/evaluation", *_FOR_OTHERS)
 
 
 def unfit(peer: "Peer", corpus: Corpus, clock: str) -> str:

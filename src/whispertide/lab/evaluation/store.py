@@ -224,7 +224,7 @@ def code_version(part: str = "", *more: str) -> str:
     digest, wanted = hashlib.sha256(), tuple(map(_place, more))
     for path in sorted(_SOURCE.rglob("*.py")):
         place = path.relative_to(_SOURCE).as_posix()
-        counts = place.startswith(part) and not place.startswith(_IRRELEVANT)
+        counts = _SOURCE / part in path.parents and not place.startswith(_IRRELEVANT)
         if not counts and not place.startswith(wanted):
             continue
         # Zeros in between, so that no two lists of files give the same bytes.

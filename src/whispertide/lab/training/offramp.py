@@ -18,6 +18,7 @@ from torch.nn import functional
 from whispertide.audio.buffer import to_float
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.evaluation.items.commands import area
+from whispertide.lab.evaluation.items.offloading import WRONG
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.speech.noise import between
 from whispertide.lab.training.augment import Augmentation, vary
@@ -47,7 +48,6 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 Dice = np.random.RandomState
 Float16Array = npt.NDArray[np.float16]
 
-WRONG = 0.1  # of an utterance's words
 _BLOCK = SAMPLE_RATE // 10
 _FEWEST = 20  # utterances of either sort
 _LONGEST_S = 20.0

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols import base, messages
-from whispertide.server.protocols.encodings import AudioInput, container_of
+from whispertide.server.protocols.encodings import MARK_BYTES, AudioInput, container_of
 from whispertide.types import Word, join_words, seconds, to_samples
 
 # Their names -> ours and the rate if none is given. Without an encoding the stream is a container.
@@ -40,6 +40,7 @@ class DeepgramProtocol(base.WireProtocol):
         # A browser's key comes as the second of two offered subprotocols; the first names its kind.
         self.subprotocol = next((name for name in opening.subprotocols if name in ("token", "bearer")), None)
         self._audio = _audio_input(query)
+        self._head = b""  # of a stream without a declared encoding, before it is known what it is
         self._settings = _read_settings(opening)
         self._interim = messages.switch(query, "interim_results")
         self._tells_speech = messages.switch(query, "vad_events")
@@ -100,9 +101,12 @@ class DeepgramProtocol(base.WireProtocol):
                 )
 
     def _hear(self, data: bytes) -> base.Actions:
-        if self._audio is None:
-            self._audio = _container(data)
         self._digest.update(data)
+        if self._audio is None:
+            self._head += data
+            if len(self._head) < MARK_BYTES:  # browsers send the first byte of a recording alone
+                return ()
+            self._audio, data = _container(self._head), self._head
         return messages.decoded(self._audio, data)
 
     def _rest(self) -> base.Actions:

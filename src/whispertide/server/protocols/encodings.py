@@ -29,6 +29,7 @@ MAX_OGG_PACKET = 1 << 20  # an Opus packet has at most some 60 kB: a packet that
 
 ENCODINGS = (*LINEAR, "mulaw", "alaw", "opus", "ogg-opus", "webm-opus")
 _MARKS = {b"\x1aE\xdf\xa3": "webm-opus", b"OggS": "ogg-opus"}  # what a stream in a container begins with
+MARK_BYTES = 4
 
 
 def container_of(head: bytes) -> str | None:

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 
 from whispertide.errors import AudioError
 
-MAX_ELEMENT = 1 << 16  # bytes of what is read: an Opus packet has at most 61,200
+MAX_ELEMENT = 1 << 16  # bytes of a block that is read: an Opus packet has at most 61,200
+MAX_TRACK = 1 << 12  # bytes of what a track says of itself
 MAX_SKIPPED = 1 << 24  # a larger element is damage: nobody records one
-MOST_ELEMENTS = 50_000  # in one message: an empty one has two bytes, and each takes its time
+MOST_ELEMENTS = 10_000  # in one message, those of tracks too: an empty one has two bytes, and each takes its time
 
 # Identifiers with their markers, as RFC 9559 lists them
+_EBML = 0x1A45DFA3  # what a recording begins with
 _CONTAINERS = frozenset({0x18538067, 0x1F43B675, 0x1654AE6B, 0xA0})  # Segment, Cluster, Tracks, BlockGroup
 _TRACK_ENTRY, _TRACK_NUMBER, _CODEC = 0xAE, 0xD7, 0x86
 _BLOCKS = frozenset({0xA1, 0xA3})  # Block, SimpleBlock
@@ -26,18 +28,22 @@ class WebmPackets:
     def __init__(self) -> None:
         self._waiting = b""
         self._to_skip = 0
+        self._left = MOST_ELEMENTS  # that the message may still have
         self._track: int | None = None
 
     def packets(self, data: bytes) -> Iterator[bytes]:
         """The packets that these bytes complete. Raises `AudioError` for what is no WebM with Opus."""
         data = self._waiting + data
-        at = 0
-        for _ in range(MOST_ELEMENTS):
+        at, self._left = 0, MOST_ELEMENTS
+        while True:
             at, self._to_skip = min(at + self._to_skip, len(data)), max(0, at + self._to_skip - len(data))
             head = _head(data, at)
             if head is None:
                 break
+            self._count()
             kind, size, body = head
+            if kind == _EBML:
+                self._track = None
             if kind in _CONTAINERS:
                 at = body
                 continue
@@ -52,8 +58,9 @@ class WebmPackets:
             elif kind != _TRACK_ENTRY:
                 at, self._to_skip = body, size
                 continue
-            if size > MAX_ELEMENT:
-                raise AudioError(f"expected Opus packets below {MAX_ELEMENT} bytes; got a longer one")
+            most = MAX_TRACK if kind == _TRACK_ENTRY else MAX_ELEMENT
+            if size > most:
+                raise AudioError(f"expected elements {kind:#x} of at most {most} bytes; got one of {size}")
             if len(data) < body + size:
                 break
             at = body + size
@@ -61,14 +68,18 @@ class WebmPackets:
                 self._enter(data[body:at])
             else:
                 yield _packet(data[body:at])
-        else:
-            raise AudioError(f"expected at most {MOST_ELEMENTS} elements of WebM in a message; got more")
         self._waiting = data[at:]
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise AudioError(f"expected at most {MOST_ELEMENTS} elements of WebM in a message; got more")
 
     def _enter(self, entry: bytes) -> None:
         """A track: the first one with Opus is listened to."""
         number, codec, at = 0, b"", 0
         while (head := _head(entry, at)) is not None:
+            self._count()
             kind, size, body = head
             at = body + (size or 0)
             if kind == _TRACK_NUMBER:

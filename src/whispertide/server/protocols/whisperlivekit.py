@@ -20,7 +20,7 @@ SHOWN_LINES = 200  # in a state: their page shows no more
 MOST_LINES = 4_000  # in the last state: many clients take no message above a megabyte
 LONG_LINE = to_samples(30)
 LONG_PAUSE = to_samples(5)
-INVALID = 4400  # their close code for parameters that cannot be
+INVALID_SETTING = 4400  # their close code for parameters that cannot be
 
 _SPEAKER, _SILENCE = 1, -2
 _PCM = "s16le"
@@ -57,7 +57,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         try:
             language = messages.language(self.opening.query.get("language"), self.opening.server)
         except base.ProtocolError as error:
-            return messages.reply(type="error", error=str(error)), base.Close(INVALID, "bad_setting")
+            return messages.reply(type="error", error=str(error)), base.Close(INVALID_SETTING, "bad_setting")
         mode = "diff" if self._is_diff else "full"
         config = messages.reply(type="config", useAudioWorklet=True, mode=mode)
         return config, base.Start(base.Settings(language=language))
