@@ -30,11 +30,11 @@ _INTRODUCTION = """# The papers' tables and figures
 This page is made by `python -m whispertide.lab.evaluation.inventory docs/papers.md`. A test compares it with its data.
 
 `whispertide bench paper NAME` makes the items that can be made, `--items "table 1,figure 7"` some of them;
-`whispertide bench paper all` makes those of all papers, on one page: 79 minutes on two cores of an AMD EPYC
-(`--threads 1`; of 2026-11-24, before four items were made on two corpora). On one busy core of a Xeon, on 2026-11-27,
-WhisperFlow's items alone took 76 minutes and NPUsper's 20. Install the extra `bench` for it; one item needs the extra
-`train`, and says so. Unless told otherwise it takes 120 s of talks, and of noisy talks or rooms too
-where the paper has two corpora, or as many clips as the paper has. Pilot inference's items take a network of its own
+`whispertide bench paper all` makes those of all papers, on one page: 179 minutes (`--threads 1`) on one core of a slow
+Xeon whose other core was busy, on 2026-11-27 (WhisperFlow 76, NPUsper 20, WhisperKit 23, WhisperRT 55, pilot
+inference 5). Install the extra `bench` for it; one item needs the extra `train`, and says so. Unless told otherwise it
+takes 120 s of talks, and of noisy talks or rooms too where the paper has two corpora, or as many clips as the paper
+has, or for WhisperRT's figure 4 a minute of each corpus. Pilot inference's items take a network of its own
 kind with `--models commands,nano.en --corpus commands:FOLDER` (`whispertide train commands`), and its rivals with
 `--models commands,my-branchformer,nano.en`. It uses our definitions (untruncated text, untruncated
 clocks), our models and our corpora, which are synthetic. So compare its figures with a paper's in direction and size,
