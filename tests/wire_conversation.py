@@ -6,7 +6,7 @@ as they do on a busy server, so a test decides how late the answers come.
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,6 +111,14 @@ class Conversation:
                 self._perform(self.protocol.receive(sent))
             except ProtocolError as error:
                 self.trouble(Problem("bad_request", str(error), error.fatal))
+
+    def play(self, steps: Iterable[Any], audio: Callable[[Any], str | bytes | dict[str, Any]]) -> None:
+        """Send audio for each number and anything else as it is; at None the session carries a command out."""
+        for step in steps:
+            if step is None:
+                self.step()
+            else:
+                self.send(audio(step) if isinstance(step, int | float) else step)
 
     def trouble(self, problem: Problem) -> None:
         """Something that the server finds wrong."""

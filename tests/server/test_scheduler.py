@@ -53,34 +53,36 @@ def audio(seconds: float) -> Audio:
     return Audio(np.zeros(round(seconds * 16_000), np.float32))
 
 
+async def taken_in_turns(everybody: list[LiveSession]) -> list[Done]:
+    """All steps of these sessions, on one worker, until they have ended."""
+    taken: list[Done] = []
+    over = asyncio.Event()
+
+    def done(one: Done) -> None:
+        taken.append(one)
+        if all(live.ended for live in everybody):
+            over.set()
+
+    scheduler = Scheduler(1, Load(), done)
+    scheduler.start()
+    for live in everybody:
+        scheduler.wake(live)
+    async with asyncio.timeout(60):
+        await over.wait()
+    await scheduler.stop()
+    return taken
+
+
 def test_everybody_has_their_turn() -> None:
     """One worker, one session with much to do and three with little: nobody waits for more than one step of each."""
-    order: list[str] = []
-
-    async def run() -> None:
-        everybody = [live_session(number) for number in range(4)]
-        over = asyncio.Event()
-
-        def done(one: Done) -> None:
-            if one.step.rounds:
-                order.append(one.live.id)
-            if all(live.ended for live in everybody):
-                over.set()
-
-        scheduler = Scheduler(1, Load(), done)
-        scheduler.start()
-        for live in everybody:
-            count = 12 if live is everybody[0] else 2
-            for _ in range(count):
-                live.put(audio(1))
-                live.put(Flush())
-            live.put(Finish())
-            scheduler.wake(live)
-        async with asyncio.timeout(60):
-            await over.wait()
-        await scheduler.stop()
-
-    asyncio.run(run())
+    everybody = [live_session(number) for number in range(4)]
+    for live in everybody:
+        count = 12 if live is everybody[0] else 2
+        for _ in range(count):
+            live.put(audio(1))
+            live.put(Flush())
+        live.put(Finish())
+    order = [one.live.id for one in asyncio.run(taken_in_turns(everybody)) if one.step.rounds]
     assert sorted(order[:4]) == sorted(order[4:8]) == ["s0", "s1", "s2", "s3"]
     assert len(order) > 10
 
@@ -99,34 +101,17 @@ def test_a_client_with_many_intents_to_tell_waits_its_turn_too() -> None:
     """As long as a guess takes others would wait for it: there is one in a step, however much audio is there. A round
     hears all that waits, at the latest after five seconds of it.
     """
-    turns: list[tuple[str, int]] = []
-    rounds: list[str] = []
-
-    async def run() -> None:
-        everybody = [live_session(number) for number in range(2)]
-        everybody[0].intents = cast(Intents, Told())
-        over = asyncio.Event()
-
-        def done(one: Done) -> None:
-            turns.append((one.live.id, sum(isinstance(entry, Intent) for entry in one.step.entries)))
-            rounds.extend([one.live.id] * one.step.rounds)
-            if all(live.ended for live in everybody):
-                over.set()
-
-        scheduler = Scheduler(1, Load(), done)
-        scheduler.start()
-        for live in everybody:
-            for _ in range(12):
-                live.put(audio(1))
-                if live is everybody[1]:
-                    live.put(Flush())
-            live.put(Finish())
-            scheduler.wake(live)
-        async with asyncio.timeout(60):
-            await over.wait()
-        await scheduler.stop()
-
-    asyncio.run(run())
+    everybody = [live_session(number) for number in range(2)]
+    everybody[0].intents = cast(Intents, Told())
+    for live in everybody:
+        for _ in range(12):
+            live.put(audio(1))
+            if live is everybody[1]:
+                live.put(Flush())
+        live.put(Finish())
+    taken = asyncio.run(taken_in_turns(everybody))
+    turns = [(one.live.id, sum(isinstance(entry, Intent) for entry in one.step.entries)) for one in taken]
+    rounds = [one.live.id for one in taken if one.step.rounds]
     assert [told for _, told in turns if told] == [1] * 12
     assert [who for who, _ in turns[:24]] == ["s0", "s1"] * 12
     assert rounds.count("s0") == 3  # after five seconds, ten, and at the end

@@ -397,14 +397,26 @@ def test_the_deadline_counts_from_the_end_of_speech_though_the_round_waits(monke
         assert (found.counts, fake.bodies) == ({"here": 1}, [])
 
 
+def one_question(found: HybridStages, monkeypatch: pytest.MonkeyPatch) -> Noted:
+    """The answer to the next question, which tells whether a server that failed is back."""
+    answer = Noted()
+    monkeypatch.setattr(found.remote, "send", lambda audio, within_s: answer)
+    found.breaker = CircuitBreaker(most=1, rest_s=0.0)
+    found.breaker.failed()
+    return answer
+
+
+def assert_taken_back(found: HybridStages, answer: Noted) -> None:
+    assert answer.cancelled()
+    found.breaker.rest_s = 1000.0
+    assert found.breaker.asks(), "the question decided nothing"
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_question_whose_audio_is_nothing_here_is_taken_back(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is too little to encode, or the encoder fails."""
     with stages(f"http://127.0.0.1:{closed_port()}") as found:
-        answer = Noted()
-        monkeypatch.setattr(found.remote, "send", lambda audio, within_s: answer)
-        found.breaker = CircuitBreaker(most=1, rest_s=0.0)
-        found.breaker.failed()
+        answer = one_question(found, monkeypatch)
 
         def encode(*_: Any) -> None:
             if fails:
@@ -413,19 +425,14 @@ def test_a_question_whose_audio_is_nothing_here_is_taken_back(fails: bool, monke
         monkeypatch.setattr(found.local, "encode", encode)
         with pytest.raises(GraphError) if fails else nullcontext():
             assert found.encode(last_round(), audio_between(0, 4 * SAMPLE_RATE), None) is None
-        assert answer.cancelled()
+        assert_taken_back(found, answer)
         assert found.counts["failed"] == 0
-        found.breaker.rest_s = 1000.0
-        assert found.breaker.asks(), "the question decided nothing"
 
 
 def test_a_round_that_is_given_up_between_its_stages_takes_its_question_back(monkeypatch: pytest.MonkeyPatch) -> None:
     encoding, given_up = threading.Event(), threading.Event()
     with stages(f"http://127.0.0.1:{closed_port()}") as found:
-        answer = Noted()
-        monkeypatch.setattr(found.remote, "send", lambda audio, within_s: answer)
-        found.breaker = CircuitBreaker(most=1, rest_s=0.0)
-        found.breaker.failed()
+        answer = one_question(found, monkeypatch)
 
         def encode(*_: Any) -> Opened:
             encoding.set()
@@ -439,9 +446,7 @@ def test_a_round_that_is_given_up_between_its_stages_takes_its_question_back(mon
         given_up.set()
         with pytest.raises(CancelledError):
             begun.result()
-        assert answer.cancelled()
-        found.breaker.rest_s = 1000.0
-        assert found.breaker.asks(), "the question decided nothing"
+        assert_taken_back(found, answer)
 
 
 def test_a_server_that_fails_again_and_again_is_left_alone_for_a_while() -> None:

@@ -149,10 +149,12 @@ class LiveSession:
         result = Step()
         try:
             self._set_level(level)
-            while self._pending is None and self.inbox and not _tells_intent(entries):
+            tells_intent = False
+            while self._pending is None and self.inbox and not tells_intent:
                 taken.append(self.inbox.popleft())
                 self._carry_out(taken[-1], entries)
-            if not (_tells_intent(entries) and self._can_wait):
+                tells_intent = any(isinstance(entry, Intent) for entry in entries)
+            if not (tells_intent and self._can_wait):
                 result, self._looked_at = self._round(entries), self.taken
         except WhispertideError as error:
             log.warning("session failed", extra={"session": self.id, "problem": str(error)})
@@ -277,10 +279,6 @@ def reconfigured(
     session.configure(**settings_at(0, recipe, options))
     session.configure(**changes)
     return session.recipe, replace(options, **divided(recipe, changes)[1])
-
-
-def _tells_intent(entries: Sequence[Entry]) -> bool:
-    return any(isinstance(entry, Intent) for entry in entries)
 
 
 def is_last(entry: Entry) -> bool:

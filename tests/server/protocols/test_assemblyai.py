@@ -160,11 +160,7 @@ CONTROL = st.sampled_from(
 )
 def test_no_word_is_lost_whatever_is_sent_when(steps: list[Any], seed: int, pauses: int) -> None:
     talk = stream(said(14, pause_every=pauses), seed)
-    for step in steps:
-        if step is None:
-            talk.step()
-        else:
-            talk.send(bytes(2 * step) if isinstance(step, int) else step)
+    talk.play(steps, lambda samples: bytes(2 * samples))
     talk.send({"type": "Terminate"})
     talk.run()
     assert " ".join(turn["transcript"] for turn in ended(talk)) == talk.text

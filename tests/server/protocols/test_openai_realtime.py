@@ -428,12 +428,7 @@ CONTROL = st.sampled_from([COMMIT, MANUAL, current(turn_detection={"type": "serv
 @given(st.lists(st.one_of(st.floats(0, 0.7), st.none(), CONTROL), max_size=30), st.integers(0, 99), st.integers(0, 6))
 def test_no_word_is_lost_whatever_is_sent_when(steps: list[Any], seed: int, pauses: int) -> None:
     talk = connect(said(14, pause_every=pauses), seed)
-    commits = 0
-    for step in steps:
-        if step is None:
-            talk.step()
-        else:
-            talk.send(append(step) if isinstance(step, float) else step)
+    talk.play(steps, append)
     talk.send(MANUAL, append(0.1), COMMIT)
     talk.run()
     commits = len(talk.json("input_audio_buffer.committed"))
@@ -449,11 +444,7 @@ def test_no_word_is_lost_whatever_is_sent_when(steps: list[Any], seed: int, paus
 @given(st.lists(st.one_of(st.floats(0, 0.7), st.none(), CONTROL, st.just(CLEAR)), max_size=30), st.integers(0, 99))
 def test_with_clears_every_confirmed_word_is_in_a_completed_item(steps: list[Any], seed: int) -> None:
     talk = connect(said(14, pause_every=4), seed)
-    for step in steps:
-        if step is None:
-            talk.step()
-        else:
-            talk.send(append(step) if isinstance(step, float) else step)
+    talk.play(steps, append)
     talk.send(MANUAL, append(0.1), COMMIT)
     talk.run()
     assert " ".join(filter(None, completed(talk))) == talk.text

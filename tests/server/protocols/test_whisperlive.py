@@ -265,11 +265,7 @@ def test_language_and_failures_are_told() -> None:
 )
 def test_no_word_is_lost_whatever_is_sent_when(steps: list[int | None], seed: int, pauses: int, last_n: int) -> None:
     talk = join(said(14, pause_every=pauses), seed, send_last_n_segments=last_n)
-    for step in steps:
-        if step is None:
-            talk.step()
-        else:
-            talk.send(bytes(4 * step + step % 4))
+    talk.play(steps, lambda samples: bytes(4 * samples + samples % 4))
     talk.send(b"END_OF_AUDIO")
     talk.run()
     assert "".join(segment["text"] for segment in kept(talk)).strip() == talk.text

@@ -292,11 +292,7 @@ def test_no_word_is_lost_or_changed_whatever_is_sent_when(
     steps: list[int | None], seed: int, pauses: int, mode: str
 ) -> None:
     talk = join(said(14, pause_every=pauses), seed, mode=mode)
-    for step in steps:
-        if step is None:
-            talk.step()
-        else:
-            talk.send(bytes(2 * step + step % 2))
+    talk.play(steps, lambda samples: bytes(2 * samples + samples % 2))
     talk.send(b"")
     talk.run()
     said_by_then = [text(state) for state in states(talk)]
