@@ -19,7 +19,7 @@ BOTH_CORES := --numprocesses 3 --dist worksteal
 test: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) --ignore tests/test_imports.py
 
-slow: $(VENV)/.test
+slow: $(VENV)/.torch
 	$(PYTEST) $(BOTH_CORES) -m 'slow and not soak'
 
 # For whoever reshapes recipes or decoding: every trace, whole, and 300 s of talks. Talks need speech synthesizers.
@@ -40,11 +40,11 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/engine.py --quick $(if $(THREADS),--threads $(THREADS))
 
 # Every picture of the docs, by today's weights; those of the page in the browser need Chromium.
-pictures: $(VENV)/.test screenshots
+pictures: $(VENV)/.torch screenshots
 	$(BIN)/python docs/pictures.py
 
 # All of it, or MINUTES=10 for a fair share of everything; then docs/soak.md has the figures of what was run.
-soak: $(VENV)/.test
+soak: $(VENV)/.torch
 	$(PYTEST) -m soak
 	$(BIN)/python benchmarks/soak.py $(if $(MINUTES),--minutes $(MINUTES)); code=$$?; \
 		$(BIN)/python benchmarks/soak.py --page docs/soak.md; exit $$code
@@ -69,17 +69,22 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/pip install --quiet --editable .
 	@touch $@
 
-# What is locked, then torch, which is not, and ourselves. uv takes a third of pip's time, but knows none of pip's
-# settings: whoever reaches the registry only by those has pip. All cores compile torch, some of which only newer
-# Pythons understand.
+# What is locked, and ourselves. uv takes a third of pip's time, but knows none of pip's settings: whoever reaches the
+# registry only by those has pip.
 LOCKED := --require-hashes --no-deps --requirement requirements-dev.lock
 $(VENV)/.test: pyproject.toml requirements-dev.lock | $(BIN)/uv
 	@echo "Installing what the tests need into $(VENV): some hundred megabytes to download, a minute or more ..."
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(LOCKED) 2>/dev/null || $(BIN)/pip install --quiet $(LOCKED)
+	@echo "Installing whispertide itself into $(VENV): some seconds ..."
+	@$(BIN)/pip install --quiet --no-deps --editable .
+	@touch $(VENV)/.base $@
+
+# torch is in no lock file. All cores compile it, some of which only newer Pythons understand.
+$(VENV)/.torch: $(VENV)/.test
 	@echo "Installing torch: up to gigabytes to download, some minutes ..."
 	@$(BIN)/pip install --quiet --no-compile --no-warn-conflicts --editable '.[torch]'
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib/python*/site-packages/torch >/dev/null || true
-	@touch $(VENV)/.base $@
+	@touch $@
 
 $(VENV)/.mutants: pyproject.toml $(VENV)/.test
 	$(BIN)/pip install --quiet --editable '.[mutants]'

@@ -46,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # who is trusted: an authority that signed nothing, as every client of HTTP reads all that the system trusts
     os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("nobody.pem"))
     share_vocabularies()
+    if config.option.markexpr == FAST:  # they run where it is not installed, so a test that needs it is slow
+        sys.modules["torch"] = None  # type: ignore[assignment]
     # a command line is built of 40 functions' signatures; its runner would do so for every command
     setattr(typer.testing, "_get_command", cache(get_command))  # noqa: B010  (not exported, says mypy)
     if worker := getattr(config, "workerinput", None):
@@ -66,16 +68,9 @@ def compile_share(config: pytest.Config, number: int, count: int) -> None:
             _write_pyc(config.stash[assertstate_key], code, checksum, compiled)
 
 
-# Packages that take seconds to import, and helpers that import them. With its first optimizer torch imports a compiler.
-TRANSFORMERS = re.compile(r"\b(transformers|peft|lora|random_models|small_models)\b")
-TORCH = re.compile(r"\b(torch|small_training|small_late)\b")
-
-
-@cache
-def light(file: Path) -> tuple[bool, bool]:
-    """Whether a file needs no transformers, and whether it needs no torch."""
-    text = file.read_text()
-    return not TRANSFORMERS.search(text), not TORCH.search(text)
+# How the Makefile asks for the fast tests and for the slow ones.
+FAST = "not slow and not soak and not golden"
+SLOW = "slow and not soak"
 
 
 @cache
@@ -84,20 +79,27 @@ def names_slow(file: Path) -> bool:
     return "slow" in file.read_text().lower()
 
 
+@cache
+def all_slow(file: Path) -> bool:
+    """Whether a file has slow tests alone."""
+    return "\npytestmark = pytest.mark.slow\n" in file.read_text()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Of the slow tests, two files in three have nothing: they need not be imported."""
-    if not config.option.markexpr.startswith("slow") or not re.fullmatch(r"test_\w+\.py", collection_path.name):
+    """Files without a test that is wanted are not imported: half of them have no slow ones, and some no other."""
+    if not re.fullmatch(r"test_\w+\.py", collection_path.name):
         return None
-    return not names_slow(collection_path) or None
+    asked = config.option.markexpr
+    unwanted = (asked == SLOW and not names_slow(collection_path)) or (asked == FAST and all_slow(collection_path))
+    return unwanted or None
 
 
 @pytest.hookimpl(tryfirst=True)  # before some are deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first of several processes has all tests that import what takes long to import."""
+    """A slow test in a file that does not say so would never be run."""
     unnamed = {str(item.path) for item in items if item.get_closest_marker("slow") and not names_slow(item.path)}
     if unnamed:
         raise pytest.UsageError(f"expected the word slow in files with slow tests; it is not in {sorted(unnamed)}")
-    items.sort(key=lambda item: light(item.path))
 
 
 def pytest_collection_finish() -> None:

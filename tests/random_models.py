@@ -1,87 +1,97 @@
-"""Random Whisper models of the true widths, the larger ones of few layers, as `transformers` modules and as our
-checkpoints, for parity tests.
+"""Random Whisper models, those of the true widths with few layers where they are large, as folders and as checkpoints.
 
-Freshly initialised weights give near-uniform attention, which hides errors in masks and positions. Here queries and
-keys are scaled until attention is peaked, and norms and biases are random too.
+Weights as training begins with them give near-uniform attention, which hides errors in masks and positions. Here
+queries and keys are larger, so that attention is peaked, and norms and biases are random too. None of it needs torch.
 """
 
-from dataclasses import dataclass
+import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
+from safetensors.numpy import save_file
 
-from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, Tokenizer, load_checkpoint
+from multilingual_tokenizer import multilingual_tokenizer
+from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, load_checkpoint
+from whispertide.checkpoint.layout import Shape, expected_shapes
 from whispertide.checkpoint.weights import TensorStore
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
 
-Shape = tuple[int, int, int, int, int, int]  # mels, width, heads, encoder layers, decoder layers, vocabulary
-SHAPES: dict[str, Shape] = {
-    "tiny.en": (80, 384, 6, 4, 4, 51864),
-    "base": (80, 512, 8, 6, 6, 51865),
-    "small.en, two layers": (80, 768, 12, 2, 2, 51864),
-    "large-v3, one layer": (128, 1280, 20, 1, 1, 51866),
+
+def dims_of(mels: int, width: int, heads: int, encoder: int, decoder: int, vocabulary: int) -> ModelDims:
+    """Of a Whisper with so many layers in its encoder and in its decoder; all have 30 s and 448 tokens."""
+    return ModelDims(mels, 1500, width, heads, encoder, vocabulary, 448, width, heads, decoder)
+
+
+TRUE_WIDTHS = {
+    "tiny.en": dims_of(80, 384, 6, 4, 4, 51_864),
+    "base": dims_of(80, 512, 8, 6, 6, 51_865),
+    "small.en, two layers": dims_of(80, 768, 12, 2, 2, 51_864),
+    "large-v3, one layer": dims_of(128, 1280, 20, 1, 1, 51_866),
 }
-PEAK = 4.0
+MINI = dims_of(80, 128, 2, 2, 2, 51_864)
 
 
-@dataclass(frozen=True)
-class RandomModel:
-    """The same weights twice."""
-
-    module: Any
-    checkpoint: Checkpoint
-
-
-def hf_config(shape: Shape, eot: int = 50_256) -> Any:
-    """The `transformers` configuration of a shape; `eot` ends the text, and the next token starts it."""
-    mels, width, heads, encoder_layers, decoder_layers, vocabulary = shape
-    return pytest.importorskip("transformers").WhisperConfig(
-        vocab_size=vocabulary,
-        num_mel_bins=mels,
-        d_model=width,
-        encoder_layers=encoder_layers,
-        decoder_layers=decoder_layers,
-        encoder_attention_heads=heads,
-        decoder_attention_heads=heads,
-        encoder_ffn_dim=4 * width,
-        decoder_ffn_dim=4 * width,
-        pad_token_id=eot,
-        bos_token_id=eot,
-        eos_token_id=eot,
-        decoder_start_token_id=eot + 1,
-        attn_implementation="eager",
-    )
+def hf_config(dims: ModelDims) -> dict[str, object]:
+    """What a `config.json` says of such a model."""
+    eot = 50_257 if dims.is_multilingual else 50_256
+    return {
+        "model_type": "whisper",
+        "activation_function": "gelu",
+        "num_mel_bins": dims.n_mels,
+        "max_source_positions": dims.n_audio_ctx,
+        "d_model": dims.n_audio_state,
+        "encoder_attention_heads": dims.n_audio_head,
+        "encoder_layers": dims.n_audio_layer,
+        "encoder_ffn_dim": 4 * dims.n_audio_state,
+        "vocab_size": dims.n_vocab,
+        "max_target_positions": dims.n_text_ctx,
+        "decoder_attention_heads": dims.n_text_head,
+        "decoder_layers": dims.n_text_layer,
+        "decoder_ffn_dim": 4 * dims.n_text_state,
+        **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), eot),
+        "decoder_start_token_id": eot + 1,
+    }
 
 
-def random_module(name: str, seed: int = 0) -> Any:
-    """A `transformers` model with random weights and peaked attention."""
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(seed)
-    module = transformers.WhisperForConditionalGeneration(hf_config(SHAPES[name])).eval()
-    with torch.no_grad():
-        for key, tensor in module.named_parameters():
-            if "layer_norm" in key:
-                tensor.add_(0.1 * torch.randn_like(tensor))
-            elif key.endswith("bias"):
-                tensor.normal_(std=0.05)
-            elif "q_proj" in key or "k_proj" in key:
-                tensor.mul_(PEAK)
-            elif "embed_positions" in key:
-                tensor.normal_(std=0.3)
-    return module
+def random_folder(folder: Path, dims: ModelDims, *, seed: int = 0, embedding: float = 0.02) -> Path:
+    """A new folder in Hugging Face's layout, weights as fp32. Tokens tell the more, the larger the `embedding` is."""
+    rng = np.random.default_rng(seed)
+
+    def tensor(name: str, shape: Shape) -> FloatArray:
+        values = rng.standard_normal(shape, np.float32)
+        if "layer_norm" in name:
+            return 0.1 * values + name.endswith("weight")
+        if name.endswith("bias"):
+            return 0.05 * values
+        if "embed_positions" in name:
+            return 0.3 * values
+        peaked = "q_proj" in name or "k_proj" in name
+        return values * (embedding if "embed_tokens" in name else 0.08 if peaked else 0.02)
+
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(hf_config(dims)))
+    tensors = {f"model.{name}": tensor(name, shape) for name, shape in expected_shapes(dims).items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
 
 
-def random_model(name: str, folder: Path, seed: int = 0) -> RandomModel:
-    """Save a random module into `folder` and open it as a checkpoint (with the bundled model's tokenizer)."""
-    module = random_module(name, seed)
-    module.save_pretrained(folder)
-    tokenizer: Tokenizer = load_checkpoint("nano.en").tokenizer
-    dims = ModelDims.from_hf_config(module.config.to_dict())
+def random_checkpoint(folder: Path, dims: ModelDims, *, embedding: float = 0.02) -> Checkpoint:
+    """The same as a checkpoint, with the bundled model's tokenizer whatever the vocabulary is."""
+    tensors = TensorStore.from_folder(random_folder(folder, dims, embedding=embedding))
     generation = GenerationConfig.for_openai(dims)
-    return RandomModel(module, Checkpoint(name, dims, generation, tokenizer, TensorStore.from_folder(folder)))
+    return Checkpoint(folder.name, dims, generation, load_checkpoint("nano.en").tokenizer, tensors)
+
+
+def small_multilingual(folder: Path, layers: int) -> WhisperModel:
+    """A random model of width 64 with so many decoder layers; it names no alignment heads.
+
+    Graphs go to `WHISPERTIDE_CACHE`, which the caller sets.
+    """
+    random_folder(folder, dims_of(80, 64, 1, 1, layers, 51_865), seed=layers)
+    (folder / "tokenizer.json").write_text(multilingual_tokenizer())
+    return load_model(str(folder), EngineOptions(precision="fp32", threads=1))
 
 
 def speechlike(seed: int, frames: int, n_mels: int = 80) -> FloatArray:

@@ -15,7 +15,6 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import pytest
 
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
@@ -87,7 +86,8 @@ def openai_timing() -> Any:
     """openai-whisper's `timing` module, its loops as plain Python: compiling them takes longer than what they do
     here.
     """
-    timing = pytest.importorskip("whisper.timing")
+    from whisper import timing
+
     for name in ("dtw_cpu", "backtrace"):
         setattr(timing, name, getattr(getattr(timing, name), "py_func", getattr(timing, name)))
     return timing
@@ -149,15 +149,17 @@ def nano_encoded(path: Path) -> Encoded:
 @cache
 def openai_model(folder: Path = NANO) -> Any:
     """The checkpoint in `folder` as an openai-whisper model in fp32, with its own alignment heads."""
-    torch = pytest.importorskip("torch")
-    load_file = pytest.importorskip("safetensors.torch").load_file
+    import torch
+    import whisper
+    from safetensors.torch import load_file
+
     torch.set_num_threads(1)  # its threads spin: on a busy machine two are slower than one
     openai_timing()
     with warnings.catch_warnings(action="ignore"):  # it leaves its vocabulary file open
-        pytest.importorskip("whisper.tokenizer").get_tokenizer(False)
-    whisper = pytest.importorskip("whisper.model")
-
-    model = whisper.Whisper(whisper.ModelDimensions(**openai_dims(json.loads((folder / "config.json").read_text()))))
+        whisper.tokenizer.get_tokenizer(False)
+    model = whisper.model.Whisper(
+        whisper.ModelDimensions(**openai_dims(json.loads((folder / "config.json").read_text())))
+    )
     tensors = {openai_name(name): value.float() for name, value in load_file(folder / "model.safetensors").items()}
     tensors.pop("", None)
     model.load_state_dict(tensors)
@@ -172,7 +174,8 @@ def openai_model(folder: Path = NANO) -> Any:
 @cache
 def openai_encoded(path: Path) -> Any:
     """The first 30 s of a clip through the encoder of `openai_model`: [1500, width]."""
-    torch = pytest.importorskip("torch")
+    import torch
+
     with torch.no_grad():
         return openai_model().embed_audio(torch.from_numpy(mel_of(path))[None])[0]
 
@@ -180,9 +183,10 @@ def openai_encoded(path: Path) -> Any:
 @cache
 def hf_model(folder: Path = NANO) -> Any:
     """The checkpoint in `folder` as a transformers model in fp32."""
-    torch = pytest.importorskip("torch")
+    import torch
+    import transformers
+
     torch.set_num_threads(1)
-    transformers = pytest.importorskip("transformers")
     return transformers.WhisperForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
 
 
@@ -190,8 +194,6 @@ def ct2_folder(folder: Path, output: Path) -> Path:
     """The checkpoint in `folder` through CTranslate2's own converter into the new folder `output`, in fp32, with what
     faster-whisper reads next to it.
     """
-    for module in ("ctranslate2", "torch", "transformers"):
-        pytest.importorskip(module)
     from ctranslate2.converters import TransformersConverter
 
     companions = ["tokenizer.json", "preprocessor_config.json"]

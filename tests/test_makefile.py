@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
-@pytest.mark.parametrize("target", ["demo", "test"])
+@pytest.mark.parametrize("target", ["demo", "test", "slow"])
 def test_a_step_that_takes_long_is_told_first(target: str, tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml", "requirements-dev.lock"):
         shutil.copy(ROOT / name, tmp_path)

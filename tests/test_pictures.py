@@ -72,6 +72,7 @@ def test_the_live_picture_becomes_a_png(script: ModuleType, made: str) -> None:
     assert len(png) > 20_000, "expected letters"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", NUMBERS, ids=lambda path: path.stem)
 def test_every_plot_is_drawn_from_its_numbers(script: ModuleType, numbers: Path) -> None:
     drawing = script.drawn(numbers)

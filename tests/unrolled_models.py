@@ -3,11 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pytest
-
-from random_models import SHAPES, random_module, speechlike
-from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, load_checkpoint
-from whispertide.checkpoint.weights import TensorStore
+from random_models import MINI, random_checkpoint, speechlike
 from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.rules import Rules, build_rules
@@ -23,8 +19,6 @@ from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, EngineOptions
 
 OPTIONS = DecodeOptions(timestamps=False)
-MINI = (80, 128, 2, 2, 2, 51864)  # mels, width, heads, layers, vocabulary, as in `random_models.SHAPES`
-EMBEDDING = 5.0  # how much larger than freshly initialised the embedding is, so that tokens tell
 
 
 @dataclass(frozen=True)
@@ -54,15 +48,7 @@ class Pair:
 
 def random_pair(folder: Path, layout: UnrolledLayout) -> Pair:
     """Random weights of a small shape, peaked attention, fp32. What comes next depends on what was said."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SHAPES, "mini", MINI)
-        module = random_module("mini")
-    module.model.decoder.embed_tokens.weight.data.mul_(EMBEDDING)
-    module.save_pretrained(folder / "hf")
-    dims = ModelDims.from_hf_config(module.config.to_dict())
-    tokenizer = load_checkpoint("nano.en").tokenizer
-    tensors = TensorStore.from_folder(folder / "hf")
-    checkpoint = Checkpoint("mini", dims, GenerationConfig.for_openai(dims), tokenizer, tensors)
+    checkpoint = random_checkpoint(folder / "mini", MINI, embedding=0.1)
     (folder / "unrolled").mkdir()
     options = EngineOptions(precision="fp32", provider="cpu", threads=1)
     model = WhisperModel(checkpoint, OnnxEngine(GraphFiles(checkpoint, "fp32", folder), options))

@@ -176,6 +176,7 @@ def noises() -> dict[str, FloatArray]:
     return {name: (sound / np.sqrt(np.mean(sound**2))).astype(np.float32) for name, sound in made.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [-80, -50, -20])
 @pytest.mark.parametrize("name", ["white", "pink", "hum", "offset"])
 def test_noise_does_not_open_the_gate(name: str, level: int) -> None:

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from benchmark_scripts import benchmark
 from small_late import small_late
 from whispertide.lab.training.latecontext.accuracy import Answer
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_table_compares_with_the_first_network() -> None:
-    conformer = replace(small_late(kind="conformer"), report={"parameters": 1_500_000, "updates": 9})
+    conformer = replace(
+        small_late(), dims=replace(small_late().dims, kind="conformer"), report={"parameters": 1_500_000, "updates": 9}
+    )
     with benchmark("late_encoders") as script:
         found = {"a": [Answer(1, 4, True), Answer(0, 4, True)], "b": [Answer(2, 4, True), Answer(1, 4, False)]}
         told = script.scores(found)

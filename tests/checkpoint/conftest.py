@@ -15,6 +15,7 @@ from huggingface_hub import constants
 from safetensors.numpy import save_file
 
 from multilingual_tokenizer import multilingual_tokenizer
+from random_models import hf_config
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.layout import expected_shapes
 from whispertide.checkpoint.names import BUNDLED_DIR
@@ -50,22 +51,6 @@ def dims() -> ModelDims:
     return SMALL
 
 
-def hf_config(dims: ModelDims) -> dict[str, object]:
-    return {
-        "model_type": "whisper",
-        "activation_function": "gelu",
-        "num_mel_bins": dims.n_mels,
-        "max_source_positions": dims.n_audio_ctx,
-        "d_model": dims.n_audio_state,
-        "encoder_attention_heads": dims.n_audio_head,
-        "encoder_layers": dims.n_audio_layer,
-        "vocab_size": dims.n_vocab,
-        "max_target_positions": dims.n_text_ctx,
-        "decoder_attention_heads": dims.n_text_head,
-        "decoder_layers": dims.n_text_layer,
-    }
-
-
 def random_tensors(dims: ModelDims) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     return {
@@ -96,7 +81,7 @@ def write_model(tmp_path: Path) -> WriteModel:
 @pytest.fixture(scope="session")
 def openai_tokenizer() -> Callable[..., Any]:
     """openai-whisper's `get_tokenizer`, which leaves a file open each time that it reads a vocabulary."""
-    original = pytest.importorskip("whisper.tokenizer")
+    from whisper import tokenizer as original
 
     def get(multilingual: bool, **options: Any) -> Any:
         with warnings.catch_warnings():

@@ -161,8 +161,9 @@ def published(path: Path, dims: ModelDims, *, outer: str = "", **changes: Any) -
 
     `changes` are other tensors and settings.
     """
-    torch = pytest.importorskip("torch")
-    whisper = pytest.importorskip("whisper.model")
+    import torch
+    from whisper import model as whisper
+
     torch.manual_seed(0)
     plain = whisper.Whisper(whisper.ModelDimensions(**asdict(dims))).state_dict()
     state: dict[str, Any] = {}
@@ -181,6 +182,7 @@ def published(path: Path, dims: ModelDims, *, outer: str = "", **changes: Any) -
     return state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outer", ["", "model."])
 def test_a_published_checkpoint_is_a_whisper_and_an_adapter(outer: str, dims: ModelDims, tmp_path: Path) -> None:
     """Merged it computes x @ W.T + x @ A @ B, as their layers do."""
@@ -210,6 +212,7 @@ def test_a_published_checkpoint_is_a_whisper_and_an_adapter(outer: str, dims: Mo
     assert whole.content_hash != checkpoint.content_hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -230,6 +233,7 @@ def test_published_settings_that_make_no_sense(config: Any, message: str, dims: 
 QUERY = "encoder.blocks.0.attn.query.lora_layer.lora_"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lost", "message"),
     [
@@ -239,7 +243,8 @@ QUERY = "encoder.blocks.0.attn.query.lora_layer.lora_"
 )
 def test_a_published_one_that_lacks_an_adapter(lost: str, message: str, dims: ModelDims, tmp_path: Path) -> None:
     """Half of it, or all; merged without it the checkpoint would be another."""
-    torch = pytest.importorskip("torch")
+    import torch
+
     published(tmp_path / "base.pt", dims)
     content = torch.load(tmp_path / "base.pt", weights_only=True)
     for half in lost:
@@ -249,23 +254,30 @@ def test_a_published_one_that_lacks_an_adapter(lost: str, message: str, dims: Mo
         CausalAdapter.of_checkpoint(load_checkpoint(tmp_path / "base.pt"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(7, RANK), (8, RANK + 1), (8,), ()])
 def test_a_published_adapter_of_another_shape(shape: tuple[int, ...], dims: ModelDims, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     published(tmp_path / "base.pt", dims, **{QUERY + "A": torch.zeros(shape)})
     with pytest.raises(CheckpointError, match=r"1 are missing or others .*self_attn\.q_proj.*: download it again"):
         CausalAdapter.of_checkpoint(load_checkpoint(tmp_path / "base.pt"))
 
 
+@pytest.mark.slow
 def test_a_published_adapter_that_is_no_number(dims: ModelDims, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     published(tmp_path / "base.pt", dims, **{QUERY + "B": torch.full((RANK, 8), torch.nan)})
     with pytest.raises(CheckpointError, match=r"finite numbers for 20 weights.*1 are missing or others"):
         CausalAdapter.of_checkpoint(load_checkpoint(tmp_path / "base.pt"))
 
 
+@pytest.mark.slow
 def test_a_plain_pt_has_no_adapter_inside(dims: ModelDims, tmp_path: Path) -> None:
-    torch, whisper = pytest.importorskip("torch"), pytest.importorskip("whisper.model")
+    import torch
+    from whisper import model as whisper
+
     plain = whisper.Whisper(whisper.ModelDimensions(**asdict(dims)))
     torch.save({"dims": asdict(dims), "model_state_dict": plain.state_dict()}, tmp_path / "tiny.pt")
     store, _ = TensorStore.from_openai(tmp_path / "tiny.pt")

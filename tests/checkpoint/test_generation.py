@@ -58,8 +58,10 @@ def test_known_heads_for_multilingual_shapes_only() -> None:
     assert GenerationConfig.for_openai(replace(BASE, n_text_layer=2)).alignment_heads == ()
 
 
+@pytest.mark.slow
 def test_known_heads_are_those_of_openai() -> None:
-    whisper = pytest.importorskip("whisper")
+    import whisper
+
     shapes = {"tiny": (384, 6, 4), "base": (512, 8, 6), "small": (768, 12, 12), "medium": (1024, 16, 24)}
     for name, (width, heads, layers) in shapes.items():
         mask = np.frombuffer(gzip.decompress(base64.b85decode(whisper._ALIGNMENT_HEADS[name])), dtype=bool)

@@ -4,8 +4,10 @@ from whispertide.checkpoint.languages import LANGUAGES, UNSPACED_LANGUAGES, lang
 from whispertide.errors import UnknownLanguageError
 
 
+@pytest.mark.slow
 def test_the_languages_of_openai_in_their_order() -> None:
-    original = pytest.importorskip("whisper.tokenizer")
+    from whisper import tokenizer as original
+
     assert list(LANGUAGES.items()) == list(original.LANGUAGES.items())
     for name, code in original.TO_LANGUAGE_CODE.items():
         assert language_code(name) == code

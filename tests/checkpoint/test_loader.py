@@ -176,14 +176,16 @@ def test_a_revision_of_a_folder(write_model: WriteModel) -> None:
 
 
 def openai_checkpoint(path: Path, dims: ModelDims) -> Path:
-    torch = pytest.importorskip("torch")
-    model = pytest.importorskip("whisper.model")
+    import torch
+    from whisper import model
+
     whisper = model.Whisper(model.ModelDimensions(**asdict(dims)))
     torch.nn.init.normal_(whisper.decoder.positional_embedding)
     torch.save({"dims": asdict(dims), "model_state_dict": whisper.half().state_dict()}, path)
     return path
 
 
+@pytest.mark.slow
 def test_an_english_pt(tmp_path: Path, dims: ModelDims) -> None:
     model = load_checkpoint(openai_checkpoint(tmp_path / "mine.en.pt", dims))
     assert (model.name, model.dims) == ("mine.en", dims)
@@ -193,6 +195,7 @@ def test_an_english_pt(tmp_path: Path, dims: ModelDims) -> None:
     assert len(model.content_hash) == 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_vocab", "n_mels"), [(51_865, 80), (51_866, 128)])
 def test_a_multilingual_pt_with_its_tokenizer_next_to_it(
     tmp_path: Path, dims: ModelDims, n_vocab: int, n_mels: int, request: pytest.FixtureRequest
@@ -207,8 +210,10 @@ def test_a_multilingual_pt_with_its_tokenizer_next_to_it(
     assert model.tensors.shape("encoder.conv1.weight") == (8, n_mels, 3)
 
 
+@pytest.mark.slow
 def test_a_pt_that_does_not_hold_what_its_dims_say(tmp_path: Path, dims: ModelDims) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     path = openai_checkpoint(tmp_path / "mine.pt", dims)
     content: Any = torch.load(path)
     content["dims"]["n_text_layer"] = 3

@@ -71,8 +71,9 @@ def test_sizes(name: str) -> None:
 @pytest.mark.slow  # nano.en's tokens are compared with those of transformers in decoding/test_window, too
 @SHIPPED
 def test_transformers_writes_the_same(folder: Path) -> None:
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
+    import torch
+    import transformers
+
     torch.set_num_threads(1)
     model = transformers.WhisperForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
     processor = transformers.WhisperProcessor.from_pretrained(folder)
@@ -90,8 +91,9 @@ def test_transformers_writes_the_same(folder: Path) -> None:
 @pytest.mark.slow  # nano.en is compared with openai-whisper in test_offline, too
 @ONE_OF_EACH_SHAPE
 def test_openai_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    whisper = pytest.importorskip("whisper")
+    import torch
+    import whisper
+
     torch.set_num_threads(1)
     convert_openai.convert(str(folder), tmp_path)
     model = whisper.load_model(str(tmp_path / "model.pt"), device="cpu")
@@ -116,7 +118,8 @@ def test_openai_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @ONE_OF_EACH_SHAPE
 def test_faster_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
-    faster_whisper = pytest.importorskip("faster_whisper")
+    import faster_whisper
+
     converted = ct2_folder(folder, tmp_path / "ct2")
     model = faster_whisper.WhisperModel(
         str(converted), device="cpu", compute_type="float32", cpu_threads=1, local_files_only=True

@@ -57,6 +57,7 @@ def pair(request: pytest.FixtureRequest, openai_tokenizer: Callable[..., Any]) -
     return request.getfixturevalue(request.param), reference
 
 
+@pytest.mark.slow
 def test_special_tokens_are_those_of_openai(pair: tuple[Tokenizer, Any]) -> None:
     ours, reference = pair
     for name in ("eot", "sot", "sot_prev", "sot_lm", "no_speech", "no_timestamps", "timestamp_begin"):
@@ -66,12 +67,14 @@ def test_special_tokens_are_those_of_openai(pair: tuple[Tokenizer, Any]) -> None
     assert [reference.to_language_token(code) for code in ours.language_tokens] == list(ours.language_tokens.values())
 
 
+@pytest.mark.slow
 def test_non_speech_and_blank_tokens_are_those_of_openai(pair: tuple[Tokenizer, Any]) -> None:
     ours, reference = pair
     assert ours.non_speech_tokens == reference.non_speech_tokens
     assert ours.blank_tokens == (*reference.encode(" "), reference.eot)
 
 
+@pytest.mark.slow
 def test_encoding_is_that_of_openai(pair: tuple[Tokenizer, Any]) -> None:
     ours, reference = pair
     for text in TEXTS:
@@ -80,6 +83,7 @@ def test_encoding_is_that_of_openai(pair: tuple[Tokenizer, Any]) -> None:
         assert ours.decode(tokens) == text
 
 
+@pytest.mark.slow
 def test_any_text_survives_and_encodes_as_openai_does(pair: tuple[Tokenizer, Any]) -> None:
     ours, reference = pair
 
@@ -92,6 +96,7 @@ def test_any_text_survives_and_encodes_as_openai_does(pair: tuple[Tokenizer, Any
     check()
 
 
+@pytest.mark.slow
 def test_any_tokens_decode_as_openai_does(pair: tuple[Tokenizer, Any]) -> None:
     """Random tokens are full of broken UTF-8."""
     ours, reference = pair
@@ -104,6 +109,7 @@ def test_any_tokens_decode_as_openai_does(pair: tuple[Tokenizer, Any]) -> None:
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["en", "de", "zh", "ja", "th", "lo", "my", "yue"])
 def test_words_are_those_of_openai(v3: Tokenizer, openai_tokenizer: Callable[..., Any], language: str) -> None:
     reference = openai_tokenizer(True, num_languages=100, language=language)
@@ -112,6 +118,7 @@ def test_words_are_those_of_openai(v3: Tokenizer, openai_tokenizer: Callable[...
         assert v3.split_to_word_tokens(tokens, language) == reference.split_to_word_tokens(tokens), text
 
 
+@pytest.mark.slow
 def test_words_of_any_text_are_those_of_openai(pair: tuple[Tokenizer, Any]) -> None:
     ours, reference = pair
 
@@ -125,6 +132,7 @@ def test_words_of_any_text_are_those_of_openai(pair: tuple[Tokenizer, Any]) -> N
     check()
 
 
+@pytest.mark.slow
 def test_words_of_any_tokens_lose_none(multilingual: Tokenizer, openai_tokenizer: Callable[..., Any]) -> None:
     """Where openai-whisper can split broken bytes, we split them alike; where it fails or loses tokens, we do not."""
     reference = openai_tokenizer(True, language="ja")

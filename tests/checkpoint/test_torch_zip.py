@@ -9,17 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from whispertide.checkpoint import ModelDims, TensorStore
 from whispertide.checkpoint.torch_zip import TorchZip
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
-torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def whisper_model(dims: ModelDims) -> Any:
-    model = pytest.importorskip("whisper.model")
+    from whisper import model
+
     small = replace(dims, n_vocab=128)
     torch.manual_seed(0)
     result = model.Whisper(model.ModelDimensions(**asdict(small)))
@@ -67,10 +69,10 @@ def test_an_openai_checkpoint(tmp_path: Path, whisper_model: Any, dtype: str | N
         np.testing.assert_array_equal(got.astype(np.float32), expected.float().numpy())
 
 
-@pytest.mark.slow
 def test_the_same_model_as_transformers_has_it(tmp_path: Path, whisper_model: Any) -> None:
     """The mapping of names, checked by what a model of the other library computes with the renamed weights."""
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     store, dims = TensorStore.from_openai(save(tmp_path / "model.pt", whisper_model))
     config = transformers.WhisperConfig(
         vocab_size=dims.n_vocab,
@@ -166,7 +168,8 @@ def test_forbidden_globals_are_refused_by_name_and_not_run(tmp_path: Path, case:
     name, evil = forbidden()[case]
     marker = tmp_path / "executed"
     if evil is None:
-        model = pytest.importorskip("whisper.model")
+        from whisper import model
+
         evil = model.ModelDimensions(**dict.fromkeys(ModelDims.__slots__, 1))
     elif isinstance(evil, Evil):
         function, args = evil.call

@@ -60,9 +60,10 @@ def test_shards(write_model: WriteModel, dims: ModelDims) -> None:
         np.testing.assert_array_equal(store.get(name), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
 def test_types(write_model: WriteModel, dtype: str) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
     from safetensors.torch import save_file as save_torch
 
     values = torch.randn(3, 5, dtype=torch.float64).to(getattr(torch, dtype))
@@ -76,7 +77,8 @@ def test_types(write_model: WriteModel, dtype: str) -> None:
 
 
 def small_transformers_model(**changes: Any) -> Any:
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     config = {
         **{"vocab_size": 64, "num_mel_bins": 80, "d_model": 16, "encoder_layers": 2, "decoder_layers": 3},
         **{"encoder_attention_heads": 2, "decoder_attention_heads": 4, "max_source_positions": 20},
@@ -90,7 +92,8 @@ def small_transformers_model(**changes: Any) -> Any:
 @pytest.mark.parametrize("max_shard_size", ["1GB", "20KB"])
 @pytest.mark.slow
 def test_what_transformers_saves(tmp_path: Path, dtype: str, max_shard_size: str) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     model = small_transformers_model().to(getattr(torch, dtype))
     model.save_pretrained(tmp_path, max_shard_size=max_shard_size)
     store = TensorStore.from_folder(tmp_path)
@@ -104,9 +107,11 @@ def test_what_transformers_saves(tmp_path: Path, dtype: str, max_shard_size: str
         np.testing.assert_array_equal(store.get(name).astype(np.float32), state[name].float().numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [1, 2])
 def test_weights_from_before_safetensors(tmp_path: Path, files: int) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     model = small_transformers_model()
     state = model.state_dict()  # with the output projection, which shares the storage of the embedding
     names = sorted(state)
@@ -130,8 +135,10 @@ def test_safetensors_come_before_a_pickle(write_model: WriteModel) -> None:
     assert [path.name for path in TensorStore.from_folder(folder).files] == ["model.safetensors"]
 
 
+@pytest.mark.slow
 def test_a_pickle_that_holds_something_else(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     torch.save([1, 2], tmp_path / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match="to hold tensors by name; found list"):
         TensorStore.from_folder(tmp_path)
@@ -205,6 +212,7 @@ def test_an_unknown_name(write_model: WriteModel) -> None:
         store.get("nothing")
 
 
+@pytest.mark.slow
 def test_expected_shapes_are_those_of_transformers() -> None:
     model = small_transformers_model(decoder_ffn_dim=64)
     dims = ModelDims.from_hf_config(model.config.to_dict())

@@ -18,7 +18,7 @@ WAIT_S = 300
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("tune", "nano.en", "--short"), "tide uses"),
+        pytest.param(("tune", "nano.en", "--short"), "tide uses", marks=pytest.mark.soak),
         (("transcribe", str(TALK), "-m", "nano.en", "--recipe", "tide"), "important"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",

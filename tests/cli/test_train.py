@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
 from command_line import write_wav
@@ -18,13 +19,12 @@ from whispertide import DecodeOptions, load
 from whispertide.checkpoint import load_checkpoint
 from whispertide.cli.main import app
 from whispertide.cli.train_epochs import Training
-
-pytest.importorskip("torch")
-
 from whispertide.lab.training import shapes
 from whispertide.lab.training.network import Whisper, load_network
 from whispertide.lab.training.run import Run
 from whispertide.lab.training.widen import Target
+
+pytestmark = pytest.mark.slow
 
 TEXTS = ("The red fox ran.", "Good day.", "We walked home in the snow.", "Hi.")
 SMALL_SHAPE = Target(16, 2, 1)
@@ -61,7 +61,6 @@ def settings(*pairs: str) -> list[str]:
     return [part for pair in pairs for part in ("--set", pair)]
 
 
-@pytest.mark.slow
 def test_from_a_manifest_to_a_checkpoint(manifest: Path, tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     prepared = run("train", "prepare", manifest, "--output", folder)
@@ -180,7 +179,6 @@ def test_shares(tmp_path: Path, share: str) -> None:
     assert "a share above 0" in refused.stderr
 
 
-@pytest.mark.slow
 def test_resume_where_the_speech_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its shares stay, and it can be resumed from another folder after that."""
     monkeypatch.setitem(shapes.SHAPES, "nano.en", SMALL_SHAPE)
@@ -235,7 +233,6 @@ def test_a_signal_that_ends_the_workers_too_is_no_bug(
     assert "bug" not in ended.output
 
 
-@pytest.mark.slow
 def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a process of its own, with a worker; the result is that of a run in this one, which nothing stopped."""
     speech, quick = write_speech(tmp_path / "speech"), settings("report_every=1", "save_every=100", "batch.seconds=2")
@@ -247,7 +244,7 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     code += "append = loop.append_log; loop.append_log = lambda *given: (append(*given), time.sleep(0.5));"
     code += f"shapes.SHAPES['nano.en'] = widen.{SMALL_SHAPE!r}; main()"
     program = [sys.executable, "-c", code]
-    threads = pytest.importorskip("torch").get_num_threads()
+    threads = torch.get_num_threads()
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}  # other sums, otherwise
 
     def fit(name: str, workers: int) -> list[str]:

@@ -52,8 +52,9 @@ def openai_beam(
     script: Script, timestamps: bool, beam: int, patience: float, penalty: float | None
 ) -> tuple[list[int], float]:
     """The main loop of openai-whisper's `DecodingTask` with its own beam, filters and ranker, on `script`."""
-    torch = pytest.importorskip("torch")
-    whisper = pytest.importorskip("whisper.decoding")
+    import torch
+    from whisper import decoding as whisper
+
     names = SimpleNamespace(eot=EOT, no_timestamps=NO_TIMESTAMPS, timestamp_begin=TIME, encode=lambda text: [7])
     filters = [whisper.SuppressBlank(names, 1), whisper.SuppressTokens(SPECIALS)]
     if timestamps:
@@ -75,6 +76,7 @@ def openai_beam(
     return cut[0][best].tolist(), scores[0][best]
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 100_000),
     timestamps=st.booleans(),
@@ -95,6 +97,7 @@ def test_equals_openai_whisper(
     assert result.best.sum_logprob == pytest.approx(total, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_wide_beam_asks_for_the_whole_distribution() -> None:
     script = random_script(1, eot_bonus=3.0)
     result, decoder = ours(script, beam=12)

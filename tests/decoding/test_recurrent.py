@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from small_models import small_multilingual
+from random_models import small_multilingual
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.layout import EMBEDDING
 from whispertide.decoding.draft import Drafter
@@ -55,8 +55,10 @@ def cell() -> Cell:
 HIDDEN = np.linspace(-1, 1, WIDTH).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_the_cell_is_a_gated_recurrent_unit(cell: Cell) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     unit, learned = torch.nn.GRUCell(WIDTH, STATE), cell.weights
     with torch.no_grad():
         unit.weight_ih.copy_(torch.from_numpy(learned.inner.T))

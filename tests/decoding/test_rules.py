@@ -237,11 +237,13 @@ class TestBuildRules:
 sampled_tokens = st.lists(st.integers(0, SIZE - 1), max_size=6)
 
 
+@pytest.mark.slow
 @quick(50)
 @given(sampled=sampled_tokens, seed=st.integers(0, 10_000), max_index=st.none() | st.integers(1, TIMES))
 def test_equals_openai_whisper(sampled: list[int], seed: int, max_index: int | None) -> None:
-    torch = pytest.importorskip("torch")
-    decoding = pytest.importorskip("whisper.decoding")
+    import torch
+    from whisper import decoding
+
     tokenizer = SimpleNamespace(eot=EOT, no_timestamps=NO_TIMESTAMPS, timestamp_begin=TIME, encode=lambda text: [7])
     prompt = [1, 2]
     logits = np.random.default_rng(seed).normal(0, 3, (1, SIZE)).astype(np.float32)

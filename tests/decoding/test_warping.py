@@ -64,6 +64,7 @@ class TestWarp:
         assert starts[0] == 0
         assert path_cost(cost, starts) == pytest.approx(exhaustive(cost), abs=1e-4)
 
+    @pytest.mark.slow
     def test_equals_openai_whisper(self) -> None:
         timing = openai_timing()
         rng = np.random.default_rng(7)
@@ -83,8 +84,11 @@ class TestMedianFilter:
         values = np.array([[3, 1, 2]], np.float32)
         assert median_filter(values).tolist() == [[3, 1, 2]]
 
+    @pytest.mark.slow
     def test_equals_openai_whisper(self) -> None:
-        torch, timing = pytest.importorskip("torch"), openai_timing()
+        import torch
+
+        timing = openai_timing()
         rng = np.random.default_rng(3)
         for shape in [(2, 3, 4), (3, 40, 100), (1, 1, 7)]:
             values = rng.normal(size=shape).astype(np.float32)
@@ -93,8 +97,11 @@ class TestMedianFilter:
 
 
 class TestSharpen:
+    @pytest.mark.slow
     def test_equals_openai_whisper(self) -> None:
-        torch, timing = pytest.importorskip("torch"), openai_timing()
+        import torch
+
+        timing = openai_timing()
         scores = torch.from_numpy(np.random.default_rng(5).normal(0, 3, (4, 20, 300)).astype(np.float32))
         crop = 170
         weights = scores[..., :crop].softmax(-1)

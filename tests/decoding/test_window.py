@@ -52,7 +52,8 @@ def demo() -> Any:
 
 
 def openai_decode(clip: Path, **options: Any) -> Any:
-    whisper = pytest.importorskip("whisper")
+    import whisper
+
     return whisper.decode(
         openai_model(), openai_encoded(clip), whisper.DecodingOptions(fp16=False, language="en", **options)
     )
@@ -97,7 +98,8 @@ class TestAgainstOpenAI:
 @short_alone
 @pytest.mark.slow
 def test_greedy_tokens_are_those_of_transformers(clip: Path) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     model = hf_model()
     with torch.no_grad():
         whole = model.generate(
@@ -111,7 +113,10 @@ def test_greedy_tokens_are_those_of_transformers(clip: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("clip", CLIPS[1:], ids=lambda path: path.stem)  # one of the two long ones
 def test_word_times_are_those_of_openai_whisper(clip: Path) -> None:
-    timing, whisper, torch = openai_timing(), pytest.importorskip("whisper"), pytest.importorskip("torch")
+    import torch
+    import whisper
+
+    timing = openai_timing()
     encoded = nano_encoded(clip)
     found = decode_window(nano(), encoded, DecodeOptions(**AS_OPENAI))  # type: ignore[arg-type]
     duration = N_SAMPLES - 2 * SAMPLE_RATE

@@ -87,6 +87,7 @@ class TestPlaceWords:
         placed = place_words([], [TimedSegment(320, 640, ())], eot=EOT, offset=160)
         assert (placed[0].span.start, placed[0].span.end, placed[0].words) == (480, 800, ())
 
+    @pytest.mark.slow
     @quick(50)
     @given(data=st.data())
     def test_equals_openai_whisper(self, data: st.DataObject) -> None:

@@ -12,14 +12,16 @@ measured against fp64. They are left out of the comparison; every other model is
 
 from copy import copy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
-from random_models import SHAPES, RandomModel, random_model, speechlike
-from whispertide.checkpoint import load_checkpoint
+from random_models import TRUE_WIDTHS, random_checkpoint, speechlike
+from reference import nano
+from whispertide.checkpoint import Checkpoint
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.decoder import DecoderState, Rows
 from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, Encoded
@@ -27,19 +29,19 @@ from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray, IntArray
 
-torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
 
 TOLERANCE = 1e-4
 CONTROL = 100 * TOLERANCE
 LENGTH = 14
-CASES = ["nano.en", *(pytest.param(name, marks=pytest.mark.slow) for name in SHAPES)]
+CASES = ["nano.en", *TRUE_WIDTHS]
 
 
 @dataclass
 class Pair:
     """Our fp32 engine, the reference module, and what both computed for one input."""
 
-    model: RandomModel
+    checkpoint: Checkpoint
     engine: OnnxEngine
     mel: FloatArray
     encoded: Encoded  # the whole of `mel`, with hidden states
@@ -57,37 +59,32 @@ def relative_error(ours: FloatArray, reference: FloatArray) -> float:
     return float(np.abs(ours - reference).max() / np.abs(reference).max())
 
 
-def live_tokens(model: RandomModel) -> IntArray:
-    embedding = np.asarray(model.checkpoint.tensors.get("decoder.embed_tokens.weight"), np.float32)
+def live_tokens(checkpoint: Checkpoint) -> IntArray:
+    embedding = np.asarray(checkpoint.tensors.get("decoder.embed_tokens.weight"), np.float32)
     live = np.flatnonzero(np.linalg.norm(embedding, axis=1) < 100)
     assert len(live) > 1000
     return live
 
 
-def bundled() -> RandomModel:
-    checkpoint = load_checkpoint("nano.en")
-    folder = Path(checkpoint.tensors.files[0]).parent
-    module = pytest.importorskip("transformers").WhisperForConditionalGeneration.from_pretrained(
-        folder, attn_implementation="eager", dtype=torch.float32
-    )
-    return RandomModel(module.eval(), checkpoint)
-
-
 @pytest.fixture(scope="module", params=CASES)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     folder = tmp_path_factory.mktemp("parity")
-    model = bundled() if request.param == "nano.en" else random_model(request.param, folder / "hf")
+    name = request.param
+    checkpoint = nano().checkpoint if name == "nano.en" else random_checkpoint(folder / "hf", TRUE_WIDTHS[name])
+    module = transformers.WhisperForConditionalGeneration.from_pretrained(
+        checkpoint.tensors.files[0].parent, attn_implementation="eager", dtype=torch.float32
+    )
     options = EngineOptions(precision="fp32", provider="cpu", threads=1)
-    dims = model.checkpoint.dims
+    dims = checkpoint.dims
     mel = speechlike(1, 1500, dims.n_mels)
     ids = np.random.default_rng(2).integers(0, 50000, (1, LENGTH))
     with torch.no_grad():
-        out = model.module(
+        out = module.eval()(
             input_features=torch.from_numpy(mel)[None], decoder_input_ids=torch.from_numpy(ids), output_attentions=True
         )
-    engine = OnnxEngine(GraphFiles(model.checkpoint, "fp32", folder), options)
+    engine = OnnxEngine(GraphFiles(checkpoint, "fp32", folder), options)
     return Pair(
-        model,
+        checkpoint,
         engine,
         mel,
         engine.encode(mel, taps=(LAST_LAYER,)),
@@ -95,12 +92,12 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         out.encoder_last_hidden_state.numpy()[0],
         out.logits.numpy(),
         np.stack([layer.numpy()[0] for layer in out.cross_attentions]),
-        live_tokens(model),
+        live_tokens(checkpoint),
     )
 
 
 def all_heads(pair: Pair) -> list[tuple[int, int]]:
-    dims = pair.model.checkpoint.dims
+    dims = pair.checkpoint.dims
     return [(layer, head) for layer in range(dims.n_text_layer) for head in range(dims.n_text_head)]
 
 
@@ -238,7 +235,7 @@ def test_suppression_per_row_and_top_candidates(pair: Pair) -> None:
     logprobs = torch.log_softmax(torch.from_numpy(plain + suppress).double(), dim=-1).numpy()
     assert output.top_ids[0, 0, 0] == best
     assert best not in output.top_ids[1, 0]
-    begin = pair.model.checkpoint.tokenizer.timestamp_begin
+    begin = pair.checkpoint.tokenizer.timestamp_begin
     for row in range(2):
         expected = np.sort(logprobs[row])[::-1][:10]
         np.testing.assert_allclose(output.top_logprobs[row, 0], expected, rtol=1e-4)  # fp32 sums over the vocabulary
@@ -253,7 +250,7 @@ def test_rows_of_two_windows_in_one_run(pair: Pair) -> None:
     encoded = [pair.engine.encode(mel) for mel in mels]
     alone = [logits_of(feed(pair.engine.start(item), ids))[0, -1] for item, ids in zip(encoded, texts, strict=True)]
 
-    dims = pair.model.checkpoint.dims
+    dims = pair.checkpoint.dims
     size = dims.n_text_state // dims.n_text_head
     frames = max(item.frames for item in encoded)
     inputs: dict[str, Any] = {

@@ -21,8 +21,6 @@ from whispertide.model.engine import DecodeRequest
 from whispertide.model.unrolled import ChunkOutput, ChunkRequest, start_chunks
 from whispertide.types import FloatArray
 
-pytest.importorskip("torch")
-
 pytestmark = pytest.mark.slow
 
 TOLERANCE = 1e-4

@@ -160,7 +160,6 @@ def test_the_bundled_model_is_healthy(int8: WhisperModel, fp32: WhisperModel, sp
 
 @pytest.mark.slow  # torch takes its time to import
 def test_the_fp32_graphs_equal_transformers(fp32: WhisperModel, speech: FloatArray) -> None:
-    pytest.importorskip("transformers")
     (check,) = check_parity(fp32, fp32, speech, NANO)
     assert (check.what, check.against) == ("own fp32", "transformers")
     assert check.passed

@@ -3,18 +3,18 @@
 import errno
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from small_late import SOUND, late_model, small_late
+from small_late import SOUND, late_model, late_shapes, small_late
 from whispertide.checkpoint.latecontext import Kind, LateCheckpoint, LateDims, load_late, save_late
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, DiskSpaceError
-from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
 from whispertide.model.latecontext import LateModel, features, positions
 from whispertide.types import FloatArray
 
@@ -32,26 +32,39 @@ def model(checkpoint: LateCheckpoint, tmp_path_factory: pytest.TempPathFactory) 
         return opened
 
 
-@pytest.fixture(scope="module")
-def network(model: LateModel) -> LateNetwork:
-    network = LateNetwork(model.dims)
-    network.eval()
+def by_torch(model: LateModel, tokens: list[int]) -> tuple[Any, Any]:
+    """What CTC and the decoder say in torch: [t, n_vocab + 1] and [n, n_vocab] log probabilities."""
+    import torch
+
+    from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
+
+    network = LateNetwork(model.dims).eval()
     load_tensors(network, model.checkpoint.tensors)
-    return network
-
-
-def test_what_it_says_is_what_torch_says(model: LateModel, network: LateNetwork) -> None:
-    tokens = np.array([0, 1, 7, 9, 30])
     mel = torch.from_numpy(features(SOUND, model.dims.n_mels))[None]
     with torch.no_grad():
-        ctc, logits = network(mel, None, torch.from_numpy(tokens)[None])
+        ctc, logits = network(mel, None, torch.tensor([tokens]))
+    return ctc[0].numpy(), logits[0].log_softmax(-1).numpy()
+
+
+@pytest.mark.slow
+def test_the_small_network_has_the_weights_that_training_makes() -> None:
+    from small_rivals import small_rival
+
+    shapes = {name: weight.shape for name, weight in small_rival("late").tensors.items()}
+    assert late_shapes(small_late().dims) == shapes
+
+
+@pytest.mark.slow
+def test_what_it_says_is_what_torch_says(model: LateModel) -> None:
+    tokens = [0, 1, 7, 9, 30]
+    ctc, logprobs = by_torch(model, tokens)
     context = model.contextualise(model.ingest(model.nothing(), SOUND, ended=True))
-    np.testing.assert_allclose(context.ctc, ctc[0].numpy(), atol=2e-4)
+    np.testing.assert_allclose(context.ctc, ctc, atol=2e-4)
     state, said = model.start(), []
     for token in tokens:
         scores, state = model.score(context, state, np.array([token]))
         said.append(scores[0])
-    np.testing.assert_allclose(said, logits[0].log_softmax(-1).numpy(), atol=2e-4)
+    np.testing.assert_allclose(said, logprobs, atol=2e-4)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names elsewhere are UTF-8")
@@ -65,15 +78,12 @@ def scored_alike(checkpoint: LateCheckpoint, folder: Path) -> None:
     """Our frames are those of torch: in pieces, and the whole in the context of all."""
     save_late(checkpoint, folder)
     with late_model(folder) as other:
-        torch_s = LateNetwork(other.dims).eval()
-        load_tensors(torch_s, other.checkpoint.tensors)
-        mel = torch.from_numpy(features(SOUND, other.dims.n_mels))[None]
-        with torch.no_grad():
-            ctc, _ = torch_s(mel, None, torch.tensor([[0]]))
+        ctc, _ = by_torch(other, [0])
         heard = other.ingest(other.ingest(other.nothing(), SOUND[:9_000]), SOUND, ended=True)
-        np.testing.assert_allclose(other.contextualise(heard).ctc, ctc[0].numpy(), atol=2e-4)
+        np.testing.assert_allclose(other.contextualise(heard).ctc, ctc, atol=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", [0, 16])
 def test_attention_may_have_a_width_of_its_own_after_it_or_nothing(inner: int, tmp_path: Path) -> None:
     other = small_late(attending_inner=inner)
@@ -82,13 +92,17 @@ def test_attention_may_have_a_width_of_its_own_after_it_or_nothing(inner: int, t
     scored_alike(other, tmp_path / "model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["branchformer", "conformer"])
 def test_rivals_say_what_torch_says(kind: Kind, tmp_path: Path) -> None:
-    scored_alike(small_late(kind=kind), tmp_path / "model")
+    from small_rivals import small_rival
+
+    scored_alike(small_rival(kind), tmp_path / "model")
 
 
 def test_a_network_without_attention_has_no_graphs(tmp_path: Path) -> None:
-    save_late(small_late(kind="rnnt"), tmp_path / "model")
+    streaming = replace(small_late(), dims=replace(small_late().dims, kind="rnnt"))
+    save_late(streaming, tmp_path / "model")
     with pytest.raises(CheckpointError, match="rnnt"), late_model(tmp_path / "model"):
         pass
 
@@ -144,6 +158,7 @@ def test_rows_of_a_beam_do_not_touch_each_other(model: LateModel) -> None:
     assert np.isclose(np.exp(first).sum(), 1, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_positions_are_those_of_training() -> None:
     from whispertide.lab.training.latecontext import attention
 

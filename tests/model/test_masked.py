@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from random_models import random_model
+from random_models import TRUE_WIDTHS, random_checkpoint
 from reference import nano
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.mask import Mask
@@ -45,7 +45,7 @@ def engine() -> OnnxEngine:
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, OnnxEngine]:
-    checkpoint = random_model("tiny.en", tmp_path_factory.mktemp("tiny")).checkpoint
+    checkpoint = random_checkpoint(tmp_path_factory.mktemp("tiny") / "hf", TRUE_WIDTHS["tiny.en"])
     return checkpoint, engine_of(checkpoint)
 
 
@@ -79,7 +79,8 @@ def apart(one: Encoded, other: Encoded) -> float:
 
 def by_torch(checkpoint: Checkpoint, mel: FloatArray, name: str) -> FloatArray:
     """The whole window through every layer at once under the mask's matrix; only the convolutions are cut."""
-    torch = pytest.importorskip("torch")
+    import torch
+
     from whispertide.lab.training.masks import mask_bias
     from whispertide.lab.training.network import load_network
 

@@ -20,7 +20,6 @@ from whispertide.server.intents import Intents
 from whispertide.server.options import ServerOptions
 from whispertide.streaming.understanding import Understanding
 
-pytest.importorskip("torch")
 PCM = (STREAM * 32767).astype("<i2")
 START = {"type": "start", "intents": True}
 Heard = tuple[int, int, str | None, str, bool]

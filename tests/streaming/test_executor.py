@@ -72,6 +72,7 @@ def test_costs_name_every_stage(executor: SerialExecutor, whole: Any) -> None:
     assert abs(whole.costs[0].frames - expected) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 159, 160, 4801])
 def test_short_windows_are_no_error(executor: SerialExecutor, count: int) -> None:
     result = hear(executor, count)
@@ -84,6 +85,7 @@ def test_silence_may_be_heard_but_not_crash(executor: SerialExecutor) -> None:
     assert executor.run(plan, np.zeros(16000, np.float32), GREEDY).plan is plan
 
 
+@pytest.mark.slow
 def test_the_prompt_reaches_the_decoder(executor: SerialExecutor, whole: Any) -> None:
     prompted = hear(executor, prompt="The worst of all the days of the summer is the last.")
     assert whole.heard.segments[0].no_speech_prob != prompted.heard.segments[0].no_speech_prob
@@ -183,6 +185,7 @@ def steps(result: Any) -> Steps:
     return sum((cost.steps for cost in result.costs if cost.stage == "decode"), NO_STEPS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("align", ["bigram", "time", "first"])
 def test_a_pruned_round_that_hears_the_same_is_greedy(align: Align) -> None:
     greedy = following((), 1, None)
@@ -243,6 +246,7 @@ def test_a_text_that_breaks_off_is_left_to_the_next_round_or_not() -> None:
     assert rounds[False].heard.words == rounds[True].heard.words[: len(rounds[False].heard.words)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("silence_s", "most", "windows"), [(0, None, 1), (1, None, 2), (0, 3, 4)], ids=["little", "much", "cut short"]
 )
@@ -254,6 +258,7 @@ def test_only_a_little_is_left_to_the_next_round(silence_s: int, most: int | Non
     assert [cost.stage for cost in result.costs].count("encode") == windows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [0, 1, 3])
 def test_a_verified_round_of_one_beam_is_greedy_whatever_was_heard(keep: int) -> None:
     greedy = following((), 1, None)
@@ -279,6 +284,7 @@ def test_higher_temperatures_start_from_what_was_heard_too() -> None:
     assert steps(told).rows < 3 * steps(greedy).rows  # at each of the two temperatures nearly all in one row
 
 
+@pytest.mark.slow
 def test_verified_rounds_are_greedy_at_higher_temperatures_too() -> None:
     hot: dict[str, Any] = {"temperatures": (0.0, 0.6), "logprob_threshold": 0.0, "no_speech_threshold": None}
     greedy = following((), 1, None, **hot)

@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-pytest.importorskip("torch")
-
 from fake_remote import FAILURES, TEXT, closed_port, fake_remote
-from small_late import TEXTS, late_model, small_late
+from small_late import TEXTS, late_model, small_late, told_by_words
 from told_gate import STREAM, Told
 from wav_file import save_wav
 from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
@@ -24,7 +22,6 @@ from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
 from whispertide.decoding.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.errors import OptionError
-from whispertide.lab.training.latecontext.intent_words import learn_intents
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming.circuit_breaker import CircuitBreaker
 from whispertide.streaming.remote import Remote, Server
@@ -42,7 +39,7 @@ AT_PAUSES = PilotTimes(every_s=9.0, pause_s=0.09)
 def knowing() -> LateCheckpoint:
     """One that tells music from alarms by their words; what the fake server says is an alarm."""
     texts = [*TEXTS[:2], TEXT]
-    return replace(small_late(), intent_words=learn_intents(texts, (MUSIC, ALARM, ALARM), 2))
+    return replace(small_late(), intent_words=told_by_words(texts, (MUSIC, ALARM, ALARM)))
 
 
 @pytest.fixture(scope="module")

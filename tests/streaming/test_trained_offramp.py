@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import whispertide
 from whispertide.cli.bundled import bundled_audio
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
+from whispertide.lab.training.offramp import network_of
 from whispertide.streaming import executor
 from whispertide.streaming.executors import Hybrid
 from whispertide.streaming.offramp import Offramp
@@ -20,9 +22,7 @@ from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.trained_offramp import TRAINED, Trained, TrainedOfframp, padded, shapes_of, signs
 from whispertide.types import SAMPLE_RATE, Span
 
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training.offramp import network_of  # noqa: E402
+pytestmark = pytest.mark.slow
 
 WIDTH = 24
 

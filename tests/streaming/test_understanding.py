@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from small_late import TEXTS, late_model, small_late
+from small_late import TEXTS, late_model, small_late, told_by_words
 from told_gate import STREAM, Loud, Told
 from wav_file import save_wav
 from whispertide.audio.vad import SpeechGate
@@ -27,9 +27,6 @@ from whispertide.errors import AudioError, GraphError, OptionError
 from whispertide.model.latecontext import Contextualised, Ingested, LateModel
 from whispertide.streaming.understanding import PilotTimes, Understanding, Understood
 from whispertide.types import SAMPLE_RATE, FloatArray
-
-pytest.importorskip("torch")
-from whispertide.lab.training.latecontext.intent_words import learn_intents
 
 SEARCH = CtcAttentionOptions(beam=3, longest=6)
 
@@ -192,7 +189,7 @@ def test_the_words_decide_the_intent_whatever_a_pilot_named(model: LateModel, mo
 
     monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", found)
     assert {each.intent for each in heard(model, [STREAM[:56_000]])} == {"play_music"}
-    by_words = replace(model, checkpoint=replace(model.checkpoint, intent_words=learn_intents(TEXTS[:2], (1, 0), 2)))
+    by_words = replace(model, checkpoint=replace(model.checkpoint, intent_words=told_by_words(TEXTS[:2], (1, 0))))
     assert {(each.intent, each.text) for each in heard(by_words, [STREAM[:56_000]])} == {
         ("alarm_set", "set an alarm for seven")
     }

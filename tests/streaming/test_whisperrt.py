@@ -247,7 +247,9 @@ def test_the_published_variants_work(changes: dict[str, Any]) -> None:
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> WhisperModel:
     """nano.en and its adapter in a file of the authors' layout, for blocks of 100 ms after a first one of 600 ms."""
-    torch, checkpoint = pytest.importorskip("torch"), nano().checkpoint
+    import torch
+
+    checkpoint = nano().checkpoint
     adapter = CausalAdapter.of_checkpoint(checkpoint)
     state = {}
     for name in checkpoint.tensors.names():
@@ -272,6 +274,7 @@ def test_a_published_checkpoint_says_what_its_adapter_says_elsewhere(published: 
     assert said(stream) == straight()[2]
 
 
+@pytest.mark.slow
 def test_a_published_checkpoint_has_one_length_and_no_other(published: WhisperModel, tmp_path: Path) -> None:
     """What training would write next to it is not used, so no message says to train one."""
     with pytest.raises(

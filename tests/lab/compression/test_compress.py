@@ -98,12 +98,14 @@ def test_what_was_learned_goes_along(compressed: tuple[Path, Any], toy: WhisperM
     assert not (folder / "strange.npz").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [2, 8])
 def test_forced_bits(toy: WhisperModel, tmp_path: Path, bits: int) -> None:
     report = compress(toy, tmp_path / "forced", replace(OPTIONS, bits=bits), [])
     assert {row.bits for row in report.rows} == {bits}
 
 
+@pytest.mark.slow
 def test_the_published_way(toy: WhisperModel, tmp_path: Path) -> None:
     report = compress(toy, tmp_path / "published", CompressOptions(size=1.0, way="thresholds", min_weights=SMALL), [])
     assert report.share <= 1.0

@@ -46,6 +46,7 @@ def flop(node: Any, shapes: dict[str, tuple[int, ...]]) -> int:
     return 2 * 2 * queries * keys * width  # scores, and the mix of values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frames", [50, 1500])
 def test_the_formula_counts_what_the_graph_computes(frames: int, tmp_path: Path) -> None:
     checkpoint = load_checkpoint("nano.en")
@@ -58,6 +59,7 @@ def test_the_formula_counts_what_the_graph_computes(frames: int, tmp_path: Path)
     assert encoder_gflop(checkpoint.dims, frames) == pytest.approx(counted / 1e9, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("frames", "past", "room"), [(30, 0, 128), (5, 128, 128), (15, 257, 384), (50, 1300, 1408), (5, 1450, 1500)]
 )

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from small_training import nano, small_batches, spoken
 from whispertide.features import log_mel
+from whispertide.lab.training.augment import Augmentation
+from whispertide.lab.training.batches import Batches, BatchOptions, Phase, Source, collate, hide, padded
+from whispertide.lab.training.shards import open_shards, write_shard
+from whispertide.lab.training.windows import WindowOptions, compose
 
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training.augment import Augmentation  # noqa: E402
-from whispertide.lab.training.batches import Batches, BatchOptions, Phase, Source, collate, hide, padded  # noqa: E402
-from whispertide.lab.training.shards import open_shards, write_shard  # noqa: E402
-from whispertide.lab.training.windows import WindowOptions, compose  # noqa: E402
+pytestmark = pytest.mark.slow
 
 TENSORS = ("mel", "tokens", "targets", "places")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
 from small_training import nano, quiet, small_dims, spoken
@@ -20,18 +21,19 @@ from whispertide.errors import CorpusError, OptionError
 from whispertide.features import block_ends, causal_log_mel
 from whispertide.streaming.blocks import Blocks
 
-torch = pytest.importorskip("torch")
 if find_spec("peft") is None:  # to import it takes seconds, and most workers need none of it
     pytest.skip("peft is not installed", allow_module_level=True)
 
-from whispertide.lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer  # noqa: E402
-from whispertide.lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions  # noqa: E402
-from whispertide.lab.training.causal_decoding import Shown, arwer, shown_at_ends  # noqa: E402
-from whispertide.lab.training.causal_network import causal_loss, encode, heard_until  # noqa: E402
-from whispertide.lab.training.loop import LOG, STATE  # noqa: E402
-from whispertide.lab.training.lora import adapt, adapters  # noqa: E402
-from whispertide.lab.training.network import load_network, new_network  # noqa: E402
-from whispertide.lab.training.shards import Shards, open_shards, write_shard  # noqa: E402
+from whispertide.lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer
+from whispertide.lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions
+from whispertide.lab.training.causal_decoding import Shown, arwer, shown_at_ends
+from whispertide.lab.training.causal_network import causal_loss, encode, heard_until
+from whispertide.lab.training.loop import LOG, STATE
+from whispertide.lab.training.lora import adapt, adapters
+from whispertide.lab.training.network import load_network, new_network
+from whispertide.lab.training.shards import Shards, open_shards, write_shard
+
+pytestmark = pytest.mark.slow
 
 BATCH = CausalBatchOptions(seconds=4.0, lengths_s=(2.0,), shares=(1.0,))
 
@@ -160,7 +162,6 @@ def test_the_loss_falls_on_a_fixed_batch(order: Any, tmp_path: Path, shards: Sha
         assert ("lora_" in name) or torch.equal(values, before[name])
 
 
-@pytest.mark.slow
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     tmp_path: Path, shards: Shards, checkpoint: Checkpoint
 ) -> None:
@@ -273,7 +274,6 @@ def command(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["train", "causal", *map(str, arguments)])
 
 
-@pytest.mark.slow
 def test_the_command_trains_and_goes_on(tmp_path: Path, small_folder: Path, more_speech: Path) -> None:
     common = [small_folder, "--data", more_speech, "--run", tmp_path / "run"]
     common += ["--batch", 4, "--rank", 2, "-j", 0, "--chunk", 0.3]

@@ -1,10 +1,11 @@
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from whispertide.lab.training.device import choose_device, has_bfloat16_units, mixed_precision, on_threads
 
-from whispertide.lab.training.device import choose_device, has_bfloat16_units, mixed_precision, on_threads  # noqa: E402
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from small_models import small_multilingual
+from random_models import small_multilingual
 from whispertide.decoding.recurrent import Cell, CellWeights, Recurrent
 from whispertide.errors import CheckpointError, CorpusError, OptionError
-from whispertide.model.whisper import WhisperModel
-
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training.drafter import (  # noqa: E402
+from whispertide.lab.training.drafter import (
     PART,
     DrafterOptions,
     DrafterTrainer,
@@ -24,7 +20,10 @@ from whispertide.lab.training.drafter import (  # noqa: E402
     hear_all,
     open_trainer,
 )
-from whispertide.lab.training.shards import Shards, Utterance, open_shards, write_shard  # noqa: E402
+from whispertide.lab.training.shards import Shards, Utterance, open_shards, write_shard
+from whispertide.model.whisper import WhisperModel
+
+pytestmark = pytest.mark.slow
 
 OPTIONS = DrafterOptions(windows=40, known=24, size=16, steps=60, batch=32, rate=0.03)
 WIDTH, VOCABULARY = 12, 40
@@ -127,7 +126,6 @@ def test_each_state_predicts_its_token(model: WhisperModel, speech: Shards) -> N
     assert "read number" in model.tokenizer.decode([token for token in heard.said if token < model.tokenizer.eot])
 
 
-@pytest.mark.slow
 def test_parts_that_are_there_are_not_heard_again(model: WhisperModel, speech: Shards, tmp_path: Path) -> None:
     options = replace(OPTIONS, language="en")
     counts: list[int] = []
@@ -145,7 +143,6 @@ def test_parts_that_are_there_are_not_heard_again(model: WhisperModel, speech: S
         hear_all(model, speech, options, tmp_path, lambda *_: None)
 
 
-@pytest.mark.slow
 def test_a_run_from_speech_to_a_file(model: WhisperModel, speech: Shards, tmp_path: Path) -> None:
     options = replace(OPTIONS, language="en", steps=2, content_hash=model.content_hash)
     training = open_trainer(model, speech, options, tmp_path / "run", lambda *_: None)

@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.mask import Mask
+from whispertide.lab.training import masks
+from whispertide.lab.training.network import Encoder
 
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training import masks  # noqa: E402
-from whispertide.lab.training.network import Encoder  # noqa: E402
+pytestmark = pytest.mark.slow
 
 FRAMES, BLOCK = 12, 4
 DIMS = replace(

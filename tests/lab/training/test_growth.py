@@ -3,16 +3,16 @@
 from typing import Any
 
 import pytest
+import torch
 
 from small_training import nano, small_dims
 from whispertide.errors import OptionError
+from whispertide.lab.training.growth import grow
+from whispertide.lab.training.network import load_network, new_network
+from whispertide.lab.training.shapes import shaped
+from whispertide.lab.training.widen import Target, Widening
 
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training.growth import grow  # noqa: E402
-from whispertide.lab.training.network import load_network, new_network  # noqa: E402
-from whispertide.lab.training.shapes import shaped  # noqa: E402
-from whispertide.lab.training.widen import Target, Widening  # noqa: E402
+pytestmark = pytest.mark.slow
 
 TOLERANCE = 1e-5  # of the largest logit
 
@@ -48,7 +48,6 @@ def test_a_multiple_says_the_same(width: int, heads: int, layers: int) -> None:
     assert float((after - before).abs().max() / before.abs().max()) < TOLERANCE
 
 
-@pytest.mark.slow
 def test_another_width_says_nearly_the_same() -> None:
     """tiny.en's width is one and a half of nano.en's: the norms see other means, and nothing else differs."""
     source = load_network(nano())

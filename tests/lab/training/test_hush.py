@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
 from command_line import write_wav
@@ -14,12 +15,7 @@ from small_training import nano, quiet, small_dims
 from whispertide.cli.main import app
 from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
 from whispertide.lab.training.augment import Augmentation
-from whispertide.lab.training.hush_windows import HushWindowOptions
-from whispertide.streaming.hush import HushWord
-
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training.hush import (  # noqa: E402
+from whispertide.lab.training.hush import (
     HushBatches,
     HushOptions,
     HushTrainer,
@@ -27,9 +23,13 @@ from whispertide.lab.training.hush import (  # noqa: E402
     hush_loss,
     open_trainer,
 )
-from whispertide.lab.training.loop import LOG, STATE  # noqa: E402
-from whispertide.lab.training.network import Whisper, load_network, new_network  # noqa: E402
-from whispertide.lab.training.shards import Shards, open_shards  # noqa: E402
+from whispertide.lab.training.hush_windows import HushWindowOptions
+from whispertide.lab.training.loop import LOG, STATE
+from whispertide.lab.training.network import Whisper, load_network, new_network
+from whispertide.lab.training.shards import Shards, open_shards
+from whispertide.streaming.hush import HushWord
+
+pytestmark = pytest.mark.slow
 
 WINDOWS = HushWindowOptions(longest_s=1.5, augmentation=Augmentation.none())
 OPTIONS = HushOptions(
@@ -55,7 +55,6 @@ def in_double(window: HushWindow) -> HushWindow:
     return HushWindow(*parts, window.tokens, window.targets)
 
 
-@pytest.mark.slow
 def test_the_gradient_reaches_the_hush_word_through_the_mel(shards: Shards) -> None:
     """Against finite differences, in double precision, along the gradient and along single samples."""
     network = new_network(small_dims(), 1).double().eval()
@@ -85,7 +84,6 @@ def test_the_gradient_is_zero_where_the_floor_of_loud_speech_hides_it(shards: Sh
     assert not hush.grad[600:].any()
 
 
-@pytest.mark.slow
 def test_the_loss_falls_on_a_fixed_batch(tmp_path: Path, shards: Shards) -> None:
     bundled = load_network(nano())
     run = trainer(bundled, shards, tmp_path / "run", rate=0.03, steps=40)
@@ -95,7 +93,6 @@ def test_the_loss_falls_on_a_fixed_batch(tmp_path: Path, shards: Shards) -> None
     assert all(p.grad is None for p in bundled.parameters())
 
 
-@pytest.mark.slow
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(tmp_path: Path, network: Whisper, shards: Shards) -> None:
     whole = trainer(network, shards, tmp_path / "whole")
     assert whole.run(quiet)
@@ -111,7 +108,6 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(tmp_path: Path, netwo
         assert [epoch.step for epoch in second.best] == [epoch.step for epoch in whole.best]
 
 
-@pytest.mark.slow
 def test_the_best_epochs_are_averaged(tmp_path: Path, network: Whisper, shards: Shards) -> None:
     run = trainer(network, shards, tmp_path / "run", steps=8)
     seen = []
@@ -164,7 +160,6 @@ def command(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["train", "hush", *map(str, arguments)])
 
 
-@pytest.mark.slow
 def test_the_command_trains_and_goes_on(tmp_path: Path, more_speech: Path) -> None:
     path = tmp_path / "hush.npz"
     common = (
@@ -198,7 +193,6 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, more_speech: Path) -> No
     assert "got others for steps" in other.stderr
 
 
-@pytest.mark.slow
 def test_without_a_folder_the_run_is_kept_here_under_its_length_and_model(
     tmp_path: Path, more_speech: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

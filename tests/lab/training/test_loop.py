@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from small_training import quiet, small_batches, small_trainer
 from whispertide.errors import CheckpointError
+from whispertide.lab.training import loop
+from whispertide.lab.training.batches import Batch
+from whispertide.lab.training.loop import LOG, STATE, read_log, read_state
+from whispertide.lab.training.losses import departure
 
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training import loop  # noqa: E402
-from whispertide.lab.training.batches import Batch  # noqa: E402
-from whispertide.lab.training.loop import LOG, STATE, read_log, read_state  # noqa: E402
-from whispertide.lab.training.losses import departure  # noqa: E402
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,6 @@ def comparable(line: dict[str, float]) -> dict[str, float]:
 # --- stopping and going on --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("at", range(1, 12, 3))
 def test_stopped_at_any_update_and_resumed(speech: Path, whole: Path, tmp_path: Path, at: int) -> None:
     trainer, batches = small_trainer(speech, tmp_path)
@@ -65,7 +64,6 @@ def test_stopped_at_any_update_and_resumed(speech: Path, whole: Path, tmp_path: 
     assert same_state(train(speech, tmp_path), whole)
 
 
-@pytest.mark.slow
 def test_another_seed_is_another_run(speech: Path, whole: Path, tmp_path: Path) -> None:
     """The comparison above can fail."""
     trainer, _ = small_trainer(speech, tmp_path)
@@ -81,7 +79,6 @@ def in_a_process(body: Callable[[], None]) -> int:
     return process.exitcode or 0
 
 
-@pytest.mark.slow
 def test_killed_between_saves_and_resumed(speech: Path, whole: Path, tmp_path: Path) -> None:
     """The log is ahead of the state then; what it says of updates that are done again is not told twice."""
 
@@ -99,7 +96,6 @@ def test_killed_between_saves_and_resumed(speech: Path, whole: Path, tmp_path: P
     assert same_state(train(speech, tmp_path), whole)
 
 
-@pytest.mark.slow
 def test_killed_while_saving_and_resumed(speech: Path, whole: Path, tmp_path: Path) -> None:
     def body() -> None:
         trainer, batches = small_trainer(speech, tmp_path)
@@ -120,7 +116,6 @@ def test_killed_while_saving_and_resumed(speech: Path, whole: Path, tmp_path: Pa
     assert same_state(train(speech, tmp_path), whole)
 
 
-@pytest.mark.slow
 def test_what_is_raised_in_mid_update_leaves_the_last_save(speech: Path, whole: Path, tmp_path: Path) -> None:
     trainer, batches = small_trainer(speech, tmp_path)
 
@@ -219,7 +214,6 @@ def test_rate_warms_up_and_falls_as_a_cosine(speech: Path, tmp_path: Path) -> No
     assert rates == pytest.approx([1, 2, 3, 3, 2, 2 - math.sqrt(0.5), 1])
 
 
-@pytest.mark.slow
 def test_it_learns(speech: Path, tmp_path: Path) -> None:
     trainer, batches = small_trainer(speech, tmp_path, steps=40, rate=5e-3, save_every=40, report_every=10)
     trainer.run(batches, quiet)
@@ -241,7 +235,6 @@ def spoken(trainer: Any, batch: Batch) -> Any:
         return trainer.vocabulary.logits(hidden.flatten(0, 1), trainer.network.decoder.embed_tokens.weight)
 
 
-@pytest.mark.slow
 def test_what_was_known_is_kept(speech: Path, tmp_path: Path) -> None:
     moved = {}
     for keep in (0.0, 3000.0):  # a network that knows nothing spreads thin, so distances are small
@@ -265,7 +258,6 @@ def test_departure_is_none_at_the_beginning_and_of_speech_alone(speech: Path, tm
         assert float(trainer._losses(silent, counts)["keep"]) == 0
 
 
-@pytest.mark.slow
 def test_what_was_known_outlives_a_stop(speech: Path, tmp_path: Path) -> None:
     train(speech, tmp_path / "whole", keep=2.0)
     trainer, batches = small_trainer(speech, tmp_path / "stopped", keep=2.0)
@@ -306,7 +298,6 @@ def test_the_average_follows(speech: Path, tmp_path: Path) -> None:
     assert not torch.equal(trainer.averages[name], trainer.network.state_dict()[name])
 
 
-@pytest.mark.slow
 def test_held_out_loss_is_of_the_average_and_changes_nothing(speech: Path, whole: Path, tmp_path: Path) -> None:
     trainer, batches = small_trainer(speech, tmp_path)
     trainer._held_out = [small_batches(speech, seed=9)[0]]

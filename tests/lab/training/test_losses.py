@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from small_training import nano, small_dims
-
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training.compact import CompactVocabulary, tokens_in_use, whole_vocabulary  # noqa: E402
-from whispertide.lab.training.losses import (  # noqa: E402
+from whispertide.lab.training.compact import CompactVocabulary, tokens_in_use, whole_vocabulary
+from whispertide.lab.training.losses import (
     CHARACTERS,
     Blur,
     CharacterHead,
@@ -20,7 +18,9 @@ from whispertide.lab.training.losses import (  # noqa: E402
     next_tokens,
     spelled,
 )
-from whispertide.lab.training.network import new_network  # noqa: E402
+from whispertide.lab.training.network import new_network
+
+pytestmark = pytest.mark.slow
 
 
 def test_spelling_leaves_out_what_is_not_heard() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
 from small_training import nano, quiet, small_dims
@@ -17,16 +18,17 @@ from whispertide.checkpoint.masked import GROUPS, MaskedAdapter
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 
-torch = pytest.importorskip("torch")
 if find_spec("peft") is None:  # to import it takes seconds, and most workers need none of it
     pytest.skip("peft is not installed", allow_module_level=True)
 
-from whispertide.lab.training.masked import MaskedOptions, MaskedTrainer, open_trainer  # noqa: E402
-from whispertide.lab.training.masked_batches import MaskedBatches, MaskedBatchOptions  # noqa: E402
-from whispertide.lab.training.masked_network import distances, encode_masked  # noqa: E402
-from whispertide.lab.training.masks import mask_bias  # noqa: E402
-from whispertide.lab.training.network import load_network, new_network  # noqa: E402
-from whispertide.lab.training.shards import Shards  # noqa: E402
+from whispertide.lab.training.masked import MaskedOptions, MaskedTrainer, open_trainer
+from whispertide.lab.training.masked_batches import MaskedBatches, MaskedBatchOptions
+from whispertide.lab.training.masked_network import distances, encode_masked
+from whispertide.lab.training.masks import mask_bias
+from whispertide.lab.training.network import load_network, new_network
+from whispertide.lab.training.shards import Shards
+
+pytestmark = pytest.mark.slow
 
 BATCH = MaskedBatchOptions(count=2, lengths_s=(2.0, 6.0), shares=(0.5, 0.5))
 OPTIONS = MaskedOptions(mask="d250", rank=2, steps=4, epoch=2, rate=0.01, best=2, held_out=1, batch=BATCH)
@@ -99,7 +101,6 @@ def test_the_loss_falls_and_only_adapters_change(tmp_path: Path, shards: Shards,
     assert all("lora_" in name and name.startswith("encoder.") for name in changed)
 
 
-@pytest.mark.slow
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     tmp_path: Path, shards: Shards, checkpoint: Checkpoint
 ) -> None:
@@ -145,7 +146,6 @@ def command(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["train", "blocks", *map(str, arguments)])
 
 
-@pytest.mark.slow
 def test_the_command_trains_and_goes_on(tmp_path: Path, more_speech: Path, small_folder: Path) -> None:
     common = [small_folder, "--mask", "d250", "--data", more_speech, "--run", tmp_path / "run", "--batch", 1]
     common += ["--steps", 1, "--rank", 2, "-j", 0, "--device", "cpu"]

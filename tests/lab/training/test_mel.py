@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.features import Features
 from whispertide.features import raw_log_mel as raw_in_numpy
+from whispertide.lab.training.hush_windows import opening
+from whispertide.lab.training.mel import followed, raw_log_mel
 from whispertide.types import HOP_LENGTH, FloatArray
 
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training.hush_windows import opening  # noqa: E402
-from whispertide.lab.training.mel import followed, raw_log_mel  # noqa: E402
+pytestmark = pytest.mark.slow
 
 TOLERANCE = 1e-4
 

@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-import random_models
+from random_models import MINI, TRUE_WIDTHS, random_checkpoint
 from reference import NANO, hf_model
 from small_training import small_dims
 from whispertide.checkpoint import Checkpoint, TensorStore, load_checkpoint
 from whispertide.errors import CheckpointError
-
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training.network import (  # noqa: E402
+from whispertide.lab.training.network import (
     Whisper,
     attend,
     attend_fused,
@@ -25,6 +23,8 @@ from whispertide.lab.training.network import (  # noqa: E402
     save_tensors,
     tensors_of,
 )
+
+pytestmark = pytest.mark.slow
 
 TOLERANCE = 1e-5
 
@@ -40,13 +40,11 @@ def question() -> tuple[Any, Any]:
     return torch.randn(1, 80, 3000, generator=dice) * 0.5, torch.randint(0, 51864, (1, 12), generator=dice)
 
 
-@pytest.fixture(scope="module", params=["nano.en", pytest.param("tiny.en", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[MINI, TRUE_WIDTHS["tiny.en"]], ids=["mini", "tiny.en"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, Any]:
     """A checkpoint with random weights and the `transformers` module with the same."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(random_models.SHAPES, "nano.en", (80, 128, 2, 2, 2, 51864))
-        model = random_models.random_model(request.param, tmp_path_factory.mktemp("random"))
-    return model.checkpoint, model.module
+    folder = tmp_path_factory.mktemp("random") / "hf"
+    return random_checkpoint(folder, request.param), hf_model(folder)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +95,7 @@ def forget_final_norm(network: Whisper) -> None:
 
 
 @pytest.mark.parametrize("harm", [shift_positions, swap_heads, relu_instead, forget_final_norm])
-@pytest.mark.parametrize("pair", ["nano.en"], indirect=True)
+@pytest.mark.parametrize("pair", [MINI], indirect=True, ids=["mini"])
 def test_parity_notices(
     pair: tuple[Checkpoint, Any], expected: tuple[Any, Any], harm: Callable[[Whisper], None]
 ) -> None:
@@ -125,7 +123,6 @@ def test_what_is_loaded_can_be_trained_but_for_the_sinusoids() -> None:
     assert not any(parameter.is_meta for parameter in network.parameters())
 
 
-@pytest.mark.slow
 def test_watched_heads_are_those_asked_for() -> None:
     """The weights come out in the order of (layer, head), and are the cross-attention of `transformers`."""
     network = load_network(load_checkpoint("nano.en"))
@@ -160,7 +157,6 @@ def test_what_is_no_number_is_not_saved(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
 def test_new_networks_differ_by_their_seed_alone() -> None:
     dims = load_checkpoint("nano.en").dims
     first, again, other = (tensors_of(new_network(dims, seed)) for seed in (1, 1, 2))

@@ -13,12 +13,6 @@ from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.training.augment import Augmentation
-from whispertide.lab.training.shards import Utterance, write_shard
-from whispertide.streaming.pilot import Scores
-from whispertide.streaming.trained_offramp import TRAINED, Trained, TrainedOfframp
-
-pytest.importorskip("torch")
-
 from whispertide.lab.training.offramp import (
     Example,
     OfframpOptions,
@@ -28,6 +22,11 @@ from whispertide.lab.training.offramp import (
     pilots_recipe,
     train_offramp,
 )
+from whispertide.lab.training.shards import Utterance, write_shard
+from whispertide.streaming.pilot import Scores
+from whispertide.streaming.trained_offramp import TRAINED, Trained, TrainedOfframp
+
+pytestmark = pytest.mark.slow
 
 QUICK = OfframpOptions(epochs=10)
 
@@ -46,7 +45,6 @@ def example(number: int, wrong: bool) -> Example:
 EXAMPLES = [example(number, bool(number % 3 == 0)) for number in range(240)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "epochs"), [("bilstm", 30), ("cnn", 8), ("linear", 20)])
 def test_it_learns(kind: Trained, epochs: int) -> None:
     trained = train_offramp(kind, EXAMPLES, OfframpOptions(epochs=epochs), "abc")
@@ -106,7 +104,6 @@ def test_utterances_are_chosen_by_the_seed() -> None:
     assert {one.text for one in fitting(said, OfframpOptions())} == {"a", "b", "c"}
 
 
-@pytest.mark.slow
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whispertide.lab.training.offramp._FEWEST", 1)
     monkeypatch.setattr("whispertide.lab.training.offramp.OfframpOptions", partial(OfframpOptions, epochs=3))

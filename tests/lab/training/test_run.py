@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from reference import hf_model
 from small_training import nano, quiet, small_dims, spoken, write_speech
@@ -20,18 +21,15 @@ from whispertide.errors import (
     OutputError,
     UnknownLanguageError,
 )
-
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training import presets, shapes  # noqa: E402
-from whispertide.lab.training.device import choose_device  # noqa: E402
-from whispertide.lab.training.loop import LOG, read_log, read_state  # noqa: E402
-from whispertide.lab.training.lora import add_adapters, merge_adapters  # noqa: E402
-from whispertide.lab.training.network import Whisper, load_network, new_network  # noqa: E402
-from whispertide.lab.training.plot import plot  # noqa: E402
-from whispertide.lab.training.presets import Wish, make_options, make_start  # noqa: E402
-from whispertide.lab.training.run import Run, begin, export, open_run, trained  # noqa: E402
-from whispertide.lab.training.run_options import (  # noqa: E402
+from whispertide.lab.training import presets, shapes
+from whispertide.lab.training.device import choose_device
+from whispertide.lab.training.loop import LOG, read_log, read_state
+from whispertide.lab.training.lora import add_adapters, merge_adapters
+from whispertide.lab.training.network import Whisper, load_network, new_network
+from whispertide.lab.training.plot import plot
+from whispertide.lab.training.presets import Wish, make_options, make_start
+from whispertide.lab.training.run import Run, begin, export, open_run, trained
+from whispertide.lab.training.run_options import (
     Moved,
     RunOptions,
     Speech,
@@ -39,9 +37,11 @@ from whispertide.lab.training.run_options import (  # noqa: E402
     with_settings,
     write_options,
 )
-from whispertide.lab.training.shards import write_licences, write_shard  # noqa: E402
-from whispertide.lab.training.start import from_shape  # noqa: E402
-from whispertide.lab.training.widen import Target  # noqa: E402
+from whispertide.lab.training.shards import write_licences, write_shard
+from whispertide.lab.training.start import from_shape
+from whispertide.lab.training.widen import Target
+
+pytestmark = pytest.mark.slow
 
 QUICK = (
     *("report_every=1", "save_every=2", "batch.seconds=3", "batch.lengths_s=[1, 2]", "batch.shares=[0.5, 0.5]"),
@@ -91,7 +91,6 @@ def finished(speech: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- begin and resume -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_resumed_in_another_process_it_is_the_same(speech: Path, finished: Path, tmp_path: Path) -> None:
     """With other numbers of workers, too."""
     run = begun(tmp_path / "run", speech)
@@ -133,7 +132,6 @@ def test_a_run_that_cannot_be_begun_leaves_no_folder(
     begun(tmp_path / "run", speech)
 
 
-@pytest.mark.slow
 def test_speech_may_move_but_not_change_unnoticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Named from where it is now, by a path relative to there; shares and sizes stay those the run began with."""
     old = [write_speech(tmp_path / "old" / name) for name in ("real", "made")]
@@ -346,7 +344,6 @@ def test_kinds_of_training_differ(speech: Path, network: Whisper, monkeypatch: p
     assert adapted.loop.rate == presets.ADAPTER_RATE
 
 
-@pytest.mark.slow
 def test_a_run_can_begin_with_a_grown_one(speech: Path, finished: Path, tmp_path: Path) -> None:
     """Its heads are still guided, where they are now, and what comes out is a whole checkpoint of the new shape."""
     run = begun(tmp_path / "run", speech, shape="wide", model=str(finished), vocabulary="used")
@@ -432,7 +429,6 @@ def test_an_export_writes_all_or_nothing(finished: Path, tmp_path: Path, monkeyp
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
 
-@pytest.mark.slow
 def test_another_run_goes_on_from_a_run(speech: Path, finished: Path, tmp_path: Path) -> None:
     """With its averages, its letters and its helps; from its export without letters, and more gently."""
     run = begun(tmp_path / "run", speech, model=str(finished))
@@ -451,7 +447,6 @@ def test_another_run_goes_on_from_a_run(speech: Path, finished: Path, tmp_path: 
 
 
 def test_adapters_begin_as_nothing_and_merge_into_the_weights() -> None:
-    pytest.importorskip("peft")
     network = new_network(small_dims(), 0)
     mel, tokens = torch.randn(1, 80, 100), torch.tensor([[50257, 50362, 383]])
     with torch.no_grad():
@@ -469,10 +464,8 @@ def test_adapters_begin_as_nothing_and_merge_into_the_weights() -> None:
     assert set(network.state_dict()) == set(new_network(small_dims(), 0).state_dict())
 
 
-@pytest.mark.slow
 def test_a_run_of_adapters(speech: Path, finished: Path, tmp_path: Path) -> None:
     """Resumed, it is the same; exported, only queries and values have changed."""
-    pytest.importorskip("peft")
     base = export(finished, tmp_path / "base", np.float32)
     whole = begun(tmp_path / "whole", speech, model=str(base), lora=2)
     whole.train(quiet, workers=0)
@@ -502,7 +495,6 @@ def test_held_out_speech_is_heard_clean(speech: Path, tmp_path: Path) -> None:
     assert [line["step"] for line in read_log(run.folder / LOG) if "held_out" in line] == [2, 4]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".svg", ".png"])
 def test_plot(finished: Path, tmp_path: Path, ending: str) -> None:
     pytest.importorskip("matplotlib")
@@ -512,7 +504,6 @@ def test_plot(finished: Path, tmp_path: Path, ending: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [picture.name]
 
 
-@pytest.mark.slow
 def test_what_cannot_be_plotted(finished: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="nothing in"):
         plot(tmp_path)

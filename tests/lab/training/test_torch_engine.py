@@ -5,9 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from whispertide.api import Transcriber
@@ -30,6 +27,8 @@ from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import FloatArray, Span
+
+pytestmark = pytest.mark.slow
 
 TOLERANCE = 2e-4  # of values about 1, fp32 on both sides
 AUDIO_S = 8
@@ -165,7 +164,6 @@ def test_each_decoder_reads_the_windows_of_the_other(
         same_output(model.decoder(encoded, heads=HEADS).run(request), here)
 
 
-@pytest.mark.slow
 def test_transcripts(graphs: WhisperModel, backed: WhisperModel, audio: FloatArray) -> None:
     found, expected = (Transcriber(model).transcribe(audio) for model in (backed, graphs))
     assert found.text == expected.text
@@ -177,7 +175,6 @@ def said(model: WhisperModel, audio: FloatArray, recipe: str) -> list[str]:
     return [word.text for event in events if isinstance(event, Confirmed) for word in event.words]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["whisper-streaming", "tide"])
 def test_streams(graphs: WhisperModel, backed: WhisperModel, audio: FloatArray, name: str) -> None:
     found, expected = (said(model, audio[: 5 * 16_000], name) for model in (backed, graphs))
@@ -185,7 +182,6 @@ def test_streams(graphs: WhisperModel, backed: WhisperModel, audio: FloatArray, 
     assert len(expected) > 5
 
 
-@pytest.mark.slow
 def test_encoding_here_and_decoding_there(graphs: WhisperModel, audio: FloatArray) -> None:
     """The division of WhisperFlow's section 4, with the processor in the accelerator's place."""
     recipe = get_recipe("whisper-streaming").replace(executor="pipelined")

@@ -15,18 +15,17 @@ from few_examples import quick
 from whispertide.cli.main import app
 from whispertide.decoding.truncation import TruncationDetector
 from whispertide.errors import CorpusError, OptionError
-from whispertide.model.engine import LAST_LAYER
-from whispertide.types import FRAME_SAMPLES, FloatArray
-
-torch = pytest.importorskip("torch")
-
-from whispertide.lab.training.shards import Utterance, write_shard  # noqa: E402
-from whispertide.lab.training.truncation import (  # noqa: E402
+from whispertide.lab.training.shards import Utterance, write_shard
+from whispertide.lab.training.truncation import (
     TruncationOptions,
     cut_window,
     train_truncation,
     wanted_weights,
 )
+from whispertide.model.engine import LAST_LAYER
+from whispertide.types import FRAME_SAMPLES, FloatArray
+
+pytestmark = pytest.mark.slow
 
 RATE = 16_000
 OPTIONS = TruncationOptions(windows=120, framing="bare", longest_s=4.0)
@@ -141,7 +140,6 @@ def test_options_that_make_no_sense(change: dict[str, Any]) -> None:
         TruncationOptions(**change)
 
 
-@pytest.mark.slow
 def test_the_command_trains_the_bundled_model(tmp_path: Path, utterances: list[Utterance]) -> None:
     write_shard(tmp_path, 0, utterances)
     path = tmp_path / "detector.npz"

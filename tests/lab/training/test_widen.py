@@ -94,7 +94,8 @@ def ours(checkpoint: Checkpoint, folder: Path) -> Computed:
 
 def theirs(module: Any) -> tuple[FloatArray, FloatArray]:
     """Hidden and logits by `transformers`."""
-    torch = pytest.importorskip("torch")
+    import torch
+
     with torch.no_grad():
         out = module(input_features=torch.from_numpy(mel_of(DEMO))[None], decoder_input_ids=torch.from_numpy(prompt()))
     return out.encoder_last_hidden_state[0].numpy(), out.logits[0].numpy()[:, live_tokens()]
@@ -127,7 +128,8 @@ def test_same_function_in_transformers(wide: Path, narrow_result: Computed) -> N
 
 @pytest.mark.slow
 def test_same_function_in_openai_whisper(base: Path, narrow_result: Computed) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     model = openai_model(base)
     with torch.no_grad():
         hidden = model.embed_audio(torch.from_numpy(mel_of(DEMO))[None])
@@ -138,7 +140,8 @@ def test_same_function_in_openai_whisper(base: Path, narrow_result: Computed) ->
 
 @pytest.mark.soak
 def test_faster_whisper_hears_the_same(base: Path, tmp_path: Path) -> None:
-    faster_whisper = pytest.importorskip("faster_whisper")
+    import faster_whisper
+
     texts = []
     for name, folder in (("narrow", NARROW.tensors.files[0].parent), ("wide", base)):
         converted = ct2_folder(folder, tmp_path / name)

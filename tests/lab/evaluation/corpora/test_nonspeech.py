@@ -8,6 +8,7 @@ from whispertide.lab.evaluation.corpora.nonspeech import RECORDINGS, SECONDS, op
 from whispertide.lab.speech.noise import KINDS
 
 
+@pytest.mark.slow
 def test_two_quick_minutes_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     corpus = open_nonspeech(quick=True)

@@ -29,8 +29,8 @@ def test_ct2_equals_its_own_converter(tmp_path: Path) -> None:
         assert (tmp_path / "ours" / name).read_bytes() == (tmp_path / "theirs" / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_openai_file_is_read_back(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     convert_openai.convert(str(NANO), tmp_path)
     (tmp_path / "tokenizer.json").symlink_to(NANO / "tokenizer.json")
     found = load_checkpoint(tmp_path / "model.pt")

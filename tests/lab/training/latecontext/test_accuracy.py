@@ -6,9 +6,6 @@ from typing import Literal
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from small_late import SOUND, TEXTS, small_late
@@ -23,6 +20,8 @@ from whispertide.lab.training.latecontext.understood import around
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming.understanding import _Scorer
+
+pytestmark = pytest.mark.slow
 
 Rival = Literal["branchformer", "conformer", "rnnt"]
 SAID = Utterance((20_000 * SOUND).astype(np.int16), "play some music", "noise", None, intent="play_music")
@@ -48,7 +47,6 @@ def test_rivals_are_heard(kind: Rival, monkeypatch: pytest.MonkeyPatch) -> None:
     assert listener.hear(SAID) == Answer(errors=1, words=3, right=False)
 
 
-@pytest.mark.slow
 def test_rivals_name_the_intent_that_the_words_have(monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener(replace(network("rnnt"), intent_words=learn_intents(TEXTS[:2], (1, 0), 2)))
     said = listener.checkpoint.vocabulary.encode("play some music")

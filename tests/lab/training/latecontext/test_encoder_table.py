@@ -9,9 +9,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from small_late import small_late
+from small_rivals import small_rival
 from told_gate import Loud
 from whispertide.audio.vad import SpeechGate
 from whispertide.checkpoint.latecontext import LateDims, save_late
@@ -20,10 +19,11 @@ from whispertide.lab.training.latecontext import encoder_table as items
 from whispertide.lab.training.latecontext import pilot_items
 from whispertide.options import EngineOptions
 
+pytestmark = pytest.mark.slow
+
 RUNNER: Any = SimpleNamespace(setup=SimpleNamespace(engine=EngineOptions(threads=1)), models=("nano.en",))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", items.NETWORKS)
 def test_networks_are_of_one_size(name: str) -> None:
     dims = items.same_size(items.NETWORKS[name], 2_000_000)
@@ -32,7 +32,6 @@ def test_networks_are_of_one_size(name: str) -> None:
     assert dims.inner == 4 * dims.width
 
 
-@pytest.mark.slow
 def test_what_waits_is_what_attends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(items, "SIZE", 400_000)
     (table,) = items.encoding_table(RUNNER).tables
@@ -67,8 +66,8 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 
 def test_trained_networks_have_errors_and_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pilot inference's table 3 has the delay of networks, decoding included; of the RNN-T there is none here."""
-    for kind in ("late", "rnnt"):
-        save_late(small_late(kind=kind), tmp_path / kind)
+    save_late(small_late(), tmp_path / "late")
+    save_late(small_rival("rnnt"), tmp_path / "rnnt")
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", partial(SpeechGate, detector=Loud()))
     monkeypatch.setattr(items, "encoding", lambda *_: items.Encoding(2_000_000, 1.0, 0.9, 0.01))

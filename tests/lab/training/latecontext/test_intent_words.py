@@ -5,10 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from whispertide.checkpoint.intent_words import IntentWords
 from whispertide.lab.training.latecontext.intent_words import learn_intents
+
+pytestmark = pytest.mark.slow
 
 PLACES = ["kitchen", "hall", "garden", "attic", "cellar", "office"]
 LIGHTS = [f"turn the light {state} in the {place}" for state in ("on", "off") for place in PLACES]

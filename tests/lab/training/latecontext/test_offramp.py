@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-pytest.importorskip("torch")
-
 from small_late import TEXTS, late_model, small_late
 from told_gate import Loud
 from whispertide.audio.vad import SpeechGate
@@ -28,6 +26,8 @@ from whispertide.lab.training.offramp import OfframpOptions
 from whispertide.lab.training.shards import Utterance, write_shard
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming.trained_offramp import TRAINED, TrainedOfframp
+
+pytestmark = pytest.mark.slow
 
 AS_THEY_ARE = OfframpOptions(augmentation=Augmentation.none())
 
@@ -77,7 +77,6 @@ def test_where_nothing_was_heard_there_is_nothing_to_learn(model: LateModel) -> 
     assert list(hear_commands(model, [silent], AS_THEY_ARE)) == [None]
 
 
-@pytest.mark.slow
 def test_the_command(model: LateModel, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whispertide.lab.training.offramp._FEWEST", 1)
     monkeypatch.setattr("whispertide.lab.training.offramp.OfframpOptions", partial(OfframpOptions, epochs=2))

@@ -5,17 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from whispertide.checkpoint.latecontext import Kind, LateCheckpoint, LateDims
+from whispertide.errors import CheckpointError, CorpusError, OptionError
+from whispertide.lab.training.augment import Augmentation, SpokenWord
+from whispertide.lab.training.latecontext.batches import LateBatches, LateBatchOptions, labels, spoken_in
+from whispertide.lab.training.latecontext.network import LateNetwork, tensors_of
+from whispertide.lab.training.latecontext.run import LateOptions, LateTrainer, open_trainer
+from whispertide.lab.training.latecontext.work import encoder_work
+from whispertide.lab.training.shards import Shards, Utterance, open_shards, write_shard
 
-from whispertide.checkpoint.latecontext import Kind, LateCheckpoint, LateDims  # noqa: E402
-from whispertide.errors import CheckpointError, CorpusError, OptionError  # noqa: E402
-from whispertide.lab.training.augment import Augmentation, SpokenWord  # noqa: E402
-from whispertide.lab.training.latecontext.batches import LateBatches, LateBatchOptions, labels, spoken_in  # noqa: E402
-from whispertide.lab.training.latecontext.network import LateNetwork, tensors_of  # noqa: E402
-from whispertide.lab.training.latecontext.run import LateOptions, LateTrainer, open_trainer  # noqa: E402
-from whispertide.lab.training.latecontext.work import encoder_work  # noqa: E402
-from whispertide.lab.training.shards import Shards, Utterance, open_shards, write_shard  # noqa: E402
+pytestmark = pytest.mark.slow
 
 WORDS = {"stop": 300, "go": 700, "left": 1500, "right": 2500}
 DIMS = LateDims(width=16, heads=2, inner=32, kernel=3, convolving=2, attending=1, n_vocab=40)
@@ -49,7 +50,6 @@ def test_intents_are_kept_with_the_sound(shards: Shards) -> None:
     assert shards[3].intent == command(3).intent
 
 
-@pytest.mark.slow
 def test_a_run_that_was_stopped_is_the_run_that_was_not(shards: Shards, tmp_path: Path) -> None:
     whole = open_trainer(shards, OPTIONS, tmp_path / "whole")
     assert whole.run(lambda step, figures: None)
@@ -76,7 +76,6 @@ def test_an_early_epoch_does_not_harm_the_mean(shards: Shards, tmp_path: Path) -
     assert all(torch.equal(one, other) for one, other in zip(trainer.parameters, expected, strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["late", "branchformer", "conformer", "rnnt"])
 def test_every_kind_learns(kind: Kind, shards: Shards, tmp_path: Path) -> None:
     options = replace(OPTIONS, dims=replace(DIMS, kind=kind), steps=30, epoch=15, rate=0.02, batch=WITHOUT_SILENCE)
@@ -145,7 +144,6 @@ def test_speech_without_intents_is_learned_from_if_it_is_short(shards: Shards, t
         open_trainer(open_shards([tmp_path]), OPTIONS, tmp_path / "other")
 
 
-@pytest.mark.slow
 def test_a_run_goes_on_from_a_network(shards: Shards, tmp_path: Path) -> None:
     first = open_trainer(shards, OPTIONS, tmp_path / "first")
     first.run(lambda step, figures: None)

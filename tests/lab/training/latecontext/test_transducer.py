@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from lab.training.latecontext.test_run import DIMS, OPTIONS, command
+from whispertide.audio.buffer import to_float
+from whispertide.lab.training.latecontext.batches import LateBatch
+from whispertide.lab.training.latecontext.run import open_trainer
+from whispertide.lab.training.latecontext.transducer import Transducer, transducer_loss
+from whispertide.lab.training.shards import open_shards, write_shard
+from whispertide.model.latecontext import features
 
-from lab.training.latecontext.test_run import DIMS, OPTIONS, command  # noqa: E402
-from whispertide.audio.buffer import to_float  # noqa: E402
-from whispertide.lab.training.latecontext.batches import LateBatch  # noqa: E402
-from whispertide.lab.training.latecontext.run import open_trainer  # noqa: E402
-from whispertide.lab.training.latecontext.transducer import Transducer, transducer_loss  # noqa: E402
-from whispertide.lab.training.shards import open_shards, write_shard  # noqa: E402
-from whispertide.model.latecontext import features  # noqa: E402
+pytestmark = pytest.mark.slow
 
 BLANK = 4
 
@@ -96,7 +97,6 @@ def test_all_of_it_streams() -> None:
     torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-@pytest.mark.slow
 def test_it_learns_to_say_the_text_and_then_the_intent(tmp_path: Path) -> None:
     write_shard(tmp_path, 0, [command(number % 10) for number in range(80)])
     shards = open_shards([tmp_path])

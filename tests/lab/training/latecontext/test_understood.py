@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 
 from benchmark_scripts import benchmark
-
-pytest.importorskip("torch")
-
 from small_late import small_late
 from whispertide.checkpoint.latecontext import save_late
 from whispertide.lab.evaluation.items.offloading import Asked
