@@ -82,7 +82,7 @@ def livekit(arguments: argparse.Namespace, policy: str, links: Path) -> Contende
     if reason := why_not(peer):
         return reason
     folder = Path(arguments.model) if Path(arguments.model).is_dir() else resolve(arguments.model)
-    model = str(_converted("ct2", Path(folder), peer))
+    model = str(_converted(Path(folder), peer))
     if policy == "simulstreaming":
         where = ["--model-path", str(named_for_its_language(Path(folder), links)), "--encoder-model-path", model]
         where += ["--custom-alignment-heads", alignment_mask(arguments.model)]

@@ -25,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from campaign.processes import ours, process
+from campaign.processes import make_folder, ours, process
 from campaign.speaker import Speaker, make_talk
 from journals import append_ms
 
@@ -79,8 +79,7 @@ async def session(
 ) -> None:
     """One session over several kills or stops of the server that has it."""
     one = Speaker(make_talk(dice, 20, 30), dice)
-    folder.mkdir()
-    (folder / "words.json").write_text(json.dumps([(word.text, word.start, word.end) for word in one.talk.words]))
+    make_folder(folder, one.talk)
     harm = ["kill"] * kills + ["stop"] * revived
     dice.shuffle(harm)
     cuts = sorted(dice.randrange(16_000, one.talk.duration) for _ in harm)
@@ -110,10 +109,7 @@ async def session(
             else:
                 await one.abort()
                 here, there = there, await fleet.start()
-        await one.connect(here[1])
-        await one.speak(one.talk.duration)
-        await one.finish()
-        await one.closed()
+        await one.say_the_rest(here[1])
     one.check_end()
     found = one.difference()
     figures.lost, figures.repeated = figures.lost + found.lost, figures.repeated + found.repeated

@@ -17,8 +17,8 @@ from websockets.asyncio.client import connect
 
 from whispertide import api
 from whispertide.audio.file import load_audio
+from whispertide.audio.wav import pcm
 from whispertide.lab.speech.manifest import bare_word
-from whispertide.streaming.remote import pcm
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 
 CLIPS_AT = Path(__file__).parents[1] / "tests" / "clips"

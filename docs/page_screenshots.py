@@ -19,9 +19,9 @@ import soxr
 from headless_chromium import Page, find_chromium, page
 from served_page import FAKE_MICROPHONE, STATE, drop
 from wav_file import save_wav
-from whispertide.api import BUNDLED_MODEL
 from whispertide.audio.file import load_audio
 from whispertide.cli.bundled import bundled_files
+from whispertide.options import BUNDLED_MODEL
 from whispertide.types import SAMPLE_RATE
 
 FOLDER = Path(__file__).with_name("page")

@@ -27,7 +27,7 @@ from whispertide.lab.evaluation.drawing import Drawing, read
 from whispertide.lab.evaluation.grid import Setup, grid
 from whispertide.lab.evaluation.runner import Runner
 from whispertide.lab.evaluation.watch import Watch
-from whispertide.options import DEFAULT_RECIPE, EngineOptions
+from whispertide.options import BUNDLED_MODEL, DEFAULT_RECIPE, EngineOptions
 from whispertide.session_state import Transcript
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import RECIPES, get_recipe
@@ -44,7 +44,7 @@ ZOOM = 2  # pixels of the PNG for one of the SVG
 def live_view(pace: Callable[[Iterable[FloatArray]], Iterable[FloatArray]], recipe: Recipe) -> str:
     """The live view of the demo as SVG, at the first moment that is good to look at. Raises `RuntimeError`: none is."""
     console = Console(record=True, file=io.StringIO(), width=WIDTH, height=HEIGHT, force_terminal=True, highlight=False)
-    transcriber = api.load(api.BUNDLED_MODEL)
+    transcriber = api.load(BUNDLED_MODEL)
     with bundled_files() as (recording, transcript):
         source = Source(str(recording))
         view = LiveView(console, Meter(live=True), transcriber.name, recipe.name, source.probe())
@@ -90,9 +90,9 @@ def rastered(svg: str) -> bytes:
 
 def recipes(folder: Path) -> publish.Part:
     """Every recipe at its own step, computing counted as instant: tables and plots. Results are kept in `folder`."""
-    setup = Setup("free", excerpt_s=EXCERPT_S, engine=EngineOptions("int8", "cpu", 1), models=(api.BUNDLED_MODEL,))
+    setup = Setup("free", excerpt_s=EXCERPT_S, engine=EngineOptions("int8", "cpu", 1), models=(BUNDLED_MODEL,))
     runner = Runner(folder, setup, Watch())
-    cells = [runner.run(wanted) for wanted in grid(tuple(RECIPES), (api.BUNDLED_MODEL,), ("talks",), (), ())]
+    cells = [runner.run(wanted) for wanted in grid(tuple(RECIPES), (BUNDLED_MODEL,), ("talks",), (), ())]
     return publish.streaming_part("The recipes", "", cells, "recipes")
 
 

@@ -1,8 +1,11 @@
 """What holds for all tests: properties that fail on any machine or on none, a heap that is not searched again, an
-interrupt that interrupts, vocabularies and command lines that are made once, and work that processes share.
+interrupt that interrupts, tests that are coroutines, vocabularies and command lines that are made once, and work that
+processes share.
 """
 
+import asyncio
 import gc
+import inspect
 import os
 import re
 import signal
@@ -22,6 +25,10 @@ from typer.main import get_command
 from few_examples import EXAMPLES
 from shared_vocabulary import share_vocabularies
 from whispertide.streaming import calibration
+
+# How the Makefile asks for the fast tests and for the slow ones.
+FAST = "not slow and not soak and not golden"
+SLOW = "slow and not soak"
 
 # The same examples every time, however long they take: a failure is the change's doing. WHISPERTIDE_EXAMPLES looks for
 # new ones, so many where a test names no number of its own.
@@ -68,11 +75,6 @@ def compile_share(config: pytest.Config, number: int, count: int) -> None:
             _write_pyc(config.stash[assertstate_key], code, checksum, compiled)
 
 
-# How the Makefile asks for the fast tests and for the slow ones.
-FAST = "not slow and not soak and not golden"
-SLOW = "slow and not soak"
-
-
 @cache
 def names_slow(file: Path) -> bool:
     """Whether a file says the word; `pytest_collection_modifyitems` sees to it that whoever has slow tests does."""
@@ -107,6 +109,16 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.set_threshold(20_000, 20, 20)
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest says that it cannot
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs tests that are coroutines. That takes no plugin: a loop per test, and errors as they are."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    asked = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in asked}))
+    return True
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """What `whispertide bench` measures in tests: recognisers without a model, on a corpus without a synthesizer."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
@@ -13,7 +12,7 @@ from whispertide.lab.evaluation import corpora, preparation, runner
 from whispertide.lab.evaluation.replay import Recogniser
 from whispertide.lab.evaluation.runner import Runner
 from whispertide.lab.evaluation.trace import Trace
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.options import EngineOptions
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.short_windows import choose_framing
@@ -22,28 +21,19 @@ from whispertide.types import SAMPLE_RATE
 # DESIGN, section 5: at least these
 
 
-@dataclass
-class Corpus:
-    """Talks of 40 s, a word per second."""
-
-    name: str = "talks-seed0"
-    hash: str = "0123456789ab"
-    count: int = 2
-
-    def utterances(self) -> Iterator[Utterance]:
-        words = tuple(RefWord(f"word{n}", (n - 1) * SAMPLE_RATE, n * SAMPLE_RATE) for n in range(1, 40))
-        audio = np.zeros(40 * SAMPLE_RATE, np.float32)
-        for number in range(self.count):
-            yield Utterance(f"talk/{number}", words, 40.0, lambda: audio, exact_times=True)
+def talks(name: str = "talks-seed0", hash: str = "0123456789ab", count: int = 2) -> Recordings:
+    """Of 40 s, a word per second."""
+    words = tuple(RefWord(f"word{n}", (n - 1) * SAMPLE_RATE, n * SAMPLE_RATE) for n in range(1, 40))
+    audio = np.zeros(40 * SAMPLE_RATE, np.float32)
+    whole = Utterance("", words, 40.0, lambda: audio, exact_times=True)
+    return Recordings(name, hash, tuple(replace(whole, id=f"talk/{number}") for number in range(count)))
 
 
-@dataclass
-class Untimed(Corpus):
+def untimed() -> Recordings:
     """The same, and nobody knows when the words are said."""
-
-    def utterances(self) -> Iterator[Utterance]:
-        for utterance in Corpus(count=self.count).utterances():
-            yield replace(utterance, words=tuple(RefWord(word.text) for word in utterance.words), exact_times=False)
+    known = talks()
+    words = tuple(RefWord(word.text) for word in known.items[0].words)
+    return replace(known, items=tuple(replace(item, words=words, exact_times=False) for item in known.items))
 
 
 @dataclass
@@ -81,8 +71,8 @@ def fake_recognisers(monkeypatch: pytest.MonkeyPatch) -> Heard:
     def offline(transcriber: object, **_: object) -> Recogniser:
         return record.recogniser("offline", 5.0)
 
-    def open_corpus(spec: str, *, seed: int = 0, **_: float | None) -> Corpus:
-        return Corpus(f"{spec}-seed{seed}", f"{seed:012d}")
+    def open_corpus(spec: str, *, seed: int = 0, **_: float | None) -> Recordings:
+        return talks(f"{spec}-seed{seed}", f"{seed:012d}")
 
     def transcriber(self: Runner, model: str) -> SimpleNamespace:
         return SimpleNamespace(

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from safetensors.numpy import save_file
 
 from multilingual_tokenizer import multilingual_tokenizer
@@ -85,13 +86,14 @@ def random_checkpoint(folder: Path, dims: ModelDims, *, embedding: float = 0.02)
 
 
 def small_multilingual(folder: Path, layers: int) -> WhisperModel:
-    """A random model of width 64 with so many decoder layers; it names no alignment heads.
-
-    Graphs go to `WHISPERTIDE_CACHE`, which the caller sets.
-    """
+    """A random model of width 64 with so many decoder layers, and its graphs; it names no alignment heads."""
     random_folder(folder, dims_of(80, 64, 1, 1, layers, 51_865), seed=layers)
     (folder / "tokenizer.json").write_text(multilingual_tokenizer())
-    return load_model(str(folder), EngineOptions(precision="fp32", threads=1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WHISPERTIDE_CACHE", str(folder.parent / "cache"))
+        model = load_model(str(folder), EngineOptions(precision="fp32", threads=1))
+        model.decoder(model.encode(np.zeros((80, 200), np.float32)))  # builds the graphs
+    return model
 
 
 def speechlike(seed: int, frames: int, n_mels: int = 80) -> FloatArray:

@@ -4,9 +4,10 @@ import asyncio
 import json
 import logging
 import struct
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
@@ -33,6 +34,7 @@ from whispertide.types import FloatArray, Word
 from wire_conversation import KnowingOracle, said
 
 M = TypeVar("M", bound="KnowingModel")
+T = TypeVar("T")
 
 WORDS = said(12, pause_every=5)
 SECONDS = 11.0  # of audio that has all of them
@@ -142,6 +144,27 @@ async def served(options: ServerOptions | None = None, model: Any = None) -> Asy
     left = {task for task in asyncio.all_tasks() - before if not task.done()}
     assert not left
     assert not hub.connections
+
+
+@contextmanager
+def in_thread(opened: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """What it gives, which is open meanwhile in the event loop of a thread."""
+    ready, stop, given = threading.Event(), threading.Event(), list[T]()
+
+    async def hold() -> None:
+        async with opened as one:
+            given.append(one)
+            ready.set()
+            await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(hold(),))
+    thread.start()
+    try:
+        assert ready.wait(60)
+        yield given[0]
+    finally:
+        stop.set()
+        thread.join(60)
 
 
 class _Errors(logging.Handler):

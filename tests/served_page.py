@@ -1,49 +1,35 @@
 """A server in a thread for tests of the page, and what a person does with it."""
 
-import asyncio
 import base64
 import json
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from headless_chromium import Page
-from served import SILENCE, KnowingModel, client, served
+from served import SILENCE, KnowingModel, client, in_thread, served
 from whispertide.server.options import ServerOptions
 
 STATE = "document.getElementById('status').dataset.state"
 FAKE_MICROPHONE = ("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream")
 
 
-@contextmanager
 def serving(
     options: ServerOptions | None = None, model: KnowingModel | dict[str, Any] | None = None, *, crowd: bool = False
-) -> Iterator[str]:
+) -> AbstractContextManager[str]:
     """A server in a thread; gives its address. With a crowd, all of its places are taken."""
-    ready, stop, address = threading.Event(), threading.Event(), []
 
-    async def serve() -> None:
-        async with served(options, model or KnowingModel()) as (server, _):
-            address.append(f"http://127.0.0.1:{server.port}/")
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[str]:
+        async with AsyncExitStack() as stack:
+            server, _ = await stack.enter_async_context(served(options, model or KnowingModel()))
             if crowd:
-                async with client(server) as other:
-                    await other.send(SILENCE)
-                    await other.until("session")
-                    ready.set()
-                    await asyncio.to_thread(stop.wait)
-            else:
-                ready.set()
-                await asyncio.to_thread(stop.wait)
+                other = await stack.enter_async_context(client(server))
+                await other.send(SILENCE)
+                await other.until("session")
+            yield f"http://127.0.0.1:{server.port}/"
 
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(20)
-        yield address[0]
-    finally:
-        stop.set()
-        thread.join(20)
+    return in_thread(opened())
 
 
 def drop(tab: Page, data: bytes, name: str = "talk") -> None:

@@ -1,7 +1,7 @@
 """Speech that is only tones, and a network so small that an update takes milliseconds: what tests of training share."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -60,6 +60,17 @@ def write_speech(folder: Path, *, each: int = 6, timed: bool = True) -> Path:
 
 def quiet(step: int, figures: dict[str, float]) -> None:
     """What a run tells is not listened to."""
+
+
+def resumed(trainer: Callable[..., Any], *given: Any, at: int) -> Any:
+    """The trainer of a run that was stopped after so many updates, resumed and ended."""
+    first = trainer(*given)
+    steps = iter([False] * (at - 1) + [True])
+    assert not first.run(quiet, stop=steps.__next__)
+    second = trainer(*given)
+    assert second.step == at
+    assert second.run(quiet)
+    return second
 
 
 def small_dims() -> ModelDims:

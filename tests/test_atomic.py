@@ -86,5 +86,7 @@ def test_our_own_errors_say_more_already(tmp_path: Path) -> None:
     """Those for people, which may be OSErrors."""
     with pytest.raises(OutputError, match=r"^no more$"), writing(tmp_path):
         raise OutputError("no more")
+    with pytest.raises(BrokenPipeError), writing("standard output"):
+        raise BrokenPipeError
     with pytest.raises(KeyError), writing(tmp_path):
         raise KeyError("not about a file")

@@ -274,50 +274,42 @@ class TestProxy:
         with nats_server(tmp_path / "nats") as running:
             yield running
 
-    def test_a_session_goes_on_at_another_replica(self, nats: Nats, tmp_path: Path) -> None:
+    async def test_a_session_goes_on_at_another_replica(self, nats: Nats, tmp_path: Path) -> None:
         options = replace(keyed(KEY, per_address=0), journal=nats.address)
+        async with (
+            served(options) as (first, one_hub),
+            served(options) as (second, other_hub),
+            proxy(tmp_path, first.port, second.port) as port,
+        ):
+            one = await session(port)
+            await one.send(SILENCE * 3)
+            await accepted(one, 48_000)
+            here, there = (one_hub, other_hub) if one_hub.sessions else (other_hub, one_hub)
+            await drain(here)
+            assert await one.rest() == 1001
+            again = await session(port, back(one))
+            assert list(there.sessions) == [one.said("session")[0]["session"]]
+            assert again.said("session")[0]["received"] == 48_000
+            await again.send(bytes(2 * (round(SECONDS * 16_000) - 48_000)), {"type": "finish"})
+            assert await again.rest() == 1000
+        events = [*one.events, *again.events]
+        assert complete(events)
+        assert text_of(events) == TEXT
 
-        async def run() -> None:
-            async with (
-                served(options) as (first, one_hub),
-                served(options) as (second, other_hub),
-                proxy(tmp_path, first.port, second.port) as port,
-            ):
-                one = await session(port)
-                await one.send(SILENCE * 3)
-                await accepted(one, 48_000)
-                here, there = (one_hub, other_hub) if one_hub.sessions else (other_hub, one_hub)
-                await drain(here)
-                assert await one.rest() == 1001
-                again = await session(port, back(one))
-                assert list(there.sessions) == [one.said("session")[0]["session"]]
-                assert again.said("session")[0]["received"] == 48_000
-                await again.send(bytes(2 * (round(SECONDS * 16_000) - 48_000)), {"type": "finish"})
-                assert await again.rest() == 1000
-            events = [*one.events, *again.events]
-            assert complete(events)
-            assert text_of(events) == TEXT
-
-        asyncio.run(run())
-
-    def test_without_nats_new_captions_go_on(self, nats: Nats, tmp_path: Path) -> None:
+    async def test_without_nats_new_captions_go_on(self, nats: Nats, tmp_path: Path) -> None:
         """No replica is ready, and the proxy sends clients to one that lives."""
         options = replace(keyed(KEY, per_address=0), journal=nats.address, drain_s=0.5)
-
-        async def run() -> None:
-            async with served(options) as (first, _), proxy(tmp_path, first.port) as port:
-                before = await session(port)
-                nats.kill()
-                await before.send(SILENCE)
-                await before.until("problem")
-                await asyncio.sleep(2.5)  # the proxy asks every second; earlier it would not know yet
-                after = await session(port)
-                await after.send(*[SILENCE] * 4)
-                while not {"confirmed", "problem"} <= {message["type"] for message in after.messages}:
-                    await after.until("confirmed", "problem")
-                assert [problem["kind"] for problem in after.said("problem")] == ["not_durable"]
-                assert not [told for told in after.said("received") if told["received"]]
-                await before.socket.close()
-                await after.socket.close()
-
-        asyncio.run(run())
+        async with served(options) as (first, _), proxy(tmp_path, first.port) as port:
+            before = await session(port)
+            nats.kill()
+            await before.send(SILENCE)
+            await before.until("problem")
+            await asyncio.sleep(2.5)  # the proxy asks every second; earlier it would not know yet
+            after = await session(port)
+            await after.send(*[SILENCE] * 4)
+            while not {"confirmed", "problem"} <= {message["type"] for message in after.messages}:
+                await after.until("confirmed", "problem")
+            assert [problem["kind"] for problem in after.said("problem")] == ["not_durable"]
+            assert not [told for told in after.said("received") if told["received"]]
+            await before.socket.close()
+            await after.socket.close()

@@ -57,18 +57,14 @@ def test_every_alert_says_what_to_do(rule: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_the_load_of_a_silent_server_falls() -> None:
+async def test_the_load_of_a_silent_server_falls() -> None:
     """What scales by it would otherwise add replicas for ever."""
-
-    async def run() -> None:
-        async with served_here() as (_, hub):
-            hub.load.pressure = 2.0
-            hub.metrics.lag.set(5)
-            registry = hub.metrics.registry
-            async with asyncio.timeout(60):
-                while registry.get_sample_value("whispertide_lag_seconds"):
-                    await asyncio.sleep(0.05)
-                while not (shown := registry.get_sample_value("whispertide_pressure")) or shown > 0.5:
-                    await asyncio.sleep(0.05)
-
-    asyncio.run(run())
+    async with served_here() as (_, hub):
+        hub.load.pressure = 2.0
+        hub.metrics.lag.set(5)
+        registry = hub.metrics.registry
+        async with asyncio.timeout(60):
+            while registry.get_sample_value("whispertide_lag_seconds"):
+                await asyncio.sleep(0.05)
+            while not (shown := registry.get_sample_value("whispertide_pressure")) or shown > 0.5:
+                await asyncio.sleep(0.05)

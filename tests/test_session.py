@@ -133,7 +133,7 @@ def test_a_guess_is_shown_without_loops_whatever_the_policy_and_what_is_confirme
             return commit if result.plan.is_last else replace(commit, hypothesis=(*commit.hypothesis, *loop))
 
     def played(*, loop_guard: bool) -> tuple[list[str], str]:
-        session = Session(RECIPE.replace(loop_guard=loop_guard), exact(), policy=Looping())
+        session = Session(RECIPE.replace(policy=Looping(loop_guard=loop_guard)), exact())
         events = push(session, 8.0) + session.finish()
         return [said(event.words) for event in events if isinstance(event, Hypothesis)], confirmed(events)
 
@@ -150,10 +150,11 @@ def test_in_noise_unlikely_words_are_not_written_but_single_ones_are() -> None:
             return replace(commit, confirmed=tuple(replace(word, probability=0.2) for word in commit.confirmed))
 
     def written(until: float, **settings: Any) -> str:
-        session = Session(RECIPE, exact(PAUSED), policy=Muttering(**settings))
+        recipe = RECIPE.replace(policy=Muttering(**settings))
+        session = Session(recipe, exact(PAUSED))
         events = push(session, 4.5) + session.flush()
         state = session.snapshot()  # what is known of the words before goes with it
-        session = Session(RECIPE, exact(PAUSED), policy=Muttering(**settings))
+        session = Session(recipe, exact(PAUSED))
         session.restore(state)
         return confirmed(events + push(session, until) + session.finish())
 
@@ -494,8 +495,8 @@ def test_a_round_took_what_all_its_stages_took() -> None:
             loads.append(load)
             return super().plan(*args, load=load, **more)
 
-    recipe = RECIPE.replace(schedule="adaptive", step_s=0.5, longest_step_s=5.0)
-    session = Session(recipe, policy=Loaded(), live=True)
+    recipe = RECIPE.replace(schedule="adaptive", step_s=0.5, longest_step_s=5.0, policy=Loaded())
+    session = Session(recipe, live=True)
     session.ingest(audio_between(0, S))
     plan = session.due()
     assert plan is not None
@@ -747,7 +748,7 @@ def test_a_policy_that_makes_no_room_is_found_out() -> None:
         def limit(self, state: Begun) -> int:
             return S
 
-    session = Session(RECIPE, exact(), policy=Stuck())
+    session = Session(RECIPE.replace(policy=Stuck()), exact())
     push(session, 2.0)
     with pytest.raises(SessionError, match="expected the policy to make room"):
         session.finish()

@@ -1,6 +1,6 @@
 """What holds for every stream, tested on random speech, random portions and a model that is told the truth."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -117,21 +117,65 @@ def gaps(talk: Talk) -> list[int]:
     return [(a.end + b.start) // 2 for a, b in pairwise(talk.words) if b.start - a.end > 3_200]
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=["default", "best-effort", "sentence", "three", "pruned"])
-@pytest.mark.parametrize("gated", [False, True], ids=["open", "gated"])
-@quick(6)
-@given(data=st.data())
-def test_every_word_is_confirmed_once_and_in_order(recipe: Recipe, gated: bool, data: st.DataObject) -> None:
+Build = Callable[..., Session]  # like `build`; where rounds may take long, `slow_s` says how long
+
+
+def check_every_word(build: Build, recipe: Recipe, data: st.DataObject, gated: bool, **told: Any) -> None:
     talk = data.draw(talks())
     flush_at = data.draw(st.lists(st.sampled_from(gaps(talk)), max_size=3, unique=True)) if gaps(talk) else []
-    sizes = data.draw(st.composite(portions)(talk.duration))
-    session = build(talk, recipe, gated=gated)
-    events = play(session, sizes, flush_at)
+    session = build(talk, recipe, gated=gated, **told)
+    events = play(session, data.draw(st.composite(portions)(talk.duration)), flush_at)
     assert said(session.transcript.words) == said(talk.words)
     assert confirmed(events) == session.transcript.words
     assert session.transcript.hypothesis == ()
     assert [e.seq for e in events] == list(range(len(events)))
     assert isinstance(events[-1], End)
+
+
+def check_recorded(build: Build, recipe: Recipe, data: st.DataObject, gated: bool) -> None:
+    talk = data.draw(talks())
+    live = build(talk, recipe, gated=gated, slow_s=4.0)
+    happened = play(live, data.draw(st.composite(portions)(talk.duration)))
+    again = build(talk, recipe, gated=gated, schedule=Recorded(live.boundaries, live.loads))
+    assert said_by(play(again, data.draw(st.composite(portions)(talk.duration)))) == said_by(happened)
+
+
+def check_not_live(build: Build, recipe: Recipe, data: st.DataObject, gated: bool, slow_s: float) -> None:
+    talk = data.draw(talks())
+    sizes = data.draw(st.composite(portions)(talk.duration))
+    fast, slow = (build(talk, recipe, gated=gated, slow_s=each, live=False) for each in (0.0, slow_s))
+    assert without_stats(play(slow, sizes)) == without_stats(play(fast, sizes))
+    assert (slow.boundaries, slow.loads) == (fast.boundaries, fast.loads)
+
+
+def check_restored(build: Build, recipe: Recipe, data: st.DataObject, gated: bool) -> None:
+    talk = data.draw(talks())
+    sizes = data.draw(st.composite(portions)(talk.duration))
+    here = data.draw(st.integers(0, len(sizes)))
+    session = build(talk, recipe, gated=gated)
+    push(session, sizes[:here])
+    kept = session.snapshot()
+    future = play(session, sizes[here:])
+    for again in (session, build(talk, recipe, gated=gated)):
+        again.restore(kept)
+        assert play(again, sizes[here:]) == future
+
+
+def survives(build: Build, recipe: Recipe, seed: int) -> bool:
+    """Whether every word is said once of speech without pauses, each word twice in a row."""
+    words = tuple(Word(f" w{i // 2}", 8_000 + i * 4_000, 12_000 + i * 4_000) for i in range(80))
+    talk = Talk(words, words[-1].end + 8_000, seed)
+    session = build(talk, recipe)
+    play(session, [7_000] * (talk.duration // 7_000 + 1))
+    return said(session.transcript.words) == said(words)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=["default", "best-effort", "sentence", "three", "pruned"])
+@pytest.mark.parametrize("gated", [False, True], ids=["open", "gated"])
+@quick(6)
+@given(data=st.data())
+def test_every_word_is_confirmed_once_and_in_order(recipe: Recipe, gated: bool, data: st.DataObject) -> None:
+    check_every_word(build, recipe, data, gated)
 
 
 @quick(6)
@@ -190,18 +234,7 @@ def test_what_is_confirmed_is_only_added_to_and_lies_in_the_audio(
 @quick(6)
 @given(data=st.data(), gated=st.booleans(), recipe=st.sampled_from(RECIPES))
 def test_a_restored_session_has_the_same_future(data: st.DataObject, gated: bool, recipe: Recipe) -> None:
-    talk = data.draw(talks())
-    sizes = data.draw(st.composite(portions)(talk.duration))
-    here = data.draw(st.integers(0, len(sizes)))
-    session = build(talk, recipe, gated=gated)
-    push(session, sizes[:here])
-    kept = session.snapshot()
-    future = play(session, sizes[here:])
-    session.restore(kept)
-    assert play(session, sizes[here:]) == future
-    another = build(talk, recipe, gated=gated)
-    another.restore(kept)
-    assert play(another, sizes[here:]) == future
+    check_restored(build, recipe, data, gated)
 
 
 @quick(6)
@@ -252,20 +285,8 @@ class Careless(LocalAgreement):
 
 @pytest.mark.parametrize("broken", [Forgetful(), Hasty(), Careless(), LocalAgreement(boundary="time")])
 def test_a_broken_policy_is_caught(broken: LocalAgreement) -> None:
-    def survives(seed: int) -> bool:
-        words = tuple(Word(f" w{i // 2}", 8_000 + i * 4_000, 12_000 + i * 4_000) for i in range(80))
-        talk = Talk(words, words[-1].end + 8_000, seed)
-        session = build(talk, RECIPES[0], policy=broken)
-        play(session, [7_000] * (talk.duration // 7_000 + 1))
-        return said(session.transcript.words) == said(words)
-
-    assert not all(survives(seed) for seed in range(10))
+    assert not all(survives(build, RECIPES[0].replace(policy=broken), seed) for seed in range(10))
 
 
 def test_the_same_speech_survives_the_real_policy() -> None:
-    for seed in range(10):
-        words = tuple(Word(f" w{i // 2}", 8_000 + i * 4_000, 12_000 + i * 4_000) for i in range(80))
-        talk = Talk(words, words[-1].end + 8_000, seed)
-        session = build(talk, RECIPES[0])
-        play(session, [7_000] * (talk.duration // 7_000 + 1))
-        assert said(session.transcript.words) == said(words)
+    assert all(survives(build, RECIPES[0], seed) for seed in range(10))

@@ -50,12 +50,11 @@ SERVER = ServerInfo(
 )
 
 
-def opening(path: str = "/", **query: str | list[str]) -> Opening:
+def opening(**query: str | list[str]) -> Opening:
     lists = {name: [value] if isinstance(value, str) else value for name, value in query.items()}
     return Opening(
         server=SERVER,
         connection="c0ffee",
-        path=path,
         query={name: values[-1] for name, values in lists.items() if values},
         lists=lists,
         at=1_700_000_000.0,

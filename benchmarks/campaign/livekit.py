@@ -28,9 +28,9 @@ from websockets.exceptions import ConnectionClosed
 from campaign.difference import other_words
 from campaign.lines import Line
 from campaign.scenario import Runner, Scenario
+from whispertide.audio import wav
 from whispertide.cli.bundled import bundled_audio
 from whispertide.lab.speech.manifest import bare_word
-from whispertide.streaming import remote
 from whispertide.types import SAMPLE_RATE, seconds
 
 SERVERS = ("whispertide", "localagreement", "simulstreaming")
@@ -131,7 +131,7 @@ async def _read(socket: ClientConnection, screen: Screen) -> None:
 @contextmanager
 def compare(_: Path) -> Iterator[Runner]:
     """A seed is one recording, to the servers and with the kinds of harm in turn."""
-    pcm = remote.pcm(bundled_audio())
+    pcm = wav.pcm(bundled_audio())
     truths: dict[str, list[str]] = {}
 
     def run(seed: int) -> Line:

@@ -20,10 +20,10 @@ from campaign.sessions import cuts, scenario, speak_to
 from campaign.speaker import BrokenPromiseError, Speaker, Talk
 from paces import lost, sentences_of
 from served import text_of
+from whispertide.audio.wav import pcm
 from whispertide.cli.bundled import bundled_audio
 from whispertide.events import Confirmed
 from whispertide.lab.evaluation.energy import resident_mb
-from whispertide.streaming.remote import pcm
 from whispertide.types import FloatArray, join_words, seconds
 
 STARTING_S = 60.0
@@ -33,6 +33,13 @@ NANO = ("-m", "whispertide.cli.main", "serve", "--model", "nano.en", "--port", "
 def ours(folder: Path) -> list[str]:
     """The server whose model knows the words."""
     return [sys.executable, "-m", "campaign.oracle_server", str(folder)]
+
+
+def make_folder(folder: Path, talk: Talk) -> None:
+    """The folder of such a server, with the words that its model knows."""
+    folder.mkdir()
+    words = [(word.text, word.start, word.end) for word in talk.words]
+    (folder / "words.json").write_text(json.dumps(words))
 
 
 @asynccontextmanager
@@ -63,9 +70,7 @@ async def _port(running: "subprocess.Popen[bytes]", said: int) -> int:
 
 async def killed(one: Speaker, folder: Path) -> int:
     """Up to three kills or restarts in good order of a session's server."""
-    folder.mkdir()
-    words = [(word.text, word.start, word.end) for word in one.talk.words]
-    (folder / "words.json").write_text(json.dumps(words))
+    make_folder(folder, one.talk)
     return await _through(one, ours(folder), cuts(one, 3))
 
 
@@ -79,10 +84,7 @@ async def _through(one: Speaker, command: Sequence[str], where: Sequence[int]) -
             await one.closed()
             await asyncio.to_thread(running.wait, 30)
     async with process(command) as (_, port):
-        await one.connect(port)
-        await one.speak(one.talk.duration)
-        await one.finish()
-        await one.closed()
+        await one.say_the_rest(port)
     one.check_end()
     return len(where)
 

@@ -107,10 +107,7 @@ async def speak_to(one: Speaker, at: int) -> None:
 async def to_the_end(one: Speaker, port: int) -> None:
     """Come back, say the rest, and hear everything. Raises `BrokenPromiseError` where that is not all there was."""
     if not one.over:
-        await one.connect(port)
-        await one.speak(one.talk.duration)
-        await one.finish()
-        await one.closed()
+        await one.say_the_rest(port)
     one.check_end()
 
 

@@ -138,6 +138,13 @@ class Speaker:
         """Say that nothing follows."""
         await self._send('{"type":"finish"}')
 
+    async def say_the_rest(self, port: int) -> None:
+        """Come back, say the rest, and hear everything."""
+        await self.connect(port)
+        await self.speak(self.talk.duration)
+        await self.finish()
+        await self.closed()
+
     async def abort(self) -> None:
         """The connection breaks; nothing that was on its way arrives."""
         if self._socket is not None:

@@ -31,7 +31,15 @@ from whispertide.events import Event
 from whispertide.formats.document import Document, TextSegment
 from whispertide.model.whisper import WhisperModel
 from whispertide.offline import transcribe_blocks
-from whispertide.options import DEFAULT_RECIPE, DecodeOptions, EngineOptions, Precision, ProviderName
+from whispertide.options import (
+    BUNDLED_MODEL,
+    DEFAULT_MODEL,
+    DEFAULT_RECIPE,
+    DecodeOptions,
+    EngineOptions,
+    Precision,
+    ProviderName,
+)
 from whispertide.session import Session
 from whispertide.streaming.allocation import Allocation, allocate
 from whispertide.streaming.calibration import Calibration, load_tuned, recall
@@ -44,8 +52,6 @@ from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.streaming.short_windows import Costs, Framed, choose_framing, measure_costs
 from whispertide.types import Announce, FloatArray
 
-DEFAULT_MODEL = "base.en"
-BUNDLED_MODEL = "nano.en"
 _MOST_EXECUTORS = 32  # kept for further sessions of the same settings
 
 Samples = npt.NDArray[Any]  # float32 or float64 with full scale at 1, or int16

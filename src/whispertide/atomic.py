@@ -40,14 +40,17 @@ CHOOSE_CACHE = "make it writable, or set WHISPERTIDE_CACHE to another folder"
 
 
 @contextmanager
-def writing(path: Path, advice: str = "choose another place, or make room") -> Iterator[None]:
-    """Raise `OutputError`, which says that `path` cannot be written and gives `advice`, for an OSError of the block."""
+def writing(place: Path | str, advice: str = "choose another place, or make room") -> Iterator[None]:
+    """Raise `OutputError`, which says that `place` cannot be written and gives `advice`, for an OSError of the block.
+
+    An error of the tree passes, and so does one that says that the reader of our output has gone, which is no fault.
+    """
     try:
         yield
-    except WhispertideError:  # some are OSErrors, too, and say more already
+    except (WhispertideError, BrokenPipeError):  # some of the tree are OSErrors, too, and say more already
         raise
     except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error}; {advice}") from error
+        raise OutputError(f"{place} cannot be written: {error}; {advice}") from error
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from whispertide.errors import OptionError
 
+BUNDLED_MODEL = "nano.en"
+DEFAULT_MODEL = "base.en"
 DEFAULT_RECIPE = "tide"  # streaming.recipes has it, and the others
 
 Precision = Literal["int8", "int8-weights", "fp32", "fp16"]

@@ -35,7 +35,7 @@ from whispertide.events import Error, Event
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.session_state import SessionState, Transcript
-from whispertide.streaming.policy import AnyPolicy, Executor
+from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
@@ -56,7 +56,6 @@ class Session:
         *,
         options: DecodeOptions | None = None,
         schedule: Schedule | None = None,
-        policy: AnyPolicy | None = None,
         live: bool = False,
         max_in_flight: int | None = None,
         possible: Callable[[DecodeOptions], DecodeOptions] | None = None,
@@ -65,15 +64,14 @@ class Session:
 
         `live`: the audio arrives as it is spoken, so the schedule counts how long rounds were computed and a machine
         that is too slow can keep up. Otherwise nobody waits, and the result does not depend on the machine's speed.
-        `schedule` and `policy` replace those of the recipe. `max_in_flight` is how many rounds may be planned before
-        the first of them comes back; None: as many as the executor overlaps. `possible` gives the form in which the
-        model takes options that change, or raises `OptionError` for what it cannot do. Raises `UnknownRecipeError`.
+        `schedule` replaces that of the recipe. `max_in_flight` is how many rounds may be planned before the first of
+        them comes back; None: as many as the executor overlaps. `possible` gives the form in which the model takes
+        options that change, or raises `OptionError` for what it cannot do. Raises `UnknownRecipeError`.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
         self.executor = executor  # what runs its rounds; None: somebody else does
         self._gate = gate
         self._own_schedule = schedule
-        self._own_policy = policy
         self._possible = possible
         self._state = SessionState(recipe, options or DecodeOptions())
         self.tells_lag = True  # else its owner does: see `note_lag`
@@ -335,7 +333,7 @@ class Session:
         self._turns.emit = self._state.emit  # not a method of the session: nothing may keep it once its owner lets go
         recipe = self._state.recipe
         self._turns.schedule = self._own_schedule or recipe.schedule
-        self._turns.policy = self._own_policy or recipe.policy
+        self._turns.policy = recipe.policy
         self._turns.search = recipe.search
         self._decode_options = decode_options(recipe, self._state.options)
 

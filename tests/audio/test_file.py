@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from audio.sounds import encode, encode_video, frequency, loudness, make_wav, tone, wav_bytes
 from whispertide.audio import file as audio_file
-from whispertide.audio.file import decode_blocks, load_audio, pcm_blocks, probe
+from whispertide.audio.file import decode_blocks, duration_of, load_audio, pcm_blocks
 from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -68,10 +68,7 @@ def test_wav_of_any_rate_and_sample_type(tmp_path: Path, rate: int, kind: str) -
     path = tmp_path / "a.wav"
     path.write_bytes(make_wav(tone(0.7, rate), rate, kind))
     check_tone(load_audio(path), 0.7)
-    info = probe(path)
-    assert (info.sample_rate, info.channels) == (rate, 1)
-    assert info.duration_s == pytest.approx(0.7, abs=1e-3)
-    assert info.codec.startswith("pcm_")
+    assert duration_of(path) == pytest.approx(0.7, abs=1e-3)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 6, 8])
@@ -81,7 +78,6 @@ def test_channels_are_mixed_by_their_mean(tmp_path: Path, channels: int) -> None
     sound[:, 0] = tone(0.7, 48_000)
     path.write_bytes(make_wav(sound, 48_000, "f32"))
     check_tone(load_audio(path), 0.7, level=0.5 / channels)
-    assert probe(path).channels == channels
 
 
 @pytest.mark.parametrize(
@@ -170,7 +166,7 @@ def test_file_objects_and_pipes_give_what_the_file_gives(tmp_path: Path, name: s
     path = encode(tmp_path / name, codec, tone(1.0, 48_000), 48_000)
     expected = load_audio(path)
     with open(path, "rb") as file:
-        assert probe(file).channels == 1
+        assert duration_of(file) == pytest.approx(1.0, abs=0.1)
         file.seek(0)
         assert np.array_equal(load_audio(file), expected)
         assert not file.closed
@@ -216,7 +212,7 @@ def test_a_header_without_samples_yields_nothing(tmp_path: Path) -> None:
     path.write_bytes(make_wav(tone(0.0), SAMPLE_RATE))
     assert list(decode_blocks(path)) == []
     assert load_audio(path).shape == (0,)
-    assert probe(path).duration_s is None
+    assert duration_of(path) is None
 
 
 @pytest.mark.parametrize("size", [0, 0xFFFFFFFF, 0x7FFFF000])
@@ -294,7 +290,7 @@ def test_time_stamps_may_begin_late_and_have_gaps(
 ) -> None:
     whole = encode(tmp_path / f"whole-{name}", codec, tone(2.0, rate), rate)
     path = later(tmp_path / name, whole, from_s, 1.0)
-    promised = probe(path).duration_s
+    promised = duration_of(path)
     assert promised is not None
     assert promised > 2.9
     samples, error = collect(decode_blocks(path))
@@ -370,7 +366,7 @@ def png() -> bytes:
 def test_what_is_not_audio_is_a_clear_error(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "thing.wav"
     path.write_bytes(content)
-    for use in (load_audio, probe):
+    for use in (load_audio, duration_of):
         with pytest.raises(AudioFileError, match=message) as caught:
             use(path)
         assert str(path) in str(caught.value)
@@ -474,7 +470,7 @@ def test_what_is_not_decoded_opens_no_port(monkeypatch: pytest.MonkeyPatch) -> N
         pytest.skip("only Linux tells")
     before = ports()
     with pytest.raises(AudioFileError):
-        probe(io.BytesIO(SESSION))
+        duration_of(io.BytesIO(SESSION))
     assert ports() == before
 
 

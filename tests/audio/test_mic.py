@@ -9,7 +9,7 @@ import pytest
 from audio.sounds import frequency, tone
 from whispertide.audio import mic
 from whispertide.audio.mic import InputDevice, list_devices, microphone_blocks
-from whispertide.errors import AudioDeviceError, OptionError
+from whispertide.errors import AudioDeviceError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 
@@ -115,7 +115,7 @@ def test_records_from_the_default_device_at_sixteen_kilohertz(fake: FakeSoundDev
 
 @pytest.mark.parametrize("wanted", [1, "1", "webcam"])
 def test_a_device_is_chosen_by_number_or_part_of_its_name(fake: FakeSoundDevice, wanted: int | str) -> None:
-    with microphone_blocks(wanted, block_ms=50) as blocks:
+    with microphone_blocks(wanted) as blocks:
         assert len(next(blocks)) > 0
     assert (fake.opened[0]["device"], fake.opened[0]["samplerate"]) == (1, 44_100)
 
@@ -213,9 +213,3 @@ def test_a_broken_sound_system_is_a_clear_error(fake: FakeSoundDevice, monkeypat
     monkeypatch.setattr(fake, "query_devices", fail)
     with pytest.raises(AudioDeviceError, match="cannot list the audio devices"):
         list_devices()
-
-
-@pytest.mark.parametrize("block_ms", [0, -5])
-def test_impossible_blocks_are_refused(block_ms: int) -> None:
-    with pytest.raises(OptionError, match="at least 1 ms"), microphone_blocks(block_ms=block_ms):
-        pass

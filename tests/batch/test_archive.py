@@ -11,7 +11,7 @@ from whispertide.atomic import replacing
 from whispertide.batch.archive import Archive, Made, check_folder, opened, report_in
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
-from whispertide.errors import OutputError
+from whispertide.errors import AddressError, DiskSpaceError, OutputError
 
 MADE = Made("nano.en", "abc", "int8", "txt", None, "transcribe", "")
 ONE, TWO = Task("/in/one.wav", PurePosixPath("x/one.txt")), Task("/in/two.wav", PurePosixPath("two.txt"))
@@ -156,9 +156,16 @@ def test_a_folder_called_as_that_of_the_report_is_refused(tmp_path: Path) -> Non
 def test_what_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
     with archive(tmp_path / "out") as found:
         (tmp_path / "out/x").write_text("a file where a folder should be")
-        with pytest.raises(OutputError, match="cannot write"):
+        with pytest.raises(OutputError, match="cannot be written"):
             found.keep(ONE, FINE)
         assert found.remaining(TASKS) == TASKS
+
+
+@pytest.mark.parametrize("problem", [AddressError("no cluster"), DiskSpaceError("no room"), ChildProcessError("gone")])
+def test_what_goes_wrong_elsewhere_is_not_the_folders_fault(tmp_path: Path, problem: OSError) -> None:
+    with pytest.raises(OSError, match=str(problem)) as caught, archive(tmp_path / "out"):
+        raise problem
+    assert caught.value is problem
 
 
 def test_a_name_that_is_too_long_fails_alone(tmp_path: Path) -> None:
@@ -176,7 +183,7 @@ def test_a_name_that_is_too_long_fails_alone(tmp_path: Path) -> None:
 
 def test_a_folder_where_nothing_can_be_kept_is_told_beforehand(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for name, said in {"file": "cannot write into .*file", "misspelt/out": "does not exist"}.items():
+    for name, said in {"file": "file cannot be written", "misspelt/out": "does not exist"}.items():
         with pytest.raises(OutputError, match=said):
             check_folder(tmp_path / name)
     check_folder(tmp_path / "out")

@@ -17,7 +17,7 @@ from whispertide.lab.evaluation.peers import PEERS, Peer
 from whispertide.lab.evaluation.replay import Recogniser
 from whispertide.lab.evaluation.runner import Runner
 from whispertide.lab.evaluation.trace import Trace
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.lab.tune import changes
 from whispertide.streaming.framing import Zeros
 from whispertide.streaming.recipe import Recipe
@@ -37,15 +37,10 @@ def silence() -> FloatArray:
     return np.zeros(10 * SAMPLE_RATE, np.float32)
 
 
-@dataclass
-class Talks:
-    name: str
-    hash: str = "0123456789ab"
-
-    def utterances(self) -> Iterator[Utterance]:
-        words = tuple(RefWord(f"word{n}", (n - 1) * SAMPLE_RATE, n * SAMPLE_RATE) for n in range(1, 10))
-        for number in range(3):
-            yield Utterance(f"talk/{number}", words, 10.0, silence, True, f"voice {number}")
+def talks(spec: str, *, seed: int, **_: object) -> Recordings:
+    words = tuple(RefWord(f"word{n}", (n - 1) * SAMPLE_RATE, n * SAMPLE_RATE) for n in range(1, 10))
+    three = (Utterance(f"talk/{number}", words, 10.0, silence, True, f"voice {number}") for number in range(3))
+    return Recordings(f"{spec}-{seed}", f"{seed:012}", tuple(three))
 
 
 @dataclass
@@ -112,7 +107,7 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(runner, "streaming", streaming)
     monkeypatch.setattr(runner, "offline", offline)
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, *, seed, **_: Talks(f"{spec}-{seed}", f"{seed:012}"))
+    monkeypatch.setattr(corpora, "open_corpus", talks)
     monkeypatch.setattr(Runner, "transcriber", transcriber)
     monkeypatch.setattr(runner, "digest_attachments", lambda model: "nothing")
     monkeypatch.setattr(peers, "run_peer_over", over)
@@ -196,9 +191,9 @@ def test_steps_are_chosen_on_talks_that_are_not_reported(
     draw_nothing(monkeypatch)
     opened: list[int] = []
 
-    def open_corpus(spec: str, *, seed: int, **_: object) -> Talks:
+    def open_corpus(spec: str, *, seed: int, **_: object) -> Recordings:
         opened.append(seed)
-        return Talks(f"{spec}-{seed}", f"{seed:012}")
+        return talks(spec, seed=seed)
 
     monkeypatch.setattr(corpora, "open_corpus", open_corpus)
     study.options.models = ["nano.en"]

@@ -1,11 +1,12 @@
 import hashlib
+import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from whispertide.checkpoint.cache import cache_dir, file_digest
+from whispertide.checkpoint.cache import cache_dir, file_digest, read_note, write_note
 from whispertide.errors import CheckpointError
 
 
@@ -74,6 +75,28 @@ def test_a_damaged_note_is_ignored(tmp_path: Path, content: bytes) -> None:
     (note,) = (cache_dir() / "digests").iterdir()
     note.write_bytes(content)
     assert file_digest(path) == hashlib.sha256(b"abc").hexdigest()
+
+
+@pytest.mark.parametrize("digest", [None, 5, "short"])
+def test_a_digest_that_is_none_is_computed_again(tmp_path: Path, digest: object) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"abc")
+    file_digest(path)
+    (note,) = (cache_dir() / "digests").iterdir()
+    note.write_text(json.dumps({**json.loads(note.read_text()), "sha256": digest}))
+    assert file_digest(path) == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_a_note_holds_for_its_key(tmp_path: Path) -> None:
+    note, key = tmp_path / "folder" / "note.json", {"name": "tide", "cores": 2}
+    assert read_note(note, key) is None
+    write_note(note, key, {"found": [1, 2]})
+    assert read_note(note, key) == {**key, "found": [1, 2]}
+    assert read_note(note, {**key, "cores": 4}) is None
+    assert read_note(note, {**key, "new": 1}) is None
+    for damaged in ("", "{", "[]", "5"):
+        note.write_text(damaged)
+        assert read_note(note, key) is None
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hashed: list[str]) -> None:

@@ -101,7 +101,7 @@ def test_usage_is_checked_before_any_model_is_loaded(tmp_path: Path, loads: list
 
 def test_an_output_that_cannot_be_is_told_before_any_model_is_loaded(tmp_path: Path, loads: list[object]) -> None:
     (tmp_path / "file").touch()
-    for name, said in {"file": "cannot write into", "misspelt/out": "does not exist"}.items():
+    for name, said in {"file": "cannot be written", "misspelt/out": "does not exist"}.items():
         result = run(QUIET, "-o", tmp_path / name)
         assert (result.exit_code, said in result.stderr) == (5, True)
     assert loads == []

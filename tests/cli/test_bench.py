@@ -1,14 +1,13 @@
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from command_line import Run
 from evaluation_cells import make_cell, make_trace
-from fake_recognisers import Corpus, Heard, Untimed
+from fake_recognisers import Heard, talks, untimed
 from whispertide.errors import CorpusError
 from whispertide.lab.evaluation import corpora, peers, preparation, report, store
 from whispertide.lab.evaluation.corpora import check_corpus, parts
@@ -16,7 +15,7 @@ from whispertide.lab.evaluation.grid import Setup
 from whispertide.lab.evaluation.runner import Runner
 from whispertide.lab.evaluation.store import Results
 from whispertide.lab.evaluation.trace import Trace
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 
 # DESIGN, section 5: at least these
 KEYS = (
@@ -152,7 +151,7 @@ def test_wrong_usage_is_said_before_anything_is_measured(
 def test_without_options_tide_is_compared_with_the_baseline_on_a_quarter_of_an_hour(
     run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Corpus(count=25))
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: talks(count=25))
     result = run("bench", "run")
     assert result.exit_code == 0, result.stderr
     assert [(cell["recipe"], cell["corpus"]) for cell in lines(result.stdout)] == [
@@ -166,7 +165,7 @@ def test_without_options_tide_is_compared_with_the_baseline_on_a_quarter_of_an_h
 
 def test_what_is_shorter_than_the_excerpt_is_measured_whole_and_says_so(run: Run, heard: Heard) -> None:
     (cell,) = lines(run(*ONE, "--excerpt", "900").stdout)
-    assert (cell["corpus"], cell["corpus_hash"]) == ("talks", Corpus(hash="000000000000").hash)
+    assert (cell["corpus"], cell["corpus_hash"]) == ("talks", talks(hash="000000000000").hash)
 
 
 def test_an_estimate_comes_before_the_first_cell(run: Run, heard: Heard) -> None:
@@ -203,7 +202,7 @@ def test_what_cannot_be_made_is_said_before_audio_is_made(
 
 
 def test_what_is_read_is_read_before_anything_is_made(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    def open_corpus(spec: str, **_: object) -> Corpus:
+    def open_corpus(spec: str, **_: object) -> Recordings:
         if spec == "talks":
             pytest.fail("made")
         raise CorpusError("line 3 cannot be scored")
@@ -216,7 +215,7 @@ def test_what_is_read_is_read_before_anything_is_made(run: Run, heard: Heard, mo
 def test_without_word_times_the_table_says_so_and_shows_what_can_be_had(
     run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Untimed())
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: untimed())
     result = run(*ONE, "--corpora", "manifest:mine.jsonl")
     (cell,) = lines(result.stdout)
     assert (cell["word_times"], cell["confirmed_mean_s"], cell["matched"]) == (None, None, None)
@@ -232,16 +231,16 @@ def test_without_word_times_the_table_says_so_and_shows_what_can_be_had(
 
 def test_aligned_word_times_are_marked(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     def aligned(utterance: Utterance, transcriber: object, model: str) -> Utterance:
-        timed = next(Corpus().utterances()).words
+        timed = talks().items[0].words
         return replace(utterance, words=timed, aligned_by=model)
 
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Untimed())
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: untimed())
     monkeypatch.setattr("whispertide.lab.evaluation.aligned.aligned", aligned)
     result = run(*ONE, "--corpora", "manifest:mine.jsonl", "--align")
     (cell,) = lines(result.stdout)
     assert (cell["word_times"], cell["confirmed_mean_s"]) == ("aligned by nano.en", 1.0)
     assert cell["corpus"] == "manifest:mine.jsonl aligned"
-    assert cell["corpus_hash"] != Untimed().hash
+    assert cell["corpus_hash"] != untimed().hash
     assert "1.00 ~" in result.stdout.splitlines()[1]
     assert "aligned by nano.en (forced alignment), not exact: no claim about latency" in result.stderr
     assert "aligning" not in run(*ONE, "--corpora", "talks", "--align", "--seed", "1").stdout
@@ -309,7 +308,7 @@ def test_a_peer_with_fallback_has_a_row_without_it(
 def test_a_program_that_runs_live_is_not_let_loose_on_hours(
     run: Run, heard: Heard, peer_asked: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Corpus(count=90))
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: talks(count=90))
     live = ("bench", "run", "--recipes", "", "--peers", "whisperlivekit-localagreement")
     result = run(*live, "--excerpt", "all")
     assert "--excerpt 600" in result.stderr
@@ -320,25 +319,23 @@ def test_a_program_that_runs_live_is_not_let_loose_on_hours(
     assert "real time" in result.stderr
 
 
-@dataclass
-class Polyglot(Corpus):
+def polyglot() -> Recordings:
     """Three recordings in English and one each in German and in a mixture."""
-
-    def utterances(self) -> Iterator[Utterance]:
-        for utterance, language in zip(Corpus(count=5).utterances(), ("en", "de", "en", "en+de", "en"), strict=True):
-            yield replace(utterance, language=language)
+    five, languages = talks(count=5), ("en", "de", "en", "en+de", "en")
+    items = (replace(item, language=name) for item, name in zip(five.items, languages, strict=True))
+    return replace(five, items=tuple(items))
 
 
 def test_recordings_in_languages_that_the_model_does_not_write_are_left_out_and_named(
     run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Polyglot())
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: polyglot())
     result = run(*ONE)
     assert result.exit_code == 0
     assert "2 recordings of talks-seed0 in de, en+de are left out: nano.en does not write that" in result.stderr
     (cell,) = lines(result.stdout)
     assert cell["utterances"] == 3
-    assert cell["corpus_hash"] != Polyglot().hash
+    assert cell["corpus_hash"] != polyglot().hash
     assert {utterance for _, utterance in heard.asked} == {"talk/0", "talk/2", "talk/4"}
 
 
@@ -349,10 +346,10 @@ def test_a_peer_is_told_the_language_and_takes_no_corpus_of_several(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Runner, "_languages", lambda self, model: frozenset({"en", "de", "en+de"}))
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Polyglot())
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: polyglot())
     result = run(*ONE, "--peers", "simulstreaming")
     assert "told one language, and talks-seed0 has de, en, en+de" in result.stderr
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: parts.InLanguages(Polyglot(), {"de"}))
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: parts.in_languages(polyglot(), {"de"}))
     assert run(*ONE, "--peers", "simulstreaming").exit_code == 0
     assert [settings["language"] for _, _, settings in peer_asked] == ["de"]
 
@@ -364,13 +361,9 @@ def test_a_model_in_a_folder_is_called_by_the_folders_name(run: Run, heard: Hear
 
 
 def test_an_excerpt_in_which_nothing_fits_is_refused(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    def untimed(spec: str, **_: object) -> Polyglot:
-        corpus = Polyglot()
-        found = [replace(item, words=(RefWord("word"),)) for item in corpus.utterances()]
-        monkeypatch.setattr(corpus, "utterances", lambda: iter(found))
-        return corpus
-
-    monkeypatch.setattr(corpora, "open_corpus", untimed)
+    corpus = polyglot()
+    corpus = replace(corpus, items=tuple(replace(item, words=(RefWord("word"),)) for item in corpus.items))
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: corpus)
     result = run(*ONE, "--excerpt", "30")
     assert "use a longer excerpt" in result.stderr
     assert result.exit_code != 0

@@ -28,7 +28,7 @@ def whisperflow(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     def only(item_id: str) -> None:
         whole = get_paper("whisperflow")
         items = tuple(item for item in whole.items if item.id == item_id)
-        monkeypatch.setattr(papers, "PAPERS", {"whisperflow": replace(whole, items=items)})
+        monkeypatch.setattr(papers, "every_paper", lambda: {"whisperflow": replace(whole, items=items)})
 
     return only
 
@@ -106,11 +106,11 @@ def test_an_item_that_fails_says_why_and_the_others_go_on(
     monkeypatch.setattr(made, "stage_table", fails)
     monkeypatch.setattr(made, "beam_table", works)
     items = (
-        Item("table 1", "one", (), "whisperflow.stage_table"),
-        Item("table 2", "two", (), "whisperflow.beam_table", usual_s=30.0),
+        Item("table 1", "one", "page 1", "talks", measure="whisperflow.stage_table"),
+        Item("table 2", "two", "page 2", "talks", measure="whisperflow.beam_table", usual_s=30.0),
     )
     several = {name: replace(get_paper(name), items=items) for name in ("whisperflow", "npusper")}
-    monkeypatch.setattr(papers, "PAPERS", several)
+    monkeypatch.setattr(papers, "every_paper", lambda: several)
     page = tmp_path / "page.html"
     result = run("bench", "paper", "all", "--page", page)
     assert result.exit_code == 4
@@ -126,8 +126,9 @@ def test_an_item_of_two_corpora_says_on_which_each_part_was_made(
         return Outcome((Table(("a",), ((runner.corpus_name,),)),), note=f"made on {runner.corpus_name}.")
 
     monkeypatch.setattr(made, "beam_table", works)
-    items = (Item("table 1", "one", (), "whisperflow.beam_table", corpora=("talks", "noisy")),)
-    monkeypatch.setattr(papers, "PAPERS", {"whisperflow": replace(get_paper("whisperflow"), items=items)})
+    items = (Item("table 1", "one", "", "", measure="whisperflow.beam_table", corpora=("talks", "noisy")),)
+    whisperflow = replace(get_paper("whisperflow"), items=items)
+    monkeypatch.setattr(papers, "every_paper", lambda: {"whisperflow": whisperflow})
     both, one, other = (
         run("bench", "paper", "whisperflow", *asked) for asked in ((), ("-c", "rooms"), ("-c", "rooms,talks"))
     )

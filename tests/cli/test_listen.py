@@ -42,7 +42,7 @@ class Microphone:
         self.closed = threading.Event()
 
     @contextmanager
-    def __call__(self, device: object = None, block_ms: int = 100) -> Iterator[Blocks]:
+    def __call__(self, device: object = None) -> Iterator[Blocks]:
         self.opened.append(device)
         self.closed.clear()
         yield self._record()
@@ -72,6 +72,15 @@ def test_ctrl_c_ends_it_with_the_last_words(run: Run, microphone: Microphone) ->
     assert microphone.opened == ["USB", "USB"]
     assert microphone.closed.is_set()
     assert "warning: audio from the microphone was lost" in result.stderr
+
+
+def test_the_model_is_warm_before_the_microphone_opens(
+    run: Run, microphone: Microphone, transcriber: FakeTranscriber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int] = []
+    monkeypatch.setattr(transcriber, "warm_up", lambda: opened.append(len(microphone.opened)))
+    assert run("listen").exit_code == 0
+    assert opened == [1]  # the first time only shows that there is one
 
 
 def test_the_transcript_is_saved(run: Run, microphone: Microphone, tmp_path: Path) -> None:

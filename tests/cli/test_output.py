@@ -108,7 +108,7 @@ def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder in which nobody may make files")
 def test_a_folder_that_takes_no_files_is_refused() -> None:
-    with pytest.raises(OutputError, match="cannot write into"):
+    with pytest.raises(OutputError, match="cannot be written"):
         plan_targets(["a.wav"], "/proc/self/out.txt", None)
 
 

@@ -86,6 +86,7 @@ def test_an_unknown_model_is_tried_before_its_first_live_use(
 def test_seconds_count_only_at_live_pace(run: Run, tmp_path: Path, transcriber: FakeTranscriber, pace: str) -> None:
     run("transcribe", write_wav(tmp_path / "short.wav", 0.5), "--pace", pace)
     assert [session.live for session in transcriber.sessions] == [pace == "live"]
+    assert transcriber.warm == (pace == "live")
 
 
 @pytest.mark.parametrize("form", sorted(FORMATS))

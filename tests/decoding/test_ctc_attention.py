@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from few_examples import quick
 from whispertide.decoding import ctc_attention
-from whispertide.decoding.ctc_attention import END, CtcAttentionOptions, ctc_attention_search
+from whispertide.decoding.ctc_attention import END, CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.decoding.ctc_prefix import Sums, empty, longer, longer_totals
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray, IntArray
@@ -36,9 +36,10 @@ class Said:
 
 @dataclass
 class Pairs:
-    """A decoder that looks at the last token alone: `table` [tokens, tokens] of log probabilities."""
+    """A decoder that looks at the last token alone: `table` [tokens, tokens] of log probabilities. Counts its work."""
 
     table: FloatArray
+    runs: int = 0
     rows: int = 0
 
     def start(self) -> Said:
@@ -46,12 +47,18 @@ class Pairs:
 
     def score(self, state: Said, tokens: IntArray) -> tuple[FloatArray, Said]:
         assert len(state.tokens) == len(tokens)
-        self.rows += len(tokens)
+        self.runs, self.rows = self.runs + 1, self.rows + len(tokens)
         return self.table[tokens], Said(tokens)
 
     def read(self, tokens: IntArray) -> tuple[FloatArray, Said]:
-        self.rows += tokens.size
+        self.runs, self.rows = self.runs + 1, self.rows + tokens.size
         return self.table[tokens], Said(tokens[:, -1])
+
+
+def counted(ctc: Sums, pairs: Pairs, options: CtcAttentionOptions, pilot: Found | None = None) -> tuple[Found, Pairs]:
+    """What a search finds, and the decoder that it alone has used."""
+    mine = Pairs(pairs.table)
+    return ctc_attention_search(ctc, mine, options, pilot), mine
 
 
 def normal(logits: Sums) -> Sums:
@@ -133,14 +140,14 @@ def sure_of_three() -> tuple[Sums, Pairs]:
 def test_what_is_said_again_needs_one_row() -> None:
     ctc, pairs = sure_of_three()
     options = CtcAttentionOptions(longest=8, cap=False, leap=False)
-    pilot = ctc_attention_search(ctc, pairs, options)
+    pilot, first = counted(ctc, pairs, options)
     assert pilot.best.tokens == (2, 1, 3)
-    again = ctc_attention_search(ctc, pairs, options, pilot)
+    again, second = counted(ctc, pairs, options, pilot)
     assert again.best.tokens == pilot.best.tokens
-    assert again.rows < pilot.rows
-    assert again.runs == 1, "the pilot's text is read in one run"
-    off = ctc_attention_search(ctc, pairs, replace(options, collapse=False), pilot)
-    assert off.rows == pilot.rows
+    assert second.rows < first.rows
+    assert second.runs == 1, "the pilot's text is read in one run"
+    _, off = counted(ctc, pairs, replace(options, collapse=False), pilot)
+    assert off.rows == first.rows
 
 
 def test_a_search_comes_back_to_the_pilot() -> None:
@@ -150,21 +157,21 @@ def test_a_search_comes_back_to_the_pilot() -> None:
     table[END, [2, 4]] = 3.0, 3.2  # 4 seems better than 2, until nothing follows it
     ctc, pairs = normal(np.zeros((12, 6))), Pairs(normal(table).astype(np.float32))
     options = CtcAttentionOptions(longest=8, cap=False, attention=0.9)
-    alone = ctc_attention_search(ctc, pairs, options)
+    alone, first = counted(ctc, pairs, options)
     assert alone.best.tokens == (2, 1, 3)
-    again = ctc_attention_search(ctc, pairs, options, alone)
+    again, second = counted(ctc, pairs, options, alone)
     assert again.best.tokens == alone.best.tokens
-    assert again.runs < alone.runs
+    assert second.runs < first.runs
 
 
 def test_ctc_is_asked_about_as_many_tokens_with_a_leap_and_with_a_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def counted(scores: Sums, prefixes: Any, tokens: IntArray) -> Sums:
+    def noted(scores: Sums, prefixes: Any, tokens: IntArray) -> Sums:
         asked.append(tokens.shape[1])
         return longer_totals(scores, prefixes, tokens)
 
-    monkeypatch.setattr(ctc_attention, "longer_totals", counted)
+    monkeypatch.setattr(ctc_attention, "longer_totals", noted)
     dice = np.random.default_rng(0)
     ctc, table = normal(dice.standard_normal((9, 21))), normal(dice.standard_normal((20, 20))).astype(np.float32)
     for options in (CtcAttentionOptions(longest=4), CtcAttentionOptions(longest=4, leap=False)):
@@ -179,22 +186,20 @@ def test_a_search_that_is_cut_off_gives_the_best_of_what_there_is(longest: int) 
     found = ctc_attention_search(ctc, pairs, CtcAttentionOptions(longest=longest))
     assert found.best.tokens == (2, 1, 3)[:longest]
     assert not found.best.ended
-    assert len(found.sums) == found.runs == longest
+    assert len(found.sums) == pairs.runs == longest
 
 
 def test_a_text_ends_where_the_pilots_pace_says() -> None:
     table = normal(np.full((TOKENS, TOKENS), 0.0)).astype(np.float32)  # nothing is known, so it would go on
     ctc, pairs = utterance(5, 10, sharp=0.1)[0], Pairs(table)
-    long = ctc_attention_search(ctc, pairs, CtcAttentionOptions(longest=40, leap=False))
+    long, free = counted(ctc, pairs, CtcAttentionOptions(longest=40, leap=False))
     pilot = replace(long, best=replace(long.best, tokens=(), ended=True), frames=10)
     options = CtcAttentionOptions(longest=40, leap=False, collapse=False, spare=1)
-    short = ctc_attention_search(ctc, pairs, options, pilot)
-    assert short.runs < long.runs
-    assert short.runs == 1
+    _, capped = counted(ctc, pairs, options, pilot)
+    assert capped.runs == 1 < free.runs
     unfinished = replace(pilot, best=replace(pilot.best, ended=False))
-    assert ctc_attention_search(ctc, pairs, options, unfinished).runs == long.runs, (
-        "it does not know how long the text is"
-    )
+    _, again = counted(ctc, pairs, options, unfinished)
+    assert again.runs == free.runs, "it does not know how long the text is"
 
 
 @given(st.integers(0, 10**6), st.integers(2, 9), st.integers(1, 5))
@@ -202,14 +207,14 @@ def test_a_text_ends_where_the_pilots_pace_says() -> None:
 def test_a_search_that_stops_where_nothing_can_win_finds_the_same(seed: int, frames: int, beam: int) -> None:
     ctc, pairs = utterance(seed, frames)
     options = CtcAttentionOptions(beam=beam, longest=20)
-    soon = ctc_attention_search(ctc, pairs, options)
+    soon, few = counted(ctc, pairs, options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ctc_attention, "_settled", lambda beam: False)
-        late = ctc_attention_search(ctc, pairs, options)
+        late, many = counted(ctc, pairs, options)
     assert (soon.best.tokens, soon.best.score) == (late.best.tokens, late.best.score)
-    assert soon.runs <= late.runs
+    assert few.runs <= many.runs
     if (seed, frames, beam) == (3, 9, 3):
-        assert soon.runs < late.runs
+        assert few.runs < many.runs
 
 
 def test_perplexity_is_that_of_the_decoder() -> None:

@@ -1,6 +1,7 @@
 """A search that goes on from what was found with less audio. On scripted logits, checked against exhaustive search."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -35,12 +36,23 @@ PROMPT = Prompt((SOT_PREV, 2, SOT), sot_index=2, limit=9)
 RULES = Rules(VOCABULARY, suppressed=(*SPECIALS, NO_TIMESTAMPS, *range(NO_TIMESTAMPS + 1, SIZE)))
 
 
+@dataclass
+class Rewinding(ScriptedDecoder):
+    """Counts the tokens that are taken back: those that were not stable, or came after one that was not."""
+
+    dropped: int = 0
+
+    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
+        self.dropped += drop
+        super().rewind(drop, keep)
+
+
 def searched(
     script: Script, earlier: Sequence[Scored] = (), beam: int = 1, last: int = 2, rule: Rule = "either"
-) -> tuple[SearchResult, StableSearch, ScriptedDecoder]:
-    decoder = ScriptedDecoder(script)
+) -> tuple[SearchResult, Rewinding]:
+    decoder = Rewinding(script)
     search = StableSearch(PROMPT, RULES, Beam(beam), earlier, last=last, rule=rule)
-    return run_search(search, decoder), search, decoder
+    return run_search(search, decoder), decoder
 
 
 def logprob(script: Script, tokens: Sequence[int], token: int) -> float:
@@ -62,24 +74,24 @@ def at_odds(tokens: Sequence[int], script: Script, by: float = 0.0) -> Scored:
 def test_without_earlier_text_it_is_the_plain_search(seed: int) -> None:
     script = random_script(seed, eot_bonus=2.0)
     plain = run_search(TokenSearch(PROMPT, RULES, GREEDY), ScriptedDecoder(script))
-    found, _, _ = searched(script)
+    found, _ = searched(script)
     assert (found.best, found.steps) == (plain.best, plain.steps)
 
 
 @given(seed=st.integers(0, 100_000), last=st.integers(0, 4))
 def test_the_same_audio_finds_the_same_in_one_run_more_than_none(seed: int, last: int) -> None:
     script = random_script(seed, eot_bonus=2.0)
-    first, _, _ = searched(script)
+    first, _ = searched(script)
     assume(first.best.stop == "end_of_text")
-    again, search, decoder = searched(script, [Scored.of(first.best)], last=last)
+    again, decoder = searched(script, [Scored.of(first.best)], last=last)
     assert again.best.tokens == first.best.tokens
-    assert search.unwound == 0
+    assert decoder.dropped == 0
     assert len(decoder.requests) == 1  # which says that the text ends
     assert again.best.sum_logprob == pytest.approx(first.best.sum_logprob, abs=1e-4)
 
 
 def test_new_words_come_after_the_old_ones() -> None:
-    _, _, decoder = searched(telling(PROMPT.tokens, [1, 2, 3, 4, 5]), [Scored((1, 2, 3), (-9.0, -9.0, -9.0))])
+    _, decoder = searched(telling(PROMPT.tokens, [1, 2, 3, 4, 5]), [Scored((1, 2, 3), (-9.0, -9.0, -9.0))])
     assert decoder.requests[0].tokens.tolist() == [[*PROMPT.tokens, 1, 2, 3]]
     assert [request.tokens.tolist() for request in decoder.requests[1:]] == [[[4]], [[5]]]
     assert len(decoder.requests[0].logits_at) == 4  # start of transcript, and the last two tokens with what follows
@@ -87,14 +99,14 @@ def test_new_words_come_after_the_old_ones() -> None:
 
 def test_an_unstable_token_goes_with_all_after_it() -> None:
     script = telling(PROMPT.tokens, [1, 2, 7, 8, 9])
-    found, search, decoder = searched(script, [Scored((1, 2, 3, 4), (0.0, 0.0, 0.0, 0.0))])
-    assert search.unwound == 2
+    found, decoder = searched(script, [Scored((1, 2, 3, 4), (0.0, 0.0, 0.0, 0.0))])
+    assert decoder.dropped == 2
     assert found.best.tokens == (1, 2, 7, 8, 9)
     assert decoder.requests[1].tokens.tolist() == [[7]]
 
 
 def test_what_is_older_than_the_last_tokens_stays_whatever_it_is() -> None:
-    found, _, _ = searched(telling(PROMPT.tokens, [7, 7, 3, 4]), [Scored((1, 2, 3, 4), (0.0,) * 4)])
+    found, _ = searched(telling(PROMPT.tokens, [7, 7, 3, 4]), [Scored((1, 2, 3, 4), (0.0,) * 4)])
     assert found.best.tokens[:4] == (1, 2, 3, 4)
 
 
@@ -116,14 +128,14 @@ def unsure(likely: int, other: int) -> Script:
 @pytest.mark.parametrize(("by", "stays"), [(-0.1, True), (0.1, False)])
 def test_a_token_that_is_not_the_likeliest_stays_as_long_as_it_does_not_get_less_likely(by: float, stays: bool) -> None:
     script = unsure(5, 6)
-    found, _, _ = searched(script, [at_odds([1, 6], script, by)])
+    found, _ = searched(script, [at_odds([1, 6], script, by)])
     assert found.best.tokens == ((1, 6) if stays else (1, 5))
 
 
 def test_the_likeliest_token_stays_even_where_it_was_likelier_before() -> None:
     script = unsure(5, 6)
     assert searched(script, [at_odds([1, 5], script, by=0.2)])[0].best.tokens == (1, 5)
-    assert searched(script, [at_odds([1, 5], script, by=0.2)], last=1, rule="both")[1].unwound == 1
+    assert searched(script, [at_odds([1, 5], script, by=0.2)], last=1, rule="both")[1].dropped == 1
 
 
 @given(seed=st.integers(0, 100_000), data=st.data())
@@ -131,8 +143,8 @@ def test_the_end_is_what_greedy_search_finds_after_what_stays(seed: int, data: s
     """Locally optimal: from the first token that is not stable on, nothing but the audio so far decides."""
     before, script = random_script(seed, eot_bonus=1.0), random_script(seed + 1, eot_bonus=1.5)
     earlier = Scored.of(searched(before)[0].best)
-    found, search, _ = searched(script, [earlier])
-    keep = len(earlier.tokens) - search.unwound
+    found, decoder = searched(script, [earlier])
+    keep = len(earlier.tokens) - decoder.dropped
     assert found.best.tokens[:keep] == earlier.tokens[:keep]
     forced = Prompt((*PROMPT.tokens, *earlier.tokens[:keep]), PROMPT.sot_index, PROMPT.limit - keep)
     if forced.limit:
@@ -171,8 +183,8 @@ def test_a_wide_beam_finds_what_exhaustive_search_finds(seed: int) -> None:
     """Three words are possible and two are to come; a beam of nine holds all ways to say them."""
     script = few_words(seed, 3, 4)
     earlier = [at_odds(tokens, script) for tokens in [(0, 1), (1, 1), (2, 0)]]
-    found, search, _ = searched(script, earlier, beam=9, rule="best")
-    assert search.unwound == 0
+    found, decoder = searched(script, earlier, beam=9, rule="best")
+    assert decoder.dropped == 0
     assert found.best.tokens == exhaustive(script, [each.tokens for each in earlier], 2, range(3))
 
 
@@ -181,8 +193,8 @@ def test_with_other_audio_a_narrow_beam_still_finds_what_exhaustive_search_finds
     """A beam of three holds a third of the ways to go on by two of three words, and the likeliest is among them."""
     before, script = few_words(seed, 3, 4), few_words(seed + 1, 3, 4)
     earlier = Scored.of(searched(before, beam=3)[0].best).cut(3)
-    found, search, _ = searched(script, [earlier], beam=3, last=1, rule="both")
-    keep = len(earlier.tokens) - search.unwound
+    found, decoder = searched(script, [earlier], beam=3, last=1, rule="both")
+    keep = len(earlier.tokens) - decoder.dropped
     assert found.best.tokens == exhaustive(script, [earlier.tokens[:keep]], 4 - keep, range(3))
 
 
@@ -191,8 +203,8 @@ def improvable(seed: int, beam: int) -> bool:
     before, script = few_words(2 * seed, 4, 5), few_words(2 * seed + 1, 4, 5)
     first = searched(before, beam=beam)[0]
     earlier = [Scored.of(each).cut(3) for each in (first.best, *first.others)]
-    found, search, _ = searched(script, earlier, beam=beam, rule="both" if beam > 1 else "either")
-    text, keep = found.best.tokens, 3 - search.unwound
+    found, decoder = searched(script, earlier, beam=beam, rule="both" if beam > 1 else "either")
+    text, keep = found.best.tokens, 3 - decoder.dropped
     assert len(text) == 5
     reached = likelihood(script, text)
     others = ((*text[:place], token, *text[place + 1 :]) for place in range(keep, 5) for token in range(4))
@@ -208,8 +220,8 @@ def test_no_other_token_in_one_place_makes_a_beams_text_likelier() -> None:
 def test_all_hypotheses_are_cut_where_the_best_gets_unstable() -> None:
     script = telling(PROMPT.tokens, [1, 2, 3, 9])
     earlier = [Scored((1, 2, 4), (0.0, 0.0, 0.0)), Scored((1, 2, 3), (-9.0, -9.0, -9.0))]
-    found, search, decoder = searched(script, earlier, beam=2, rule="both")
-    assert search.unwound >= 1
+    found, decoder = searched(script, earlier, beam=2, rule="both")
+    assert decoder.dropped >= 1
     assert decoder.requests[0].tokens.shape[0] == 2
     assert found.best.tokens == (1, 2, 3, 9)
 
@@ -217,8 +229,8 @@ def test_all_hypotheses_are_cut_where_the_best_gets_unstable() -> None:
 def test_the_best_is_not_cut_where_another_gets_unstable() -> None:
     script = telling(PROMPT.tokens, [1, 2, 3, 9])
     earlier = [Scored((1, 2, 3), (-9.0, -9.0, -9.0)), Scored((1, 2, 4), (0.0, 0.0, 0.0))]
-    found, search, decoder = searched(script, earlier, beam=2, rule="both")
-    assert (search.unwound, found.best.tokens) == (0, (1, 2, 3, 9))
+    found, decoder = searched(script, earlier, beam=2, rule="both")
+    assert (decoder.dropped, found.best.tokens) == (0, (1, 2, 3, 9))
     assert decoder.requests[0].tokens.shape[0] == 2
 
 
@@ -232,7 +244,7 @@ def test_a_beam_does_not_end_with_an_end_that_is_not_the_likeliest() -> None:
             logits[EOT] = logits.max() - 0.5
         return logits
 
-    found, _, decoder = searched(script, beam=3)
+    found, decoder = searched(script, beam=3)
     assert found.best.tokens == (1, 2, 3)
     assert len(decoder.requests) == 4  # and no longer than until the best has ended
 
@@ -248,7 +260,7 @@ def test_the_mean_says_which_is_the_best() -> None:
             logits[token] = np.log(chance)
         return logits
 
-    found, _, decoder = searched(script, beam=2)
+    found, decoder = searched(script, beam=2)
     short = next(each for each in found.others if each.tokens == (1,))
     assert found.best.tokens == (1, 2, 3)
     assert found.best.sum_logprob < short.sum_logprob
@@ -270,7 +282,7 @@ def test_what_a_cut_made_equal_is_one_hypothesis() -> None:
 def test_hypotheses_are_cut_to_the_length_of_the_best_and_shorter_ones_go() -> None:
     script = telling(PROMPT.tokens, [1, 2, 3])
     earlier = [Scored((1, 2), (0.0,) * 2), Scored((1, 4, 3), (0.0,) * 3), Scored((1,), (0.0,))]
-    found, _, decoder = searched(script, earlier, beam=3)
+    found, decoder = searched(script, earlier, beam=3)
     assert decoder.requests[0].tokens.tolist() == [[*PROMPT.tokens, 1, 2], [*PROMPT.tokens, 1, 4]]
     assert found.best.tokens == (1, 2, 3)
 
@@ -279,10 +291,10 @@ def test_hypotheses_are_cut_to_the_length_of_the_best_and_shorter_ones_go() -> N
 def test_the_cache_follows_the_hypotheses(seed: int, beam: int, rule: Rule) -> None:
     """The scripted decoder tells logits by all that was fed: a wrong row or length would change the scores."""
     before, script = random_script(seed, eot_bonus=1.0), random_script(seed + 1, eot_bonus=1.0)
-    first, _, _ = searched(before, beam=beam)
+    first, _ = searched(before, beam=beam)
     earlier = [Scored.of(each) for each in (first.best, *first.others)]
-    found, search, _ = searched(script, earlier, beam=beam, rule=rule)
-    keep = len(earlier[0].tokens) - search.unwound
+    found, decoder = searched(script, earlier, beam=beam, rule=rule)
+    keep = len(earlier[0].tokens) - decoder.dropped
     for each in (found.best, *found.others):
         expected = [logprob(script, each.tokens[:place], token) for place, token in enumerate(each.tokens)]
         assert each.logprobs[keep:] == pytest.approx(expected[keep:], abs=1e-4)

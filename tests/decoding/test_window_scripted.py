@@ -221,7 +221,7 @@ class TestWindowAfterWindow:
         assert run.context == list(TOKENS)
         assert (run.done, run.seek, run.last_speech, run.segments) == (True, 200, 80 * FRAME_SAMPLES, 1)
         assert [cost.stage for cost in run.costs] == ["encode", "decode", "align"]
-        assert [cost.frames for cost in run.costs] == [1500, 0, 0]
+        assert [cost.pieces for cost in run.costs] == [((1500, None),), (), ()]
         assert [cost.steps for cost in run.costs] == [Steps(), Steps(6, 6, 6, prompts=1), Steps(1, 1, 1)]
 
     def test_without_word_times(self) -> None:

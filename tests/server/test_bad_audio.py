@@ -62,28 +62,21 @@ async def speak(town: Standing, where: str, portion: int) -> None:
 
 
 @pytest.mark.parametrize("where", [*SOCKETS, *PORTS])
-def test_odd_byte_counts_cost_no_word(town: Standing, where: str) -> None:
+async def test_odd_byte_counts_cost_no_word(town: Standing, where: str) -> None:
     """Samples that are cut anywhere are put together again, but on WhisperLive, whose own server takes whole ones."""
-
-    async def talk() -> None:
-        town.watcher.sessions.clear()
-        await speak(town, where, portion=8_192 if where == "/" else 8_191)
-        async with asyncio.timeout(60):
-            while town.words() != TEXT:
-                await asyncio.sleep(0.02)
-
-    asyncio.run(talk())
+    town.watcher.sessions.clear()
+    await speak(town, where, portion=8_192 if where == "/" else 8_191)
+    async with asyncio.timeout(60):
+        while town.words() != TEXT:
+            await asyncio.sleep(0.02)
 
 
-def test_samples_that_are_no_numbers(town: Standing) -> None:
-    async def talk() -> None:
-        async with town.bystander(), client(town.server) as one:
-            await one.send({"type": "start", "format": "f32le"})
-            await one.send(bytes.fromhex("0000c07f0000807f000080ffffff7f7f") * 4_000 + b"\x01\x02\x03")
-            await one.send({"type": "finish"})
-            assert await one.rest() == 1000
-
-    asyncio.run(talk())
+async def test_samples_that_are_no_numbers(town: Standing) -> None:
+    async with town.bystander(), client(town.server) as one:
+        await one.send({"type": "start", "format": "f32le"})
+        await one.send(bytes.fromhex("0000c07f0000807f000080ffffff7f7f") * 4_000 + b"\x01\x02\x03")
+        await one.send({"type": "finish"})
+        assert await one.rest() == 1000
 
 
 @pytest.mark.parametrize(("where", "closed"), [("/v1/listen", 1008), ("/asr", 1007)])

@@ -28,16 +28,13 @@ from standing_server import Standing, every_socket, frame, raw_socket, until_clo
     ],
 )
 @every_socket
-def test_frames_that_are_none(town: Standing, path: str, data: bytes) -> None:
-    async def talk() -> None:
-        reader, writer = await raw_socket(town.port, path)
-        writer.write(data)
-        said = await until_closed(reader)
-        assert b"Traceback" not in said
-        assert b"\x88" in said, "a close frame"
-        writer.transport.abort()
-
-    asyncio.run(talk())
+async def test_frames_that_are_none(town: Standing, path: str, data: bytes) -> None:
+    reader, writer = await raw_socket(town.port, path)
+    writer.write(data)
+    said = await until_closed(reader)
+    assert b"Traceback" not in said
+    assert b"\x88" in said, "a close frame"
+    writer.transport.abort()
 
 
 @pytest.mark.parametrize(
@@ -98,17 +95,14 @@ def test_a_body_that_turns_into_nonsense_after_its_answer() -> None:
     ("headers", "status"),
     [({}, 401), ({"Authorization": "Bearer wrong-key"}, 401), ({"Authorization": "right-key\x01"}, 400)],
 )
-def test_the_unauthorized_get_nowhere(path: str, headers: dict[str, str], status: int) -> None:
-    async def talk() -> None:
-        async with served(keyed("right-key")) as (server, hub):
-            with pytest.raises(InvalidStatus) as refused:
-                async with client(server, path=path, additional_headers=headers):
-                    pass
-            assert refused.value.response.status_code == status
-            assert not hub.connections
-            assert not hub.sessions
-
-    asyncio.run(talk())
+async def test_the_unauthorized_get_nowhere(path: str, headers: dict[str, str], status: int) -> None:
+    async with served(keyed("right-key")) as (server, hub):
+        with pytest.raises(InvalidStatus) as refused:
+            async with client(server, path=path, additional_headers=headers):
+                pass
+        assert refused.value.response.status_code == status
+        assert not hub.connections
+        assert not hub.sessions
 
 
 @pytest.mark.parametrize(

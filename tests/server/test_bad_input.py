@@ -84,19 +84,15 @@ BROKEN = [
 
 
 @every_socket
-def test_malformed_json_is_told(town: Standing, path: str) -> None:
+async def test_malformed_json_is_told(town: Standing, path: str) -> None:
     """By a message in the protocol's own words, or its close code."""
-
-    async def talk() -> None:
-        async with town.bystander():
-            for text in BROKEN:
-                heard, code = await answers(town, path, text, until="expected")
-                told = " ".join(str(message) for message in heard)
-                assert code in (0, 1007, 1008, 3006), text[:12]
-                assert "expected" in told, text[:12]
-                assert len(told) < 5_000, f"no more of {text[:12]} is quoted than helps"
-
-    asyncio.run(talk())
+    async with town.bystander():
+        for text in BROKEN:
+            heard, code = await answers(town, path, text, until="expected")
+            told = " ".join(str(message) for message in heard)
+            assert code in (0, 1007, 1008, 3006), text[:12]
+            assert "expected" in told, text[:12]
+            assert len(told) < 5_000, f"no more of {text[:12]} is quoted than helps"
 
 
 @every_socket
@@ -219,7 +215,7 @@ def test_absurd_rates_in_messages(town: Standing, rate: object) -> None:
     assert b"expected" in wyoming
 
 
-def test_no_client_can_ask_for_what_the_others_pay_for(town: Standing) -> None:
+async def test_no_client_can_ask_for_what_the_others_pay_for(town: Standing) -> None:
     """Minutes of building graphs, memory without end: refused at once, or told while the session goes on."""
     bad: list[dict[str, Any]] = [
         {"policy": "align-att", "framing": "buckets", "search": "unrolled"},
@@ -248,22 +244,18 @@ def test_no_client_can_ask_for_what_the_others_pay_for(town: Standing) -> None:
         {"language": "klingon"},
         {"language": "de"},
     ]
-
-    async def talk() -> None:
-        for changes in bad:
-            heard, code = await answers(town, "/ws", json.dumps({"type": "start", "changes": changes}), until="never")
-            assert code == 1008, changes
-            assert "bad_setting" in str(heard)
-        heard, code = await answers(town, "/ws", json.dumps({"type": "start", "prompt": "x" * 50_000}), until="never")
-        assert code == 1008
-        async with client(town.server) as one:
-            await one.send(SILENCE)
-            for changes in (*bad, *later):
-                await one.send({"type": "configure", "changes": changes})
-            await one.send({"type": "flush"})
-            await one.until("flushed")
-            errors = one.said("error")
-            assert len(errors) == len(bad) + len(later)
-            assert not any(error["fatal"] for error in errors)
-
-    asyncio.run(talk())
+    for changes in bad:
+        heard, code = await answers(town, "/ws", json.dumps({"type": "start", "changes": changes}), until="never")
+        assert code == 1008, changes
+        assert "bad_setting" in str(heard)
+    heard, code = await answers(town, "/ws", json.dumps({"type": "start", "prompt": "x" * 50_000}), until="never")
+    assert code == 1008
+    async with client(town.server) as one:
+        await one.send(SILENCE)
+        for changes in (*bad, *later):
+            await one.send({"type": "configure", "changes": changes})
+        await one.send({"type": "flush"})
+        await one.until("flushed")
+        errors = one.said("error")
+        assert len(errors) == len(bad) + len(later)
+        assert not any(error["fatal"] for error in errors)

@@ -57,7 +57,7 @@ def test_a_session_is_looked_up_for_nobody_who_is_gone(monkeypatch: pytest.Monke
         hub.look_up = look_up
         monkeypatch.setattr(Connection, "_room", between_messages)
         transport: Any = Leaving('{"type":"resume","session":"another server\'s"}')
-        await Connection(hub, NativeProtocol(opening("/ws")), transport, "").run()
+        await Connection(hub, NativeProtocol(opening()), transport, "").run()
         assert given_up.is_set()
 
     asyncio.run(asyncio.wait_for(run(), 30))

@@ -39,16 +39,12 @@ def session(one: Client) -> str:
 
 
 @pytest.mark.parametrize(("per_owner", "most"), [(0, 2), (3, 3), (1, 1)])
-def test_one_key_cannot_hold_every_place(per_owner: int, most: int) -> None:
+async def test_one_key_cannot_hold_every_place(per_owner: int, most: int) -> None:
     options = keyed(FIRST, SECOND, sessions=4, per_owner=per_owner)
-
-    async def run() -> None:
-        async with served(options) as (server, _), AsyncExitStack() as stack:
-            mine = [await opened(stack, server, FIRST) for _ in range(most + 1)]
-            assert [refused(one) for one in mine] == [False] * most + [True]
-            assert not refused(await opened(stack, server, SECOND))
-
-    asyncio.run(run())
+    async with served(options) as (server, _), AsyncExitStack() as stack:
+        mine = [await opened(stack, server, FIRST) for _ in range(most + 1)]
+        assert [refused(one) for one in mine] == [False] * most + [True]
+        assert not refused(await opened(stack, server, SECOND))
 
 
 def test_without_keys_everybody_is_one() -> None:
@@ -58,68 +54,55 @@ def test_without_keys_everybody_is_one() -> None:
     assert many.sessions_of_one == 1
 
 
-def test_a_session_that_is_resumed_needs_a_place() -> None:
+async def test_a_session_that_is_resumed_needs_a_place() -> None:
     """With one place: who comes back waits until it is free, and loses nothing by that."""
-
-    async def run() -> None:
-        async with served(keyed(FIRST, sessions=1)) as (server, hub), AsyncExitStack() as stack:
-            async with client(server, **bearer(FIRST)) as one:
-                await one.send(SILENCE, SILENCE)
-                await one.until("session")
-                await one.until("speech_start")
-            query = f"?session={session(one)}&last_seq=-1"
-            other = await opened(stack, server, FIRST)
-            assert refused(await opened(stack, server, FIRST, query=query))
-            assert sum(live.parked_at is None for live in hub.sessions.values()) == 1
-            await other.send({"type": "abandon"})
-            assert await other.rest() == 1000
-            again = await opened(stack, server, FIRST, query=query)
-            assert again.said("session")[0]["resumed"]
-
-    asyncio.run(run())
+    async with served(keyed(FIRST, sessions=1)) as (server, hub), AsyncExitStack() as stack:
+        async with client(server, **bearer(FIRST)) as one:
+            await one.send(SILENCE, SILENCE)
+            await one.until("session")
+            await one.until("speech_start")
+        query = f"?session={session(one)}&last_seq=-1"
+        other = await opened(stack, server, FIRST)
+        assert refused(await opened(stack, server, FIRST, query=query))
+        assert sum(live.parked_at is None for live in hub.sessions.values()) == 1
+        await other.send({"type": "abandon"})
+        assert await other.rest() == 1000
+        again = await opened(stack, server, FIRST, query=query)
+        assert again.said("session")[0]["resumed"]
 
 
-def test_a_dead_connection_does_not_count_against_its_own_session() -> None:
-    async def run() -> None:
-        async with served(keyed(FIRST, sessions=1)) as (server, _), AsyncExitStack() as stack:
-            dead = await opened(stack, server, FIRST)
-            again = await opened(stack, server, FIRST, query=f"?session={session(dead)}&last_seq=-1")
-            assert again.said("session")[0]["resumed"]
-
-    asyncio.run(run())
+async def test_a_dead_connection_does_not_count_against_its_own_session() -> None:
+    async with served(keyed(FIRST, sessions=1)) as (server, _), AsyncExitStack() as stack:
+        dead = await opened(stack, server, FIRST)
+        again = await opened(stack, server, FIRST, query=f"?session={session(dead)}&last_seq=-1")
+        assert again.said("session")[0]["resumed"]
 
 
-def test_parked_sessions_of_one_key_do_not_displace_those_of_another() -> None:
-    async def run() -> None:
-        async with served(keyed(FIRST, SECOND, sessions=2)) as (server, hub):
-            async with client(server, **bearer(SECOND)) as theirs:
-                await theirs.send(SILENCE)
-                await theirs.until("speech_start")
-            for _ in range(6):  # each with more audio than theirs
-                async with client(server, **bearer(FIRST)) as mine:
-                    await mine.send(SILENCE, SILENCE, SILENCE)
-                    await mine.until("speech_start")
-                await asyncio.sleep(0.05)
-            assert session(theirs) in hub.sessions
-            assert len(hub.sessions) == 1 + 4
-
-    asyncio.run(run())
+async def test_parked_sessions_of_one_key_do_not_displace_those_of_another() -> None:
+    async with served(keyed(FIRST, SECOND, sessions=2)) as (server, hub):
+        async with client(server, **bearer(SECOND)) as theirs:
+            await theirs.send(SILENCE)
+            await theirs.until("speech_start")
+        for _ in range(6):  # each with more audio than theirs
+            async with client(server, **bearer(FIRST)) as mine:
+                await mine.send(SILENCE, SILENCE, SILENCE)
+                await mine.until("speech_start")
+            await asyncio.sleep(0.05)
+        assert session(theirs) in hub.sessions
+        assert len(hub.sessions) == 1 + 4
 
 
-def test_sessions_that_have_ended_displace_none_that_goes_on() -> None:
-    async def run() -> None:
-        async with served(keyed(FIRST, sessions=1)) as (server, hub):
-            async with client(server, **bearer(FIRST)) as cut_off:
-                await cut_off.send(SILENCE)
-                await cut_off.until("speech_start")
-            for _ in range(5):  # each with more audio, and nobody has said that the end was heard
-                async with client(server, **bearer(FIRST)) as done:
-                    await done.send(SILENCE, SILENCE, {"type": "finish"})
-                    assert await done.rest() == 1000
-            assert session(cut_off) in hub.sessions
-            assert len(hub.sessions) == 4
-
-    asyncio.run(run())
+async def test_sessions_that_have_ended_displace_none_that_goes_on() -> None:
+    async with served(keyed(FIRST, sessions=1)) as (server, hub):
+        async with client(server, **bearer(FIRST)) as cut_off:
+            await cut_off.send(SILENCE)
+            await cut_off.until("speech_start")
+        for _ in range(5):  # each with more audio, and nobody has said that the end was heard
+            async with client(server, **bearer(FIRST)) as done:
+                await done.send(SILENCE, SILENCE, {"type": "finish"})
+                assert await done.rest() == 1000
+        assert session(cut_off) in hub.sessions
+        assert len(hub.sessions) == 4
 
 
 FLOODS = {

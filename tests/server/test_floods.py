@@ -56,19 +56,15 @@ def test_text_messages(town: Standing, path: str) -> None:
 
 
 @every_socket
-def test_tiny_audio_messages(town: Standing, path: str) -> None:
+async def test_tiny_audio_messages(town: Standing, path: str) -> None:
     """Twenty thousand of one byte: worked through, one at a time, between everybody else's."""
-
-    async def talk() -> None:
-        _, writer = await raw_socket(town.port, path)
-        async with town.bystander():
-            writer.write(OPENING.get(path, b""))
-            for _ in range(20):
-                writer.write(frame(2, b"\0") * 1000)
-                await asyncio.sleep(0)
-        writer.transport.abort()
-
-    asyncio.run(talk())
+    _, writer = await raw_socket(town.port, path)
+    async with town.bystander():
+        writer.write(OPENING.get(path, b""))
+        for _ in range(20):
+            writer.write(frame(2, b"\0") * 1000)
+            await asyncio.sleep(0)
+    writer.transport.abort()
 
 
 @pytest.mark.slow
@@ -91,21 +87,18 @@ def test_pings_that_nobody_reads_the_answers_to(town: Standing) -> None:
 
 
 @pytest.mark.slow
-def test_many_fragments_are_one_buffer() -> None:
-    async def talk() -> None:
-        async with served() as (server, _):
-            reader, writer = await raw_socket(server.port)
-            writer.write(frame(2, b"", fin=False))
-            for _ in range(40):
-                writer.write(frame(0, b"\0", fin=False) * 500 + frame(0, b"", fin=False) * 500)
-                await asyncio.sleep(0.002)
-            (busy,) = [one for one in server.server_state.connections if getattr(one, "frames", None)]
-            assert len(busy.frames) == 1  # type: ignore[union-attr]
-            writer.write(frame(0, b"\0"))
-            await reader.readuntil(b'"type":"session"')
-            writer.transport.abort()
-
-    asyncio.run(talk())
+async def test_many_fragments_are_one_buffer() -> None:
+    async with served() as (server, _):
+        reader, writer = await raw_socket(server.port)
+        writer.write(frame(2, b"", fin=False))
+        for _ in range(40):
+            writer.write(frame(0, b"\0", fin=False) * 500 + frame(0, b"", fin=False) * 500)
+            await asyncio.sleep(0.002)
+        (busy,) = [one for one in server.server_state.connections if getattr(one, "frames", None)]
+        assert len(busy.frames) == 1  # type: ignore[union-attr]
+        writer.write(frame(0, b"\0"))
+        await reader.readuntil(b'"type":"session"')
+        writer.transport.abort()
 
 
 @pytest.mark.slow
@@ -141,118 +134,98 @@ def test_connections() -> None:
 
 
 @pytest.mark.slow
-def test_sessions(town: Standing) -> None:
-    async def talk() -> None:
-        async with town.bystander():
-            sockets = [await raw_socket(town.port) for _ in range(35)]
-            refused = [await asyncio.open_connection("127.0.0.1", town.port) for _ in range(10)]
-            answers = []
-            for reader, writer in refused:
-                writer.write(
-                    b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-                )
-                answers.append(await reader.readuntil(b"\r\n"))
-        assert any(b" 503 " in answer for answer in answers)
-        for _, writer in (*sockets, *refused):
-            writer.transport.abort()
-        await town.settled()
-
-    asyncio.run(talk())
-
-
-@pytest.mark.slow
-def test_sessions_that_are_left_at_once() -> None:
-    """Whoever opens and leaves many pushes out no session that somebody will come back to."""
-
-    async def talk() -> None:
-        async with served(limited(sessions=2)) as (server, hub):
-            async with client(server) as one:
-                for _ in range(3):
-                    await one.send(SILENCE)
-                session = (await one.until("session"))["session"]
-                while hub.sessions[session].accepted < 3 * 16_000:
-                    await asyncio.sleep(0.01)
-            for _ in range(20):
-                async with client(server) as rude:
-                    await rude.send(bytes(3200))
-                    await rude.until("session")
-            async with asyncio.timeout(60):
-                while hub.connections:
-                    await asyncio.sleep(0.01)
-            assert len(hub.sessions) <= 9
-            async with client(server, query=f"?session={session}") as back:
-                assert (await back.until("session"))["resumed"]
-
-    asyncio.run(talk())
-
-
-@pytest.mark.slow
-def test_requests_whose_answers_nobody_reads(town: Standing) -> None:
-    async def talk() -> None:
-        _, writer = await connected(town.port, buffer=4096)
-        try:
-            async with town.bystander():
-                for _ in range(40):
-                    writer.write(b"GET /style.css HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50)
-                    await asyncio.sleep(0.005)
-            await town.settled()
-        finally:
-            writer.transport.abort()
-
-    asyncio.run(talk())
-
-
-@pytest.mark.slow
-def test_uploads() -> None:
-    """More files at once than may wait: refused while they still come, before they fill the disk."""
-
-    async def talk() -> None:
-        async with served(limited(offline=1, stall_s=60)) as (server, _):
-            head = (
-                b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
-                b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
-            )
-            slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(4)]
-            for _, writer in slow:
-                writer.write(head)
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as http:
-
-                async def until(status: int) -> None:
-                    async with asyncio.timeout(60):
-                        while True:
-                            answer = await http.post("/v1/audio/transcriptions", files={"no": ("a", b"x")})
-                            assert answer.status_code in (400, 429)  # there is no file in it
-                            if answer.status_code == status:
-                                return
-
-                await until(429)
-                for _, writer in slow:
-                    writer.transport.abort()
-                await until(400)
-
-    asyncio.run(talk())
-
-
-def test_a_body_in_an_encoding_that_takes_hours() -> None:
-    """Python's punycode is quadratic in the length of a field: a megabyte would stop all sessions for minutes."""
-
-    async def talk() -> None:
-        async with served() as (server, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            field = (
-                b'--x\r\nContent-Disposition: form-data; name="prompt"\r\n\r\na-' + b"ab" * 400_000 + b"\r\n--x--\r\n"
-            )
+async def test_sessions(town: Standing) -> None:
+    async with town.bystander():
+        sockets = [await raw_socket(town.port) for _ in range(35)]
+        refused = [await asyncio.open_connection("127.0.0.1", town.port) for _ in range(10)]
+        answers = []
+        for reader, writer in refused:
             writer.write(
-                b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-                b"Content-Type: multipart/form-data; boundary=x; charset=punycode\r\n"
-                b"Content-Length: " + str(len(field)).encode() + b"\r\n\r\n" + field
+                b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
             )
-            answer = await until_closed(reader)
-            assert answer.startswith(b"HTTP/1.1 400")
-            writer.transport.abort()
+            answers.append(await reader.readuntil(b"\r\n"))
+    assert any(b" 503 " in answer for answer in answers)
+    for _, writer in (*sockets, *refused):
+        writer.transport.abort()
+    await town.settled()
 
-    asyncio.run(talk())
+
+@pytest.mark.slow
+async def test_sessions_that_are_left_at_once() -> None:
+    """Whoever opens and leaves many pushes out no session that somebody will come back to."""
+    async with served(limited(sessions=2)) as (server, hub):
+        async with client(server) as one:
+            for _ in range(3):
+                await one.send(SILENCE)
+            session = (await one.until("session"))["session"]
+            while hub.sessions[session].accepted < 3 * 16_000:
+                await asyncio.sleep(0.01)
+        for _ in range(20):
+            async with client(server) as rude:
+                await rude.send(bytes(3200))
+                await rude.until("session")
+        async with asyncio.timeout(60):
+            while hub.connections:
+                await asyncio.sleep(0.01)
+        assert len(hub.sessions) <= 9
+        async with client(server, query=f"?session={session}") as back:
+            assert (await back.until("session"))["resumed"]
+
+
+@pytest.mark.slow
+async def test_requests_whose_answers_nobody_reads(town: Standing) -> None:
+    _, writer = await connected(town.port, buffer=4096)
+    try:
+        async with town.bystander():
+            for _ in range(40):
+                writer.write(b"GET /style.css HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50)
+                await asyncio.sleep(0.005)
+        await town.settled()
+    finally:
+        writer.transport.abort()
+
+
+@pytest.mark.slow
+async def test_uploads() -> None:
+    """More files at once than may wait: refused while they still come, before they fill the disk."""
+    async with served(limited(offline=1, stall_s=60)) as (server, _):
+        head = (
+            b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
+            b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
+        )
+        slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(4)]
+        for _, writer in slow:
+            writer.write(head)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as http:
+
+            async def until(status: int) -> None:
+                async with asyncio.timeout(60):
+                    while True:
+                        answer = await http.post("/v1/audio/transcriptions", files={"no": ("a", b"x")})
+                        assert answer.status_code in (400, 429)  # there is no file in it
+                        if answer.status_code == status:
+                            return
+
+            await until(429)
+            for _, writer in slow:
+                writer.transport.abort()
+            await until(400)
+
+
+async def test_a_body_in_an_encoding_that_takes_hours() -> None:
+    """Python's punycode is quadratic in the length of a field: a megabyte would stop all sessions for minutes."""
+    async with served() as (server, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        field = b'--x\r\nContent-Disposition: form-data; name="prompt"\r\n\r\na-' + b"ab" * 400_000 + b"\r\n--x--\r\n"
+        writer.write(
+            b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            b"Content-Type: multipart/form-data; boundary=x; charset=punycode\r\n"
+            b"Content-Length: " + str(len(field)).encode() + b"\r\n\r\n" + field
+        )
+        answer = await until_closed(reader)
+        assert answer.startswith(b"HTTP/1.1 400")
+        writer.transport.abort()
 
 
 @pytest.mark.slow

@@ -65,44 +65,35 @@ async def say(one: Client, samples: np.ndarray[Any, Any], portion: int = 4_000) 
         await one.send(samples[at : at + portion].tobytes())
 
 
-def test_a_client_is_told_intents_among_its_words(folder: Path) -> None:
-    async def run() -> None:
-        async with served(with_intents(folder)) as (server, _), client(server) as one:
-            hello = await one.until("hello")
-            assert set(hello["intents"]) == set(INTENTS)
-            await one.send(START)
-            await say(one, PCM)
-            await one.send({"type": "finish"})
-            assert await one.rest() == 1000
-        assert complete(one.events)
-        assert intents(one) == alone(folder, PCM)
-        assert [heard[-1] for heard in intents(one)] == [False, False, True, True]
-        assert one.said("confirmed")
-
-    asyncio.run(run())
+async def test_a_client_is_told_intents_among_its_words(folder: Path) -> None:
+    async with served(with_intents(folder)) as (server, _), client(server) as one:
+        hello = await one.until("hello")
+        assert set(hello["intents"]) == set(INTENTS)
+        await one.send(START)
+        await say(one, PCM)
+        await one.send({"type": "finish"})
+        assert await one.rest() == 1000
+    assert complete(one.events)
+    assert intents(one) == alone(folder, PCM)
+    assert [heard[-1] for heard in intents(one)] == [False, False, True, True]
+    assert one.said("confirmed")
 
 
-def test_the_address_can_ask_for_them(folder: Path) -> None:
-    async def run() -> None:
-        async with served(with_intents(folder)) as (server, _), client(server, "?intents=true") as one:
-            await say(one, PCM)
-            await one.send({"type": "finish"})
-            await one.rest()
-        assert len(intents(one)) == 4
-
-    asyncio.run(run())
+async def test_the_address_can_ask_for_them(folder: Path) -> None:
+    async with served(with_intents(folder)) as (server, _), client(server, "?intents=true") as one:
+        await say(one, PCM)
+        await one.send({"type": "finish"})
+        await one.rest()
+    assert len(intents(one)) == 4
 
 
-def test_who_does_not_ask_is_not_told(folder: Path) -> None:
-    async def run() -> None:
-        async with served(with_intents(folder)) as (server, _), client(server) as one:
-            await say(one, PCM)
-            await one.send({"type": "finish"})
-            await one.rest()
-        assert complete(one.events)
-        assert not intents(one)
-
-    asyncio.run(run())
+async def test_who_does_not_ask_is_not_told(folder: Path) -> None:
+    async with served(with_intents(folder)) as (server, _), client(server) as one:
+        await say(one, PCM)
+        await one.send({"type": "finish"})
+        await one.rest()
+    assert complete(one.events)
+    assert not intents(one)
 
 
 def test_a_long_message_is_heard_in_several_steps(folder: Path) -> None:
@@ -121,88 +112,73 @@ def test_a_long_message_is_heard_in_several_steps(folder: Path) -> None:
     assert [count for count in told if count] == [1, 2, 1], "the last guess and the end are in the same half second"
 
 
-def test_a_server_without_a_network_says_so() -> None:
-    async def run() -> None:
-        async with served() as (server, _), client(server) as one:
-            assert (await one.until("hello"))["intents"] == []
-            await one.send(START)
-            problem = await one.until("problem")
-            assert problem["kind"] == "bad_setting"
-            assert "intents" in problem["message"]
-
-    asyncio.run(run())
+async def test_a_server_without_a_network_says_so() -> None:
+    async with served() as (server, _), client(server) as one:
+        assert (await one.until("hello"))["intents"] == []
+        await one.send(START)
+        problem = await one.until("problem")
+        assert problem["kind"] == "bad_setting"
+        assert "intents" in problem["message"]
 
 
 @pytest.mark.parametrize("value", ["yes", 1, None])
-def test_what_is_neither_true_nor_false_is_refused(folder: Path, value: object) -> None:
-    async def run() -> None:
-        async with served(with_intents(folder)) as (server, _), client(server) as one:
-            await one.send({"type": "start", "intents": value})
-            assert "true or false" in (await one.until("problem"))["message"]
-
-    asyncio.run(run())
+async def test_what_is_neither_true_nor_false_is_refused(folder: Path, value: object) -> None:
+    async with served(with_intents(folder)) as (server, _), client(server) as one:
+        await one.send({"type": "start", "intents": value})
+        assert "true or false" in (await one.until("problem"))["message"]
 
 
-def test_a_flush_ends_an_utterance_and_clear_forgets_one(folder: Path) -> None:
-    async def run() -> None:
-        async with served(with_intents(folder)) as (server, _), client(server) as one:
-            await one.send(START)
-            await say(one, PCM[:50_000])
-            await one.send({"type": "flush"})
-            await one.until("flushed")
-            assert [(end, final) for _, end, _, _, final in intents(one)][-1] == (50_000, True)
-            told = len(intents(one))
-            await say(one, PCM[50_000:66_000])
-            await one.send({"type": "clear"})
-            await one.until("cleared")
-            await one.send({"type": "finish"})
-            await one.rest()
-            assert len(intents(one)) == told
-
-    asyncio.run(run())
+async def test_a_flush_ends_an_utterance_and_clear_forgets_one(folder: Path) -> None:
+    async with served(with_intents(folder)) as (server, _), client(server) as one:
+        await one.send(START)
+        await say(one, PCM[:50_000])
+        await one.send({"type": "flush"})
+        await one.until("flushed")
+        assert [(end, final) for _, end, _, _, final in intents(one)][-1] == (50_000, True)
+        told = len(intents(one))
+        await say(one, PCM[50_000:66_000])
+        await one.send({"type": "clear"})
+        await one.until("cleared")
+        await one.send({"type": "finish"})
+        await one.rest()
+        assert len(intents(one)) == told
 
 
-def test_a_client_that_comes_back_misses_nothing(folder: Path) -> None:
-    async def run() -> None:
-        async with served(with_intents(folder)) as (server, _):
-            async with client(server) as one:
-                await one.send(START)
-                await one.until("session")
-                await say(one, PCM[:40_000], LARGE)
-                await accepted(one, 40_000)
-                one.socket.transport.abort()
-                await one.rest()
-            async with client(server, back(one)) as again:
-                received = (await again.until("session"))["received"]
-                await say(again, PCM[received:])
-                await again.send({"type": "finish"})
-                await again.rest()
-        assert complete([*one.events, *again.events])
-        assert [*intents(one), *intents(again)] == alone(folder, PCM)
-
-    asyncio.run(run())
-
-
-def test_after_a_restart_the_utterance_is_heard_to_its_end(folder: Path, tmp_path: Path) -> None:
-    async def run() -> None:
-        options = with_intents(folder, journal=str(tmp_path))
-        async with served(options) as (server, _), client(server) as one:
+async def test_a_client_that_comes_back_misses_nothing(folder: Path) -> None:
+    async with served(with_intents(folder)) as (server, _):
+        async with client(server) as one:
             await one.send(START)
             await one.until("session")
             await say(one, PCM[:40_000], LARGE)
             await accepted(one, 40_000)
-            server.should_exit = True
+            one.socket.transport.abort()
             await one.rest()
-        async with served(options) as (server, _), client(server, back(one)) as again:
+        async with client(server, back(one)) as again:
             received = (await again.until("session"))["received"]
             await say(again, PCM[received:])
             await again.send({"type": "finish"})
             await again.rest()
-        assert complete([*one.events, *again.events])
-        final = [heard for heard in [*intents(one), *intents(again)] if heard[-1]]
-        assert final == [heard for heard in alone(folder, PCM) if heard[-1]]
+    assert complete([*one.events, *again.events])
+    assert [*intents(one), *intents(again)] == alone(folder, PCM)
 
-    asyncio.run(run())
+
+async def test_after_a_restart_the_utterance_is_heard_to_its_end(folder: Path, tmp_path: Path) -> None:
+    options = with_intents(folder, journal=str(tmp_path))
+    async with served(options) as (server, _), client(server) as one:
+        await one.send(START)
+        await one.until("session")
+        await say(one, PCM[:40_000], LARGE)
+        await accepted(one, 40_000)
+        server.should_exit = True
+        await one.rest()
+    async with served(options) as (server, _), client(server, back(one)) as again:
+        received = (await again.until("session"))["received"]
+        await say(again, PCM[received:])
+        await again.send({"type": "finish"})
+        await again.rest()
+    assert complete([*one.events, *again.events])
+    final = [heard for heard in [*intents(one), *intents(again)] if heard[-1]]
+    assert final == [heard for heard in alone(folder, PCM) if heard[-1]]
 
 
 def test_audio_that_the_session_let_go_of_is_missing(folder: Path) -> None:

@@ -111,45 +111,38 @@ def test_a_server_that_dies_at_any_moment(
 
 
 @pytest.mark.parametrize("said", [64_000, 60_800, 12_800])  # between two words, and in the middle of one
-def test_a_restart_in_good_order_keeps_sessions_as_they_are(tmp_path: Path, said: int) -> None:
+async def test_a_restart_in_good_order_keeps_sessions_as_they_are(tmp_path: Path, said: int) -> None:
     """SIGTERM must not be worse than SIGKILL: nothing is confirmed in a hurry, no word is cut in two."""
-
-    async def run() -> None:
-        async with served(journaled(tmp_path)) as (server, _), client(server) as one:
-            await one.send(bytes(2 * said))
-            await accepted(one, said)
-            server.should_exit = True
-            assert await one.rest() == 1001
-        async with served(journaled(tmp_path)) as (server, _), client(server, back(one)) as again:
-            await again.until("session")
-            await finish_talk(again, said)
-        events = in_order(one.events, again.events)
-        assert complete(events)
-        assert text_of(events) == TEXT
-        turns = [event.kind for event in events if event.kind in ("speech_start", "speech_stop", "turn_end")]
-        assert turns == ["speech_start", "speech_stop", "turn_end"] * 3, "the restart ends no turn"
-
-    asyncio.run(run())
+    async with served(journaled(tmp_path)) as (server, _), client(server) as one:
+        await one.send(bytes(2 * said))
+        await accepted(one, said)
+        server.should_exit = True
+        assert await one.rest() == 1001
+    async with served(journaled(tmp_path)) as (server, _), client(server, back(one)) as again:
+        await again.until("session")
+        await finish_talk(again, said)
+    events = in_order(one.events, again.events)
+    assert complete(events)
+    assert text_of(events) == TEXT
+    turns = [event.kind for event in events if event.kind in ("speech_start", "speech_stop", "turn_end")]
+    assert turns == ["speech_start", "speech_stop", "turn_end"] * 3, "the restart ends no turn"
 
 
-def test_a_session_that_is_longer_than_the_next_server_allows_is_finished(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with served(journaled(tmp_path)) as (server, _), client(server) as one:
-            await one.send(bytes(2 * 64_000))
-            await accepted(one, 64_000)
-            server.should_exit = True
-            assert await one.rest() == 1001
-        async with served(journaled(tmp_path, session_s=3)) as (server, _), client(server, back(one)) as again:
-            await again.until("session")
-            await again.send(SILENCE)
-            assert await again.rest() == 1000
-        assert [problem["kind"] for problem in again.said("problem")] == ["too_long"]
-        assert again.said("end")[0]["duration"] == 4
-        events = in_order(one.events, again.events)
-        assert complete(events)
-        assert text_of(events) == TEXT[:5]
-
-    asyncio.run(run())
+async def test_a_session_that_is_longer_than_the_next_server_allows_is_finished(tmp_path: Path) -> None:
+    async with served(journaled(tmp_path)) as (server, _), client(server) as one:
+        await one.send(bytes(2 * 64_000))
+        await accepted(one, 64_000)
+        server.should_exit = True
+        assert await one.rest() == 1001
+    async with served(journaled(tmp_path, session_s=3)) as (server, _), client(server, back(one)) as again:
+        await again.until("session")
+        await again.send(SILENCE)
+        assert await again.rest() == 1000
+    assert [problem["kind"] for problem in again.said("problem")] == ["too_long"]
+    assert again.said("end")[0]["duration"] == 4
+    events = in_order(one.events, again.events)
+    assert complete(events)
+    assert text_of(events) == TEXT[:5]
 
 
 @dataclass
@@ -176,37 +169,33 @@ class Waiting(KnowingModel):
 
 
 @pytest.mark.parametrize("asked", ["finish", "flush"])
-def test_what_was_asked_for_goes_on_after_a_restart(tmp_path: Path, asked: str) -> None:
+async def test_what_was_asked_for_goes_on_after_a_restart(tmp_path: Path, asked: str) -> None:
     """The server dies between the rounds that a flush or the end takes; the client asks again, or goes on."""
-
-    async def run() -> None:
-        dying = Waiting(rounds=2)
-        async with served(journaled(tmp_path / "journal"), dying) as (server, _), client(server) as one:
-            total = round(SECONDS * 16_000)
-            await one.send(bytes(2 * total), {"type": asked})
-            await accepted(one, total)
-            await one.until("confirmed")
-            async with asyncio.timeout(60):
-                while dying.rounds >= 0:  # the third of the three rounds that it takes
-                    await asyncio.sleep(0.01)
-            copied(tmp_path / "journal", tmp_path / "killed")
-            seen = one.events
-            dying.may.set()
-        model = Waiting()
-        async with served(journaled(tmp_path / "killed"), model) as (server, hub):
-            session = one.said("session")[0]["session"]
-            async with client(server, f"?session={session}&last_seq={seen[-1].seq}") as again:
-                await again.until("session")
-                await again.send({"type": "finish"})
-                while not hub.sessions[session].finishing:
-                    await asyncio.sleep(0.01)
-                model.may.set()
-                assert await again.rest() == 1000
-        assert complete(in_order(seen, again.events))
-        assert text_of([*seen, *again.events]) == TEXT
-        assert len(again.said("flushed")) == (asked == "flush")
-
-    asyncio.run(run())
+    dying = Waiting(rounds=2)
+    async with served(journaled(tmp_path / "journal"), dying) as (server, _), client(server) as one:
+        total = round(SECONDS * 16_000)
+        await one.send(bytes(2 * total), {"type": asked})
+        await accepted(one, total)
+        await one.until("confirmed")
+        async with asyncio.timeout(60):
+            while dying.rounds >= 0:  # the third of the three rounds that it takes
+                await asyncio.sleep(0.01)
+        copied(tmp_path / "journal", tmp_path / "killed")
+        seen = one.events
+        dying.may.set()
+    model = Waiting()
+    async with served(journaled(tmp_path / "killed"), model) as (server, hub):
+        session = one.said("session")[0]["session"]
+        async with client(server, f"?session={session}&last_seq={seen[-1].seq}") as again:
+            await again.until("session")
+            await again.send({"type": "finish"})
+            while not hub.sessions[session].finishing:
+                await asyncio.sleep(0.01)
+            model.may.set()
+            assert await again.rest() == 1000
+    assert complete(in_order(seen, again.events))
+    assert text_of([*seen, *again.events]) == TEXT
+    assert len(again.said("flushed")) == (asked == "flush")
 
 
 def test_no_state_is_written_before_the_audio_that_it_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,54 +317,47 @@ def test_nothing_is_told_that_is_not_written(tmp_path: Path, caplog: pytest.LogC
     assert lines == ["the journal cannot be written; its sessions wait", "the journal is written again"]
 
 
-def test_audio_that_was_here_but_not_written_is_not_taken_twice(tmp_path: Path) -> None:
+async def test_audio_that_was_here_but_not_written_is_not_taken_twice(tmp_path: Path) -> None:
     """A client that comes back is told where to go on once all that the server has of it is written."""
-
-    async def run() -> None:
-        async with served(journaled(tmp_path)) as (server, hub):
-            journal = hub.journal
-            assert isinstance(journal, Journal)
-            disk = journal._database = Disk(journal._database)  # type: ignore[assignment]
-            async with client(server) as one:
-                await one.send(SILENCE)
-                await accepted(one, 16_000)
-                disk.full = True
-                await one.send(*[SILENCE[:20_000]] * 3)
-                (live,) = hub.sessions.values()
-                while live.accepted < 46_000:
-                    await asyncio.sleep(0.01)
-            async with client(server, back(one)) as again:
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.3):
-                        await again.until("session")
-                assert live.safe == 16_000 < live.accepted
-                disk.full = False
-                told = (await again.until("session"))["received"]
-                assert told == live.accepted
-                await finish_talk(again, told)
-            assert live.accepted == round(SECONDS * 16_000)
-        events = in_order(one.events, again.events)
-        assert complete(events)
-        assert text_of(events) == TEXT
-
-    asyncio.run(run())
-
-
-def test_a_server_can_stop_while_the_journal_cannot_be_written(tmp_path: Path) -> None:
-    async def run() -> None:
-        options = replace(journaled(tmp_path), drain_s=0.5)
-        async with served(options) as (server, hub), client(server) as one:
-            journal = hub.journal
-            assert isinstance(journal, Journal)
+    async with served(journaled(tmp_path)) as (server, hub):
+        journal = hub.journal
+        assert isinstance(journal, Journal)
+        disk = journal._database = Disk(journal._database)  # type: ignore[assignment]
+        async with client(server) as one:
             await one.send(SILENCE)
             await accepted(one, 16_000)
-            journal._database = Disk(journal._database)  # type: ignore[assignment]
-            journal._database.full = True  # type: ignore[attr-defined]
-            await one.send(*[SILENCE] * 5)
-            server.should_exit = True
-            assert await one.rest() == 1001
+            disk.full = True
+            await one.send(*[SILENCE[:20_000]] * 3)
+            (live,) = hub.sessions.values()
+            while live.accepted < 46_000:
+                await asyncio.sleep(0.01)
+        async with client(server, back(one)) as again:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.3):
+                    await again.until("session")
+            assert live.safe == 16_000 < live.accepted
+            disk.full = False
+            told = (await again.until("session"))["received"]
+            assert told == live.accepted
+            await finish_talk(again, told)
+        assert live.accepted == round(SECONDS * 16_000)
+    events = in_order(one.events, again.events)
+    assert complete(events)
+    assert text_of(events) == TEXT
 
-    asyncio.run(run())
+
+async def test_a_server_can_stop_while_the_journal_cannot_be_written(tmp_path: Path) -> None:
+    options = replace(journaled(tmp_path), drain_s=0.5)
+    async with served(options) as (server, hub), client(server) as one:
+        journal = hub.journal
+        assert isinstance(journal, Journal)
+        await one.send(SILENCE)
+        await accepted(one, 16_000)
+        journal._database = Disk(journal._database)  # type: ignore[assignment]
+        journal._database.full = True  # type: ignore[attr-defined]
+        await one.send(*[SILENCE] * 5)
+        server.should_exit = True
+        assert await one.rest() == 1001
 
 
 def stored(folder: Path) -> float:
@@ -385,25 +367,22 @@ def stored(folder: Path) -> float:
     return (samples or 0) / 16_000
 
 
-def test_silence_does_not_fill_the_disk(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with served(journaled(tmp_path / "journal"), KnowingModel(())) as (server, hub), client(server) as one:
-            for count in range(1, 61):
-                await one.send(SILENCE)
-                await accepted(one, 16_000 * count)
-            (live,) = hub.sessions.values()
-            async with asyncio.timeout(60):
-                while live.waiting or live.running:  # what is written may not have been heard yet
-                    await asyncio.sleep(0.01)
-            await asyncio.wrap_future(written(hub.journal))
-            copied(tmp_path / "journal", tmp_path / "copy")
-            assert one.events == []
-            assert stored(tmp_path / "copy") < 10
-            session = one.said("session")[0]["session"]
-        async with served(journaled(tmp_path / "copy"), KnowingModel(())) as (_, hub):
-            assert hub.sessions[session].accepted == 60 * 16_000
-
-    asyncio.run(run())
+async def test_silence_does_not_fill_the_disk(tmp_path: Path) -> None:
+    async with served(journaled(tmp_path / "journal"), KnowingModel(())) as (server, hub), client(server) as one:
+        for count in range(1, 61):
+            await one.send(SILENCE)
+            await accepted(one, 16_000 * count)
+        (live,) = hub.sessions.values()
+        async with asyncio.timeout(60):
+            while live.waiting or live.running:  # what is written may not have been heard yet
+                await asyncio.sleep(0.01)
+        await asyncio.wrap_future(written(hub.journal))
+        copied(tmp_path / "journal", tmp_path / "copy")
+        assert one.events == []
+        assert stored(tmp_path / "copy") < 10
+        session = one.said("session")[0]["session"]
+    async with served(journaled(tmp_path / "copy"), KnowingModel(())) as (_, hub):
+        assert hub.sessions[session].accepted == 60 * 16_000
 
 
 def test_an_old_journal_becomes_private(tmp_path: Path) -> None:
@@ -414,33 +393,27 @@ def test_an_old_journal_becomes_private(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_sessions_that_are_over_leave_nothing(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with served(journaled(tmp_path, resume_s=0)) as (server, hub):
-            async with client(server) as one:
-                await finish_talk(one, 0)
-            async with asyncio.timeout(60):
-                while hub.sessions:
-                    await asyncio.sleep(0.05)
-        with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
-            for table in ("sessions", "commands", "entries", "states"):
-                assert database.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (0,)
-
-    asyncio.run(run())
+async def test_sessions_that_are_over_leave_nothing(tmp_path: Path) -> None:
+    async with served(journaled(tmp_path, resume_s=0)) as (server, hub):
+        async with client(server) as one:
+            await finish_talk(one, 0)
+        async with asyncio.timeout(60):
+            while hub.sessions:
+                await asyncio.sleep(0.05)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
+        for table in ("sessions", "commands", "entries", "states"):
+            assert database.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (0,)
 
 
-def test_audio_that_is_not_needed_any_more_is_not_kept(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with served(journaled(tmp_path)) as (server, _), client(server) as one:
-            for _ in range(11):
-                await one.send(SILENCE)
-                await asyncio.sleep(0.02)
-            await one.send({"type": "flush"})
-            await one.until("flushed")
-            copied(tmp_path, tmp_path / "copy")
-            assert stored(tmp_path / "copy") <= 4
-
-    asyncio.run(run())
+async def test_audio_that_is_not_needed_any_more_is_not_kept(tmp_path: Path) -> None:
+    async with served(journaled(tmp_path)) as (server, _), client(server) as one:
+        for _ in range(11):
+            await one.send(SILENCE)
+            await asyncio.sleep(0.02)
+        await one.send({"type": "flush"})
+        await one.until("flushed")
+        copied(tmp_path, tmp_path / "copy")
+        assert stored(tmp_path / "copy") <= 4
 
 
 @pytest.mark.parametrize("damage", ["log", "mark", "no mark"])
@@ -483,20 +456,17 @@ def test_a_journal_that_is_older_than_what_was_told_is_given_up(
     assert lines == ["the journal is older than what clients were told; its sessions cannot go on"]
 
 
-def test_a_damaged_session_does_not_cost_the_others(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with served(journaled(tmp_path)) as (server, hub):
-            async with client(server) as one, client(server) as two:
-                for each in (one, two):
-                    await each.send(SILENCE, SILENCE, {"type": "flush"})
-                    await each.until("flushed")
-            sessions = [each.said("session")[0]["session"] for each in (one, two)]
-        with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
-            database.execute("UPDATE states SET data = ? WHERE session = ?", (pickle.dumps(os.system), sessions[0]))
-        async with served(journaled(tmp_path)) as (server, hub):
-            assert list(hub.sessions) == sessions[1:]
-
-    asyncio.run(run())
+async def test_a_damaged_session_does_not_cost_the_others(tmp_path: Path) -> None:
+    async with served(journaled(tmp_path)) as (server, hub):
+        async with client(server) as one, client(server) as two:
+            for each in (one, two):
+                await each.send(SILENCE, SILENCE, {"type": "flush"})
+                await each.until("flushed")
+        sessions = [each.said("session")[0]["session"] for each in (one, two)]
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
+        database.execute("UPDATE states SET data = ? WHERE session = ?", (pickle.dumps(os.system), sessions[0]))
+    async with served(journaled(tmp_path)) as (server, hub):
+        assert list(hub.sessions) == sessions[1:]
 
 
 @pytest.mark.parametrize("command", [Flush(), Clear(), Finish(), Configure({"step_s": 2.0})])
@@ -571,43 +541,39 @@ def start_process(folder: Path) -> tuple["subprocess.Popen[str]", int]:
 
 
 @pytest.mark.slow
-def test_kill_9(tmp_path: Path) -> None:
+async def test_kill_9(tmp_path: Path) -> None:
     from whispertide.audio.file import load_audio
 
     clip = load_audio(Path(__file__).parents[1] / "clips" / "river.flac")
     audio = (np.clip(clip, -1, 1) * 32767).astype("<i2").tobytes()
     truth = (Path(__file__).parents[1] / "clips" / "river.txt").read_text().split()
-
-    async def run() -> None:
-        process, port = start_process(tmp_path)
-        async with connect(f"ws://127.0.0.1:{port}/ws", proxy=None) as socket:
-            one = Client(socket)
-            for start in range(0, len(audio) // 2, 6_400):
-                await one.send(audio[start : start + 6_400])
-            await accepted(one, len(audio) // 4 - 16_000)
-            process.send_signal(signal.SIGKILL)
-            await one.rest()
+    process, port = start_process(tmp_path)
+    async with connect(f"ws://127.0.0.1:{port}/ws", proxy=None) as socket:
+        one = Client(socket)
+        for start in range(0, len(audio) // 2, 6_400):
+            await one.send(audio[start : start + 6_400])
+        await accepted(one, len(audio) // 4 - 16_000)
+        process.send_signal(signal.SIGKILL)
+        await one.rest()
+    process.wait()
+    process.stderr.close()  # type: ignore[union-attr]
+    process, port = start_process(tmp_path)
+    try:
+        async with connect(f"ws://127.0.0.1:{port}/ws{back(one)}", proxy=None) as socket:
+            again = Client(socket)
+            received = 2 * (await again.until("session"))["received"]
+            assert received >= len(audio) // 2 - 32_000
+            for start in range(received, len(audio), 6_400):
+                await again.send(audio[start : start + 6_400])
+            await again.send({"type": "finish"})
+            assert await again.rest() == 1000
+    finally:
+        process.terminate()
         process.wait()
         process.stderr.close()  # type: ignore[union-attr]
-        process, port = start_process(tmp_path)
-        try:
-            async with connect(f"ws://127.0.0.1:{port}/ws{back(one)}", proxy=None) as socket:
-                again = Client(socket)
-                received = 2 * (await again.until("session"))["received"]
-                assert received >= len(audio) // 2 - 32_000
-                for start in range(received, len(audio), 6_400):
-                    await again.send(audio[start : start + 6_400])
-                await again.send({"type": "finish"})
-                assert await again.rest() == 1000
-        finally:
-            process.terminate()
-            process.wait()
-            process.stderr.close()  # type: ignore[union-attr]
-        events = in_order(one.events, again.events)
-        assert complete(events)
-        assert events[-1].duration == len(clip)  # type: ignore[attr-defined]
-        heard = text_of(events)
-        assert len(heard) >= len(truth) // 2
-        assert process.returncode == 0
-
-    asyncio.run(run())
+    events = in_order(one.events, again.events)
+    assert complete(events)
+    assert events[-1].duration == len(clip)  # type: ignore[attr-defined]
+    heard = text_of(events)
+    assert len(heard) >= len(truth) // 2
+    assert process.returncode == 0

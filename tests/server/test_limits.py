@@ -14,166 +14,131 @@ from served import SECONDS, SILENCE, TEXT, KnowingModel, client, limited, say_ev
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 
 
-def test_more_sessions_than_there_is_room_for() -> None:
-    async def run() -> None:
-        async with served(limited(sessions=1)) as (server, _), client(server) as first, client(server) as second:
-            await first.send(SILENCE)
-            await first.until("session")
-            await second.send(SILENCE)
-            assert await second.rest() == 1013
-            (problem,) = second.said("problem")
-            assert problem["kind"] == "overloaded"
-            await say_everything(first, seconds=SECONDS - 1)
-            assert await first.rest() == 1000
-            assert first.text == TEXT
-
-    asyncio.run(run())
+async def test_more_sessions_than_there_is_room_for() -> None:
+    async with served(limited(sessions=1)) as (server, _), client(server) as first, client(server) as second:
+        await first.send(SILENCE)
+        await first.until("session")
+        await second.send(SILENCE)
+        assert await second.rest() == 1013
+        (problem,) = second.said("problem")
+        assert problem["kind"] == "overloaded"
+        await say_everything(first, seconds=SECONDS - 1)
+        assert await first.rest() == 1000
+        assert first.text == TEXT
 
 
-def test_a_session_that_gets_too_long_is_finished_and_says_everything() -> None:
-    async def run() -> None:
-        async with served(limited(session_s=4)) as (server, _), client(server) as one:
-            for _ in range(7):
-                await one.send(SILENCE)
-            assert await one.rest() == 1000
-            assert [problem["kind"] for problem in one.said("problem")][:1] == ["too_long"]
-            assert one.said("end")[0]["duration"] == 4
-            assert one.text == TEXT[:5]  # the sixth begins at 4.7 s
-
-    asyncio.run(run())
-
-
-def test_messages_that_are_too_large() -> None:
-    async def run() -> None:
-        async with served(limited(message=100_000)) as (server, _), client(server) as one, client(server) as other:
+async def test_a_session_that_gets_too_long_is_finished_and_says_everything() -> None:
+    async with served(limited(session_s=4)) as (server, _), client(server) as one:
+        for _ in range(7):
             await one.send(SILENCE)
-            with suppress(ConnectionClosed):  # what is sent may meet a closed socket already
-                await one.send(bytes(200_000))
-            assert await one.rest() == 1009
-            await say_everything(other)
-            assert await other.rest() == 1000
-            assert other.text == TEXT
-
-    asyncio.run(run())
+        assert await one.rest() == 1000
+        assert [problem["kind"] for problem in one.said("problem")][:1] == ["too_long"]
+        assert one.said("end")[0]["duration"] == 4
+        assert one.text == TEXT[:5]  # the sixth begins at 4.7 s
 
 
-def test_too_many_text_messages() -> None:
-    async def run() -> None:
-        async with served(limited(messages=10)) as (server, _), client(server) as one:
-            with suppress(ConnectionClosed):
-                for _ in range(10_000):
-                    await one.send({"type": "keepalive"})
-            assert await one.rest() == 4029
+async def test_messages_that_are_too_large() -> None:
+    async with served(limited(message=100_000)) as (server, _), client(server) as one, client(server) as other:
+        await one.send(SILENCE)
+        with suppress(ConnectionClosed):  # what is sent may meet a closed socket already
+            await one.send(bytes(200_000))
+        assert await one.rest() == 1009
+        await say_everything(other)
+        assert await other.rest() == 1000
+        assert other.text == TEXT
 
-    asyncio.run(run())
+
+async def test_too_many_text_messages() -> None:
+    async with served(limited(messages=10)) as (server, _), client(server) as one:
+        with suppress(ConnectionClosed):
+            for _ in range(10_000):
+                await one.send({"type": "keepalive"})
+        assert await one.rest() == 4029
 
 
-def test_audio_that_comes_as_text_is_audio() -> None:
+async def test_audio_that_comes_as_text_is_audio() -> None:
     """OpenAI's clients send it in JSON; a recording comes as fast as it can be read, in pieces of 10 ms."""
     append = {"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(480)).decode()}
-
-    async def run() -> None:
-        async with served(limited(messages=10)) as (server, _), client(server, path="/v1/realtime") as one:
-            for _ in range(round(SECONDS * 100)):
-                await one.send(append)
-            await one.send({"type": "input_audio_buffer.commit"})
-            while not one.said(COMPLETED) or "w11" not in one.messages[-1]["transcript"].lower():
-                await one.until(COMPLETED)
-            assert not one.said("error")
-
-    asyncio.run(run())
+    async with served(limited(messages=10)) as (server, _), client(server, path="/v1/realtime") as one:
+        for _ in range(round(SECONDS * 100)):
+            await one.send(append)
+        await one.send({"type": "input_audio_buffer.commit"})
+        while not one.said(COMPLETED) or "w11" not in one.messages[-1]["transcript"].lower():
+            await one.until(COMPLETED)
+        assert not one.said("error")
 
 
-def test_text_that_holds_no_audio_counts() -> None:
-    async def run() -> None:
-        async with served(limited(messages=10)) as (server, _), client(server, path="/v1/realtime") as one:
-            with suppress(ConnectionClosed):
-                for _ in range(1_000):
-                    await one.send({"type": "input_audio_buffer.append", "audio": ""})
-            assert await one.rest() == 4029
-
-    asyncio.run(run())
+async def test_text_that_holds_no_audio_counts() -> None:
+    async with served(limited(messages=10)) as (server, _), client(server, path="/v1/realtime") as one:
+        with suppress(ConnectionClosed):
+            for _ in range(1_000):
+                await one.send({"type": "input_audio_buffer.append", "audio": ""})
+        assert await one.rest() == 4029
 
 
-def test_a_silent_client_is_left() -> None:
-    async def run() -> None:
-        async with served(limited(idle_s=0.2)) as (server, _), client(server) as one:
-            assert await one.rest() == 4000
-            assert one.said("problem")[0]["kind"] == "idle"
-
-    asyncio.run(run())
+async def test_a_silent_client_is_left() -> None:
+    async with served(limited(idle_s=0.2)) as (server, _), client(server) as one:
+        assert await one.rest() == 4000
+        assert one.said("problem")[0]["kind"] == "idle"
 
 
-def test_a_client_that_waits_for_what_it_said_is_not_left() -> None:
+async def test_a_client_that_waits_for_what_it_said_is_not_left() -> None:
     """Audio came quickly, the model is slow, and nothing more is to be said."""
-
-    async def run() -> None:
-        async with served(limited(idle_s=0.6), KnowingModel(round_s=0.3)) as (server, _), client(server) as one:
-            await say_everything(one)
-            assert await one.rest() == 1000
-            assert one.text == TEXT
-
-    asyncio.run(run())
+    async with served(limited(idle_s=0.6), KnowingModel(round_s=0.3)) as (server, _), client(server) as one:
+        await say_everything(one)
+        assert await one.rest() == 1000
+        assert one.text == TEXT
 
 
-def test_a_session_may_take_longer_than_a_request() -> None:
-    async def run() -> None:
-        async with served(limited(stall_s=0.6)) as (server, _), client(server) as one:
-            await one.send(SILENCE)
-            await asyncio.sleep(0.8)
-            await say_everything(one, seconds=SECONDS - 1)
-            assert await one.rest() == 1000
-            assert one.text == TEXT
-
-    asyncio.run(run())
+async def test_a_session_may_take_longer_than_a_request() -> None:
+    async with served(limited(stall_s=0.6)) as (server, _), client(server) as one:
+        await one.send(SILENCE)
+        await asyncio.sleep(0.8)
+        await say_everything(one, seconds=SECONDS - 1)
+        assert await one.rest() == 1000
+        assert one.text == TEXT
 
 
-def test_audio_that_comes_too_fast_is_read_more_slowly_and_not_dropped() -> None:
-    async def run() -> None:
-        options = limited(inbox_s=1, message=2**22)
-        async with served(options, KnowingModel(round_s=0.05)) as (server, hub), client(server) as one:
-            most = 0
+async def test_audio_that_comes_too_fast_is_read_more_slowly_and_not_dropped() -> None:
+    options = limited(inbox_s=1, message=2**22)
+    async with served(options, KnowingModel(round_s=0.05)) as (server, hub), client(server) as one:
+        most = 0
 
-            async def watch() -> None:
-                nonlocal most
-                while True:
-                    most = max([most, *(live.waiting for live in hub.sessions.values())])
-                    await asyncio.sleep(0.001)
+        async def watch() -> None:
+            nonlocal most
+            while True:
+                most = max([most, *(live.waiting for live in hub.sessions.values())])
+                await asyncio.sleep(0.001)
 
-            watching = asyncio.create_task(watch())
-            await say_everything(one, portion=32_000)
-            assert await one.rest() == 1000
-            watching.cancel()
-            assert one.text == TEXT
-            assert one.said("end")[0]["duration"] == SECONDS
-            assert most <= 3 * 16_000
-
-    asyncio.run(run())
+        watching = asyncio.create_task(watch())
+        await say_everything(one, portion=32_000)
+        assert await one.rest() == 1000
+        watching.cancel()
+        assert one.text == TEXT
+        assert one.said("end")[0]["duration"] == SECONDS
+        assert most <= 3 * 16_000
 
 
 @pytest.mark.slow
-def test_a_client_that_does_not_read_is_closed() -> None:
-    async def run() -> None:
-        options = limited(stall_s=1.0, messages=10**6)
-        async with served(options) as (server, hub):
-            # Small buffers are full after some hundred answers, also on a slow machine; connections inherit this one.
-            server.servers[0].sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-            raw = socket.create_connection(("127.0.0.1", server.port))
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader, writer = await asyncio.open_connection(sock=raw)
-            try:
-                await shake_hands(reader, writer)
-                writer.transport.set_write_buffer_limits(2**26)
-                bad = json.dumps({"type": "x" * 400}).encode()
-                frame = bytes([0x81, 0xFE]) + len(bad).to_bytes(2, "big") + bytes(4) + bad
-                async with asyncio.timeout(60):
-                    while hub.connections:  # every one is answered, and the answers quote it
-                        writer.write(frame * 200)
-                        await asyncio.sleep(0.005)
-            finally:
-                writer.transport.abort()
-
-    asyncio.run(run())
+async def test_a_client_that_does_not_read_is_closed() -> None:
+    options = limited(stall_s=1.0, messages=10**6)
+    async with served(options) as (server, hub):
+        # Small buffers are full after some hundred answers, also on a slow machine; connections inherit this one.
+        server.servers[0].sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        raw = socket.create_connection(("127.0.0.1", server.port))
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader, writer = await asyncio.open_connection(sock=raw)
+        try:
+            await shake_hands(reader, writer)
+            writer.transport.set_write_buffer_limits(2**26)
+            bad = json.dumps({"type": "x" * 400}).encode()
+            frame = bytes([0x81, 0xFE]) + len(bad).to_bytes(2, "big") + bytes(4) + bad
+            async with asyncio.timeout(60):
+                while hub.connections:  # every one is answered, and the answers quote it
+                    writer.write(frame * 200)
+                    await asyncio.sleep(0.005)
+        finally:
+            writer.transport.abort()
 
 
 async def shake_hands(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -185,13 +150,10 @@ async def shake_hands(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     assert b" 101 " in head
 
 
-def test_more_connections_than_there_is_room_for() -> None:
-    async def run() -> None:
-        async with served(limited(connections=1)) as (server, _), client(server) as first:
-            await first.until("hello")
-            with pytest.raises(InvalidStatus) as refused:
-                async with client(server):
-                    pass
-            assert refused.value.response.status_code == 503
-
-    asyncio.run(run())
+async def test_more_connections_than_there_is_room_for() -> None:
+    async with served(limited(connections=1)) as (server, _), client(server) as first:
+        await first.until("hello")
+        with pytest.raises(InvalidStatus) as refused:
+            async with client(server):
+                pass
+        assert refused.value.response.status_code == 503

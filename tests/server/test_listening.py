@@ -85,7 +85,7 @@ def test_silent_connections_of_one_address_leave_room(
     assert len(caplog.records) < 20
 
 
-def test_servers_that_start_at_once(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_servers_that_start_at_once(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """In one event loop: each has its own limit for handshakes, and the loop is as it was."""
     monkeypatch.setattr(serving, "HANDSHAKE_S", 1.0)
     models: dict[str, Any] = {"nano.en": KnowingModel()}
@@ -101,13 +101,10 @@ def test_servers_that_start_at_once(certificate: tuple[Path, Path], monkeypatch:
             connection.close()
         close()
 
-    async def run() -> None:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(3):
-                group.create_task(one())
-        assert "create_server" not in vars(asyncio.get_running_loop())
-
-    asyncio.run(run())
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(one())
+    assert "create_server" not in vars(asyncio.get_running_loop())
 
 
 def test_more_connections_than_files(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -125,17 +122,14 @@ def test_more_connections_than_files(monkeypatch: pytest.MonkeyPatch, caplog: py
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_tcp_ports_count_too() -> None:
-    async def run() -> None:
-        async with served(limited(per_address=3)) as (_, hub):
-            listener = TcpListener(hub, TextLinesProtocol)
-            connections = await silent(await listener.start(), 8)
-            assert alive(connections) == 3
-            for one in connections:
-                one.close()
-            await listener.stop()
-
-    asyncio.run(run())
+async def test_tcp_ports_count_too() -> None:
+    async with served(limited(per_address=3)) as (_, hub):
+        listener = TcpListener(hub, TextLinesProtocol)
+        connections = await silent(await listener.start(), 8)
+        assert alive(connections) == 3
+        for one in connections:
+            one.close()
+        await listener.stop()
 
 
 def test_a_port_is_the_same_on_every_address_and_taken_only_once() -> None:

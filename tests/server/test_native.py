@@ -35,7 +35,7 @@ PARAMETERS = ("rate", "channels", "format", "session", "last_seq", "vad", "task"
 
 
 def talk(**query: str) -> Conversation:
-    return Conversation(NativeProtocol(opening("/ws", **query)), WORDS)
+    return Conversation(NativeProtocol(opening(**query)), WORDS)
 
 
 def test_a_whole_conversation() -> None:
@@ -66,7 +66,7 @@ def test_formats(rate: int, channels: int, sample_format: str, width: int) -> No
 
 
 def test_positions_are_those_of_the_client() -> None:
-    protocol = NativeProtocol(opening("/ws", session="abc", last_seq="4", rate="48000"))
+    protocol = NativeProtocol(opening(session="abc", last_seq="4", rate="48000"))
     assert Resume("abc", 4) in protocol.opened()
     (reply,) = protocol.started(Started("abc", "nano.en", "tide", None, received=16_000, seq=9, resumed=True))
     assert isinstance(reply, Reply)
@@ -113,7 +113,7 @@ def test_positions_are_those_of_the_client() -> None:
     ],
 )
 def test_messages_that_cannot_be_used(message: str) -> None:
-    protocol = NativeProtocol(opening("/ws"))
+    protocol = NativeProtocol(opening())
     protocol.opened()
     with pytest.raises(ProtocolError, match="expected"):
         protocol.receive(message)
@@ -122,7 +122,7 @@ def test_messages_that_cannot_be_used(message: str) -> None:
 
 @pytest.mark.parametrize(("text", "vad"), [("off", False), ("0", False), ("No", False), ("true", True), ("on", True)])
 def test_switches_in_the_address(text: str, vad: bool) -> None:
-    protocol = NativeProtocol(opening("/ws", vad=text))
+    protocol = NativeProtocol(opening(vad=text))
     (start,) = [action for action in protocol.receive('{"type":"start"}') if isinstance(action, Start)]
     assert start.settings.vad is vad
 
@@ -131,7 +131,7 @@ def test_switches_in_the_address(text: str, vad: bool) -> None:
 @quick(50)
 @given(st.lists(messages, max_size=12), st.data())
 def test_any_messages_in_any_order(sent: list[str | bytes], data: Any) -> None:
-    protocol = NativeProtocol(opening("/ws"))
+    protocol = NativeProtocol(opening())
     allowed = (Start, Resume, Ack, Audio, Configure, Flush, Clear, Finish, Abandon, Reply, Close)
     actions: list[Action] = list(protocol.opened())
     for message in sent:
@@ -158,7 +158,7 @@ def test_any_messages_in_any_order(sent: list[str | bytes], data: Any) -> None:
 )
 def test_any_address(query: dict[str, str]) -> None:
     try:
-        protocol = NativeProtocol(opening("/ws", **query))
+        protocol = NativeProtocol(opening(**query))
     except ProtocolError:
         return
     assert protocol.opened()

@@ -55,42 +55,37 @@ async def goes_on_elsewhere(one: Client, nats: Nats) -> None:
 
 
 @pytest.mark.slow
-def test_a_journal_that_answers_late_costs_nothing(nats: Nats, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_journal_that_answers_late_costs_nothing(
+    nats: Nats, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Less late than is waited for: nobody is told of anything before it is stored, and nothing is amiss."""
     monkeypatch.setattr("whispertide.server.nats_stream._TRY_S", 10.0)  # a busy machine alone does not make it too late
-
-    async def run() -> None:
-        async with served(shared(wire)) as (server, _), client(server) as one:
-            wire.delay = 0.15
-            for count in range(1, 6):
-                await one.send(SILENCE)
-                await accepted(one, 16_000 * count)
-            assert not one.said("problem")
-            assert await status(server) == "200 ready"
-            wire.delay = 0.0
-            await goes_on_elsewhere(one, nats)
-
-    asyncio.run(run())
+    async with served(shared(wire)) as (server, _), client(server) as one:
+        wire.delay = 0.15
+        for count in range(1, 6):
+            await one.send(SILENCE)
+            await accepted(one, 16_000 * count)
+        assert not one.said("problem")
+        assert await status(server) == "200 ready"
+        wire.delay = 0.0
+        await goes_on_elsewhere(one, nats)
 
 
 @pytest.mark.slow
-def test_a_journal_that_is_too_slow(nats: Nats, wire: Wire) -> None:
-    async def run() -> None:
-        async with served(shared(wire)) as (server, _), client(server) as one:
-            await one.send(SILENCE)
-            await accepted(one, 16_000)
-            wire.delay = 1.5  # each way
-            await one.send(*[SILENCE] * 4)
-            await told_not_durable(one)
-            await new_words(one)
-            assert received(one) == 16_000
-            assert await status(server) == "503 journal cannot be written"
-            wire.delay = 0.0
-            await accepted(one, 5 * 16_000)
-            assert await status(server) == "200 ready"
-            await goes_on_elsewhere(one, nats)
-
-    asyncio.run(run())
+async def test_a_journal_that_is_too_slow(nats: Nats, wire: Wire) -> None:
+    async with served(shared(wire)) as (server, _), client(server) as one:
+        await one.send(SILENCE)
+        await accepted(one, 16_000)
+        wire.delay = 1.5  # each way
+        await one.send(*[SILENCE] * 4)
+        await told_not_durable(one)
+        await new_words(one)
+        assert received(one) == 16_000
+        assert await status(server) == "503 journal cannot be written"
+        wire.delay = 0.0
+        await accepted(one, 5 * 16_000)
+        assert await status(server) == "200 ready"
+        await goes_on_elsewhere(one, nats)
 
 
 def test_a_journal_that_is_full(tmp_path: Path) -> None:
@@ -153,113 +148,98 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
         asyncio.run(run(nats, disk))
 
 
-def test_the_network_is_cut_and_mended(nats: Nats, wire: Wire) -> None:
-    async def run() -> None:
-        async with served(shared(wire)) as (server, _), client(server) as one:
-            await one.send(SILENCE)
-            await accepted(one, 16_000)
-            wire.cut()
-            await one.send(*[SILENCE] * 4)
-            await told_not_durable(one)
-            await new_words(one)
-            assert received(one) == 16_000
-            assert await status(server) == "503 journal cannot be written"
-            wire.mend()
-            await accepted(one, 5 * 16_000)
-            await goes_on_elsewhere(one, nats)
-
-    asyncio.run(run())
+async def test_the_network_is_cut_and_mended(nats: Nats, wire: Wire) -> None:
+    async with served(shared(wire)) as (server, _), client(server) as one:
+        await one.send(SILENCE)
+        await accepted(one, 16_000)
+        wire.cut()
+        await one.send(*[SILENCE] * 4)
+        await told_not_durable(one)
+        await new_words(one)
+        assert received(one) == 16_000
+        assert await status(server) == "503 journal cannot be written"
+        wire.mend()
+        await accepted(one, 5 * 16_000)
+        await goes_on_elsewhere(one, nats)
 
 
-def test_a_server_that_is_cut_off_loses_its_session(nats: Nats, wire: Wire) -> None:
+async def test_a_server_that_is_cut_off_loses_its_session(nats: Nats, wire: Wire) -> None:
     """Its client goes on elsewhere; what the old server wrote meanwhile gets nowhere once it is back."""
-
-    async def run() -> None:
-        async with served(shared(wire)) as (first, hub), client(first) as one:
-            await one.send(*[SILENCE] * 3)
-            await accepted(one, 3 * 16_000)
-            wire.cut()
-            await one.send(SILENCE * 2)
-            query = back(one)  # nothing that was said after the cut
-            before = list(one.events)
-            await told_not_durable(one)
-            async with served(shared(nats)) as (second, _), client(second, query) as again:
-                started = await again.until("session")
-                assert started["received"] == 3 * 16_000
-                wire.mend()
-                assert await one.rest() == 4001
-                assert one.said("problem")[-1]["kind"] == "taken_over"
-                assert not hub.sessions
-                await finish_talk(again, started["received"])
-        events = in_order(before, again.events)
-        assert complete(events)
-        assert text_of(events) == TEXT
-
-    asyncio.run(run())
+    async with served(shared(wire)) as (first, hub), client(first) as one:
+        await one.send(*[SILENCE] * 3)
+        await accepted(one, 3 * 16_000)
+        wire.cut()
+        await one.send(SILENCE * 2)
+        query = back(one)  # nothing that was said after the cut
+        before = list(one.events)
+        await told_not_durable(one)
+        async with served(shared(nats)) as (second, _), client(second, query) as again:
+            started = await again.until("session")
+            assert started["received"] == 3 * 16_000
+            wire.mend()
+            assert await one.rest() == 4001
+            assert one.said("problem")[-1]["kind"] == "taken_over"
+            assert not hub.sessions
+            await finish_talk(again, started["received"])
+    events = in_order(before, again.events)
+    assert complete(events)
+    assert text_of(events) == TEXT
 
 
 @pytest.mark.slow
-def test_what_was_said_while_cut_off_is_claimed_by_nobody(nats: Nats, wire: Wire) -> None:
+async def test_what_was_said_while_cut_off_is_claimed_by_nobody(nats: Nats, wire: Wire) -> None:
     """A client that has an event which the journal lacks is not gone on with elsewhere."""
+    async with served(replace(shared(wire), drain_s=0.5)) as (first, _), client(first) as one:
+        await one.send(*[SILENCE] * 2)
+        await accepted(one, 2 * 16_000)
+        wire.cut()
+        await one.send(*[SILENCE] * 4)
+        await told_not_durable(one)
+        while not any(isinstance(event, Confirmed) and event.at > 2 * 16_000 for event in one.events):
+            await one.until("confirmed")
+        async with served(shared(nats)) as (second, _), client(second, back(one)) as again:
+            assert await again.rest() == 4004
+            assert again.said("problem")[-1]["kind"] == "unknown_session"
 
-    async def run() -> None:
-        async with served(replace(shared(wire), drain_s=0.5)) as (first, _), client(first) as one:
-            await one.send(*[SILENCE] * 2)
-            await accepted(one, 2 * 16_000)
-            wire.cut()
+
+async def test_one_session_is_not_durable_while_others_are(nats: Nats) -> None:
+    """What is written of another session says nothing of this one, whose client was told what is not written yet."""
+    async with served(replace(shared(nats), drain_s=0.5)) as (server, hub), client(server) as one:
+        await one.send(SILENCE)
+        await accepted(one, 16_000)
+        session = one.said("session")[0]["session"]
+        journal = hub.journal
+        assert isinstance(journal, NatsJournal)
+        append, tried, mended = journal._stream.append, threading.Event(), threading.Event()
+
+        async def first_one_fails(which: str, *arguments: Any) -> int:
+            if which == session and not mended.is_set():
+                if not tried.is_set():
+                    tried.set()
+                    raise UnreachableError("late")
+                while not mended.is_set():
+                    await asyncio.sleep(0.01)
+            return await append(which, *arguments)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(journal._stream, "append", first_one_fails)
             await one.send(*[SILENCE] * 4)
             await told_not_durable(one)
-            while not any(isinstance(event, Confirmed) and event.at > 2 * 16_000 for event in one.events):
-                await one.until("confirmed")
-            async with served(shared(nats)) as (second, _), client(second, back(one)) as again:
-                assert await again.rest() == 4004
-                assert again.said("problem")[-1]["kind"] == "unknown_session"
-
-    asyncio.run(run())
-
-
-def test_one_session_is_not_durable_while_others_are(nats: Nats) -> None:
-    """What is written of another session says nothing of this one, whose client was told what is not written yet."""
-
-    async def run() -> None:
-        async with served(replace(shared(nats), drain_s=0.5)) as (server, hub), client(server) as one:
-            await one.send(SILENCE)
-            await accepted(one, 16_000)
-            session = one.said("session")[0]["session"]
-            journal = hub.journal
-            assert isinstance(journal, NatsJournal)
-            append, tried, mended = journal._stream.append, threading.Event(), threading.Event()
-
-            async def first_one_fails(which: str, *arguments: Any) -> int:
-                if which == session and not mended.is_set():
-                    if not tried.is_set():
-                        tried.set()
-                        raise UnreachableError("late")
-                    while not mended.is_set():
-                        await asyncio.sleep(0.01)
-                return await append(which, *arguments)
-
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(journal._stream, "append", first_one_fails)
-                await one.send(*[SILENCE] * 4)
-                await told_not_durable(one)
-                await new_words(one)
-                async with client(server) as other:
-                    await other.send(SILENCE)
-                    await accepted(other, 16_000)
-                    assert not journal.failing
-                    assert not hub.is_durable(hub.sessions[session])
-                    # what it was told while the journal failed may be on its way to the journal
-                    while not hub.is_durable(hub.sessions[other.said("session")[0]["session"]]):
-                        await asyncio.sleep(0.01)
-                    assert not hub.is_durable(hub.sessions[session])
-                mended.set()
-                await accepted(one, 5 * 16_000)
-            while not hub.is_durable(hub.sessions[session]):
-                await asyncio.sleep(0.01)
-            await goes_on_elsewhere(one, nats)
-
-    asyncio.run(run())
+            await new_words(one)
+            async with client(server) as other:
+                await other.send(SILENCE)
+                await accepted(other, 16_000)
+                assert not journal.failing
+                assert not hub.is_durable(hub.sessions[session])
+                # what it was told while the journal failed may be on its way to the journal
+                while not hub.is_durable(hub.sessions[other.said("session")[0]["session"]]):
+                    await asyncio.sleep(0.01)
+                assert not hub.is_durable(hub.sessions[session])
+            mended.set()
+            await accepted(one, 5 * 16_000)
+        while not hub.is_durable(hub.sessions[session]):
+            await asyncio.sleep(0.01)
+        await goes_on_elsewhere(one, nats)
 
 
 async def written(hub: Hub, one: Client) -> tuple[NatsJournal, _Writer]:
@@ -272,52 +252,45 @@ async def written(hub: Hub, one: Client) -> tuple[NatsJournal, _Writer]:
     return journal, writer
 
 
-def test_a_session_that_is_over_keeps_no_audio_until_nats_is_back(nats: Nats) -> None:
+async def test_a_session_that_is_over_keeps_no_audio_until_nats_is_back(nats: Nats) -> None:
     """Whoever opens and leaves sessions in an outage would fill the memory."""
-
-    async def run() -> None:
-        async with served(shared(nats)) as (server, hub), client(server) as one:
-            journal, writer = await written(hub, one)
-            nats.kill()
-            await one.send(SILENCE)
-            await told_not_durable(one)
-            under_way = writer.under_way
-            await one.send(*[SILENCE] * 8)
-            async with asyncio.timeout(60):
-                while len(writer.jobs) < under_way + 8:
-                    await asyncio.sleep(0.01)
-                await one.send({"type": "abandon"})
-                while writer.jobs[-1].record != Record("closed"):
-                    await asyncio.sleep(0.01)
-            assert len(writer.jobs) == under_way + 1
-            assert sum(job.row.stop - job.row.start for job in writer.jobs if job.row is not None) <= 16_000
-            nats.start()
-            async with asyncio.timeout(60):
-                while journal._writers:
-                    await asyncio.sleep(0.01)
-                left = 1
-                while left:
-                    info = journal._call(journal._stream._js.stream_info("whispertide-sessions"))
-                    left = (await asyncio.wrap_future(info)).state.messages
-
-    asyncio.run(run())
+    async with served(shared(nats)) as (server, hub), client(server) as one:
+        journal, writer = await written(hub, one)
+        nats.kill()
+        await one.send(SILENCE)
+        await told_not_durable(one)
+        under_way = writer.under_way
+        await one.send(*[SILENCE] * 8)
+        async with asyncio.timeout(60):
+            while len(writer.jobs) < under_way + 8:
+                await asyncio.sleep(0.01)
+            await one.send({"type": "abandon"})
+            while writer.jobs[-1].record != Record("closed"):
+                await asyncio.sleep(0.01)
+        assert len(writer.jobs) == under_way + 1
+        assert sum(job.row.stop - job.row.start for job in writer.jobs if job.row is not None) <= 16_000
+        nats.start()
+        async with asyncio.timeout(60):
+            while journal._writers:
+                await asyncio.sleep(0.01)
+            left = 1
+            while left:
+                info = journal._call(journal._stream._js.stream_info("whispertide-sessions"))
+                left = (await asyncio.wrap_future(info)).state.messages
 
 
-def test_what_an_earlier_writer_loses_ends_no_session_that_came_back(nats: Nats) -> None:
-    async def run() -> None:
-        async with served(shared(nats)) as (server, hub), client(server) as one:
-            journal, writer = await written(hub, one)
-            lost: list[str] = []
-            journal.lost = lost.append
+async def test_what_an_earlier_writer_loses_ends_no_session_that_came_back(nats: Nats) -> None:
+    async with served(shared(nats)) as (server, hub), client(server) as one:
+        journal, writer = await written(hub, one)
+        lost: list[str] = []
+        journal.lost = lost.append
 
-            async def lose(each: _Writer) -> None:
-                journal._lose(each, "another wrote")
+        async def lose(each: _Writer) -> None:
+            journal._lose(each, "another wrote")
 
-            # In the journal's thread, as always. What that tells this one comes before the answer.
-            await asyncio.wrap_future(journal._call(lose(replace(writer))))
-            assert journal._writers == {writer.id: writer}
-            assert not lost
-            await asyncio.wrap_future(journal._call(lose(writer)))
-            assert lost == [writer.id]
-
-    asyncio.run(run())
+        # In the journal's thread, as always. What that tells this one comes before the answer.
+        await asyncio.wrap_future(journal._call(lose(replace(writer))))
+        assert journal._writers == {writer.id: writer}
+        assert not lost
+        await asyncio.wrap_future(journal._call(lose(writer)))
+        assert lost == [writer.id]

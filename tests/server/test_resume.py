@@ -60,14 +60,11 @@ async def talk(server: Server, cuts: list[tuple[int, int, bool]], portion: int =
     return seen
 
 
-def test_a_client_that_comes_back_goes_on() -> None:
-    async def run() -> None:
-        async with served() as (server, _):
-            events = await talk(server, [(4, 3, False), (6, 40, True), (2, 0, False)])
-            assert complete(events)
-            assert text_of(events) == TEXT
-
-    asyncio.run(run())
+async def test_a_client_that_comes_back_goes_on() -> None:
+    async with served() as (server, _):
+        events = await talk(server, [(4, 3, False), (6, 40, True), (2, 0, False)])
+        assert complete(events)
+        assert text_of(events) == TEXT
 
 
 @settings(max_examples=6)
@@ -85,152 +82,121 @@ def test_wherever_the_connection_is_lost(cuts: list[tuple[int, int, bool]], port
     asyncio.run(run())
 
 
-def test_the_end_can_be_asked_for_again() -> None:
-    async def run() -> None:
-        async with served() as (server, hub):
-            async with client(server) as one:
-                await one.send(SILENCE, {"type": "finish"})
-                assert await one.rest() == 1000
-                session = one.said("session")[0]["session"]
-            async with client(server, f"?session={session}&last_seq=-1") as again:
-                assert await again.rest() == 1000
-                assert again.events == one.events
-                await asyncio.sleep(0)
-            assert len(hub.sessions) == 1
-
-    asyncio.run(run())
+async def test_the_end_can_be_asked_for_again() -> None:
+    async with served() as (server, hub):
+        async with client(server) as one:
+            await one.send(SILENCE, {"type": "finish"})
+            assert await one.rest() == 1000
+            session = one.said("session")[0]["session"]
+        async with client(server, f"?session={session}&last_seq=-1") as again:
+            assert await again.rest() == 1000
+            assert again.events == one.events
+            await asyncio.sleep(0)
+        assert len(hub.sessions) == 1
 
 
 @pytest.mark.parametrize("how", ["address", "message"])
-def test_coming_back_to_an_end_that_the_client_has(how: str) -> None:
+async def test_coming_back_to_an_end_that_the_client_has(how: str) -> None:
     """It is told so, and the connection is closed, although no event is left that would do it."""
-
-    async def run() -> None:
-        async with served() as (server, hub):
-            async with client(server) as one:
-                await one.send(SILENCE, {"type": "finish"})
-                assert await one.rest() == 1000
-            session, last = one.said("session")[0]["session"], one.events[-1].seq
-            for _ in range(2):
-                async with client(server, f"?session={session}&last_seq={last}" if how == "address" else "") as again:
-                    if how == "message":
-                        await again.send({"type": "resume", "session": session, "last_seq": last})
-                    assert await again.rest() == 4004
-                    (problem,) = again.said("problem")
-                    assert problem["kind"] == "unknown_session"
-                    assert problem["fatal"]
-            assert not hub.sessions
-
-    asyncio.run(run())
-
-
-def test_what_is_acknowledged_is_forgotten() -> None:
-    async def run() -> None:
-        async with served() as (server, hub), client(server) as one:
-            await one.send(SILENCE, {"type": "flush"})
-            await one.until("flushed")
-            (live,) = hub.sessions.values()
-            assert len(live.outbox.entries) > 1
-            await one.send({"type": "ack", "seq": one.events[-1].seq})
-            async with asyncio.timeout(60):
-                while list(live.outbox.entries) != ["flushed"]:
-                    await asyncio.sleep(0.01)
-
-    asyncio.run(run())
-
-
-def test_time_runs_out() -> None:
-    async def run() -> None:
-        async with served(limited(resume_s=0)) as (server, hub):
-            async with client(server) as one:
-                await one.send(SILENCE)
-                session = (await one.until("session"))["session"]
-                await one.until("speech_start")
-            async with asyncio.timeout(60):
-                while hub.sessions:
-                    await asyncio.sleep(0.05)
-            async with client(server, f"?session={session}&last_seq=-1") as again:
+    async with served() as (server, hub):
+        async with client(server) as one:
+            await one.send(SILENCE, {"type": "finish"})
+            assert await one.rest() == 1000
+        session, last = one.said("session")[0]["session"], one.events[-1].seq
+        for _ in range(2):
+            async with client(server, f"?session={session}&last_seq={last}" if how == "address" else "") as again:
+                if how == "message":
+                    await again.send({"type": "resume", "session": session, "last_seq": last})
                 assert await again.rest() == 4004
+                (problem,) = again.said("problem")
+                assert problem["kind"] == "unknown_session"
+                assert problem["fatal"]
+        assert not hub.sessions
 
-    asyncio.run(run())
+
+async def test_what_is_acknowledged_is_forgotten() -> None:
+    async with served() as (server, hub), client(server) as one:
+        await one.send(SILENCE, {"type": "flush"})
+        await one.until("flushed")
+        (live,) = hub.sessions.values()
+        assert len(live.outbox.entries) > 1
+        await one.send({"type": "ack", "seq": one.events[-1].seq})
+        async with asyncio.timeout(60):
+            while list(live.outbox.entries) != ["flushed"]:
+                await asyncio.sleep(0.01)
 
 
-def test_a_client_that_said_nothing_leaves_nothing() -> None:
-    async def run() -> None:
-        async with served() as (server, hub):
-            for _ in range(30):
-                async with client(server) as one:
-                    await one.send({"type": "start"})
-                    await one.until("session")
-                    one.socket.transport.abort()
-            async with asyncio.timeout(60):
-                while hub.sessions or hub.connections:
-                    await asyncio.sleep(0.01)
+async def test_time_runs_out() -> None:
+    async with served(limited(resume_s=0)) as (server, hub):
+        async with client(server) as one:
+            await one.send(SILENCE)
+            session = (await one.until("session"))["session"]
+            await one.until("speech_start")
+        async with asyncio.timeout(60):
+            while hub.sessions:
+                await asyncio.sleep(0.05)
+        async with client(server, f"?session={session}&last_seq=-1") as again:
+            assert await again.rest() == 4004
 
-    asyncio.run(run())
+
+async def test_a_client_that_said_nothing_leaves_nothing() -> None:
+    async with served() as (server, hub):
+        for _ in range(30):
+            async with client(server) as one:
+                await one.send({"type": "start"})
+                await one.until("session")
+                one.socket.transport.abort()
+        async with asyncio.timeout(60):
+            while hub.sessions or hub.connections:
+                await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("query", ["?session=nonsense", "?session=SESSION&last_seq=500"])
-def test_resuming_what_is_not_there(query: str) -> None:
-    async def run() -> None:
-        async with served() as (server, _), client(server) as one:
-            await one.send(SILENCE)
-            session = (await one.until("session"))["session"]
-            async with client(server, query.replace("SESSION", session)) as other:
-                assert await other.rest() == 4004
-
-    asyncio.run(run())
+async def test_resuming_what_is_not_there(query: str) -> None:
+    async with served() as (server, _), client(server) as one:
+        await one.send(SILENCE)
+        session = (await one.until("session"))["session"]
+        async with client(server, query.replace("SESSION", session)) as other:
+            assert await other.rest() == 4004
 
 
 @pytest.mark.parametrize("query", ["?session=x&last_seq=x", "?session=&last_seq=1", "?rate=0", "?format=mp3", "?vad=2"])
-def test_addresses_that_cannot_be(query: str) -> None:
-    async def run() -> None:
-        async with served() as (server, _):
-            with pytest.raises(InvalidStatus) as refused:
-                async with client(server, query):
-                    pass
-            assert refused.value.response.status_code == 400
-            assert b"expected" in refused.value.response.body
-
-    asyncio.run(run())
+async def test_addresses_that_cannot_be(query: str) -> None:
+    async with served() as (server, _):
+        with pytest.raises(InvalidStatus) as refused:
+            async with client(server, query):
+                pass
+        assert refused.value.response.status_code == 400
+        assert b"expected" in refused.value.response.body
 
 
-def test_nobody_else_can_resume_a_session() -> None:
-    async def run() -> None:
-        mine: dict[str, Any] = {"additional_headers": {"Authorization": "Bearer my-own-key"}}
-        other: dict[str, Any] = {"additional_headers": {"Authorization": "Bearer another-key"}}
-        async with served(keyed("my-own-key", "another-key")) as (server, _):
-            async with client(server, **mine) as one:
-                await one.send(SILENCE)
-                session = (await one.until("session"))["session"]
-                await one.until("speech_start")
-            query = f"?session={session}&last_seq=-1"
-            async with client(server, query, **other) as thief:
-                assert await thief.rest() == 4004
-            async with client(server, query, **mine) as again:
-                assert (await again.until("session"))["resumed"]
-
-    asyncio.run(run())
+async def test_nobody_else_can_resume_a_session() -> None:
+    mine: dict[str, Any] = {"additional_headers": {"Authorization": "Bearer my-own-key"}}
+    other: dict[str, Any] = {"additional_headers": {"Authorization": "Bearer another-key"}}
+    async with served(keyed("my-own-key", "another-key")) as (server, _):
+        async with client(server, **mine) as one:
+            await one.send(SILENCE)
+            session = (await one.until("session"))["session"]
+            await one.until("speech_start")
+        query = f"?session={session}&last_seq=-1"
+        async with client(server, query, **other) as thief:
+            assert await thief.rest() == 4004
+        async with client(server, query, **mine) as again:
+            assert (await again.until("session"))["resumed"]
 
 
-def test_a_connection_that_is_dead_without_knowing_gives_way() -> None:
-    async def run() -> None:
-        async with served() as (server, _), client(server) as dead:
-            await dead.send(SILENCE)
-            session = (await dead.until("session"))["session"]
-            async with client(server, f"?session={session}&last_seq=-1") as again:
-                assert (await again.until("session"))["received"] == RATE
-                await again.send({"type": "finish"})
-                assert await again.rest() == 1000
-            assert await dead.rest() == 4001
-
-    asyncio.run(run())
+async def test_a_connection_that_is_dead_without_knowing_gives_way() -> None:
+    async with served() as (server, _), client(server) as dead:
+        await dead.send(SILENCE)
+        session = (await dead.until("session"))["session"]
+        async with client(server, f"?session={session}&last_seq=-1") as again:
+            assert (await again.until("session"))["received"] == RATE
+            await again.send({"type": "finish"})
+            assert await again.rest() == 1000
+        assert await dead.rest() == 4001
 
 
-def test_audio_before_the_server_said_where_to_go_on() -> None:
-    async def run() -> None:
-        async with served() as (server, _), client(server) as one:
-            await one.send({"type": "resume", "session": "x", "last_seq": 0}, SILENCE)
-            assert await one.rest() == 4004
-
-    asyncio.run(run())
+async def test_audio_before_the_server_said_where_to_go_on() -> None:
+    async with served() as (server, _), client(server) as one:
+        await one.send({"type": "resume", "session": "x", "last_seq": 0}, SILENCE)
+        assert await one.rest() == 4004

@@ -203,39 +203,32 @@ def test_a_graph_that_fails_once_is_tried_again(monkeypatch: pytest.MonkeyPatch)
     assert not [event for event in events if isinstance(event, Error)]
 
 
-def test_under_load_quality_falls_and_no_word_is_lost() -> None:
+async def test_under_load_quality_falls_and_no_word_is_lost() -> None:
     """Rounds that take as long as their step, in eight sessions on one worker."""
+    options = replace(ServerOptions(), work=Work(workers=1, degrade=True))
+    async with served(options, KnowingModel(round_s=0.12)) as (server, hub):
+        hub.load.pressure, hub.load.level = 2.0, 1
 
-    async def run() -> None:
-        options = replace(ServerOptions(), work=Work(workers=1, degrade=True))
-        async with served(options, KnowingModel(round_s=0.12)) as (server, hub):
-            hub.load.pressure, hub.load.level = 2.0, 1
+        async def one_session() -> None:
+            async with client(server) as one:
+                for _ in range(6):
+                    await one.send(SILENCE)
+                    await asyncio.sleep(0.1)
+                await say_everything(one, seconds=SECONDS - 6)
+                assert await one.rest() == 1000
+                assert one.text == TEXT
+                assert complete(one.events)
+                assert any(isinstance(event, Lag) and event.level for event in one.events)
 
-            async def one_session() -> None:
-                async with client(server) as one:
-                    for _ in range(6):
-                        await one.send(SILENCE)
-                        await asyncio.sleep(0.1)
-                    await say_everything(one, seconds=SECONDS - 6)
-                    assert await one.rest() == 1000
-                    assert one.text == TEXT
-                    assert complete(one.events)
-                    assert any(isinstance(event, Lag) and event.level for event in one.events)
-
-            await asyncio.gather(*(one_session() for _ in range(8)))
-
-    asyncio.run(run())
+        await asyncio.gather(*(one_session() for _ in range(8)))
 
 
-def test_an_overloaded_server_says_so() -> None:
-    async def run() -> None:
-        async with served(limited()) as (server, hub), client(server) as one:
-            hub.load.pressure = 1e6  # falls by a tenth with every idle moment
-            await one.send(SILENCE)
-            assert await one.rest() == 1013
-            assert one.said("problem")[0]["kind"] == "overloaded"
-
-    asyncio.run(run())
+async def test_an_overloaded_server_says_so() -> None:
+    async with served(limited()) as (server, hub), client(server) as one:
+        hub.load.pressure = 1e6  # falls by a tenth with every idle moment
+        await one.send(SILENCE)
+        assert await one.rest() == 1013
+        assert one.said("problem")[0]["kind"] == "overloaded"
 
 
 def test_a_step_that_breaks_holds_up_nobody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

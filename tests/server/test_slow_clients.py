@@ -128,7 +128,7 @@ async def reset(writer: asyncio.StreamWriter) -> None:
 
 
 @pytest.mark.parametrize("how", ["half closed", "reset", "in mid-frame", "silent"])
-def test_half_open_sockets(town: Standing, how: str) -> None:
+async def test_half_open_sockets(town: Standing, how: str) -> None:
     """The other side shuts its half, is reset, breaks off in a frame, or lives on and says nothing at all. It does so
     on all sockets at once, because the silent ones take their time.
     """
@@ -146,66 +146,53 @@ def test_half_open_sockets(town: Standing, how: str) -> None:
             await reset(writer)
         return writer
 
-    async def talk() -> None:
-        async with town.bystander():
-            writers = await asyncio.gather(*map(open_one, SOCKETS))
-            await town.settled()
-            for writer in writers:
-                writer.transport.abort()
-
-    asyncio.run(talk())
+    async with town.bystander():
+        writers = await asyncio.gather(*map(open_one, SOCKETS))
+        await town.settled()
+        for writer in writers:
+            writer.transport.abort()
 
 
 @pytest.mark.parametrize("port", PORTS)
 @pytest.mark.parametrize("how", ["half closed", "reset", "silent"])
-def test_half_open_sockets_over_tcp(town: Standing, port: str, how: str) -> None:
-    async def talk() -> None:
-        async with town.bystander():
-            _, writer = await asyncio.open_connection("127.0.0.1", town.tcp[port])
-            writer.write(encode(Frame("audio-stop")) if port == "wyoming" else bytes(640))
-            if how == "half closed":
-                writer.write_eof()
-            elif how == "reset":
-                await reset(writer)
-            await town.settled()
-            writer.transport.abort()
-
-    asyncio.run(talk())
-
-
-def test_a_client_that_does_not_answer_the_close_frame(town: Standing) -> None:
-    async def talk() -> None:
-        reader, writer = await raw_socket(town.port)
-        writer.write(frame(2, bytes(640)) + frame(1, json.dumps({"type": "finish"}).encode()))
-        await until_closed(reader)  # it goes on reading, and says nothing
-        writer.transport.abort()
+async def test_half_open_sockets_over_tcp(town: Standing, port: str, how: str) -> None:
+    async with town.bystander():
+        _, writer = await asyncio.open_connection("127.0.0.1", town.tcp[port])
+        writer.write(encode(Frame("audio-stop")) if port == "wyoming" else bytes(640))
+        if how == "half closed":
+            writer.write_eof()
+        elif how == "reset":
+            await reset(writer)
         await town.settled()
+        writer.transport.abort()
 
-    asyncio.run(talk())
+
+async def test_a_client_that_does_not_answer_the_close_frame(town: Standing) -> None:
+    reader, writer = await raw_socket(town.port)
+    writer.write(frame(2, bytes(640)) + frame(1, json.dumps({"type": "finish"}).encode()))
+    await until_closed(reader)  # it goes on reading, and says nothing
+    writer.transport.abort()
+    await town.settled()
 
 
 @every_socket
-def test_a_client_that_reads_nothing_loses_its_socket(
+async def test_a_client_that_reads_nothing_loses_its_socket(
     town: Standing, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it was sent and does not read keeps the socket, unless it is taken by force."""
     monkeypatch.setattr("whispertide.server.sockets._ABORT_S", 0.2)
     monkeypatch.setattr("whispertide.server.websocket._CLOSE_S", 0.2)
-
-    async def talk() -> None:
-        _, writer = await raw_socket(town.port, path, buffer=4096)
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
-        (served,) = town.sockets
-        served.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        writer.write(OPENING.get(path, b""))
-        async with asyncio.timeout(60):
-            while not served.transport.get_write_buffer_size():
-                writer.write(frame(9, bytes(125)) * 100)
-                await asyncio.sleep(0.005)
-        await town.settled()
-        writer.transport.abort()
-
-    asyncio.run(talk())
+    _, writer = await raw_socket(town.port, path, buffer=4096)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    (served,) = town.sockets
+    served.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    writer.write(OPENING.get(path, b""))
+    async with asyncio.timeout(60):
+        while not served.transport.get_write_buffer_size():
+            writer.write(frame(9, bytes(125)) * 100)
+            await asyncio.sleep(0.005)
+    await town.settled()
+    writer.transport.abort()
 
 
 def test_a_tcp_client_that_reads_nothing_loses_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:

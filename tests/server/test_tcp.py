@@ -222,48 +222,42 @@ def test_frames_that_lead_to_nothing_count_as_messages(frame: Frame) -> None:
     assert "expected at most 1 messages a second" in asyncio.run(talk())
 
 
-def test_a_client_that_resets_is_forgotten() -> None:
-    async def talk() -> None:
-        async with serving(JsonLinesProtocol) as listener:
-            raw = socket.create_connection((listener.host, listener.port))
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            raw.sendall(silence(1))
-            await accepted(listener, SAMPLE_RATE)
-            raw.close()
-            async with asyncio.timeout(60):
-                while listener.hub.connections:
-                    await asyncio.sleep(0.02)
-
-    asyncio.run(talk())
+async def test_a_client_that_resets_is_forgotten() -> None:
+    async with serving(JsonLinesProtocol) as listener:
+        raw = socket.create_connection((listener.host, listener.port))
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raw.sendall(silence(1))
+        await accepted(listener, SAMPLE_RATE)
+        raw.close()
+        async with asyncio.timeout(60):
+            while listener.hub.connections:
+                await asyncio.sleep(0.02)
 
 
-def test_one_connection_too_many_and_one_session_too_many() -> None:
-    async def talk() -> None:
-        async with serving(WyomingProtocol, limited(connections=1)) as listener:
-            _, first = await asyncio.open_connection(listener.host, listener.port)
-            await asyncio.sleep(0.1)
-            reader, second = await asyncio.open_connection(listener.host, listener.port)
-            assert await read_all(reader) == ""
-            first.close()
-            second.close()
-            async with asyncio.timeout(60):
-                while listener.hub.connections:
-                    await asyncio.sleep(0.02)
-        async with serving(WyomingProtocol, limited(sessions=1)) as listener:
-            stop = encode(Frame("audio-stop"))
-            reader, first = await asyncio.open_connection(listener.host, listener.port)
-            first.write(stop)
-            await reader.read(10)
-            reader, second = await asyncio.open_connection(listener.host, listener.port)
-            second.write(stop)
-            assert "overloaded" in await read_all(reader)
-            first.close()
-            second.close()
-            async with asyncio.timeout(60):
-                while listener.hub.connections:
-                    await asyncio.sleep(0.02)
-
-    asyncio.run(talk())
+async def test_one_connection_too_many_and_one_session_too_many() -> None:
+    async with serving(WyomingProtocol, limited(connections=1)) as listener:
+        _, first = await asyncio.open_connection(listener.host, listener.port)
+        await asyncio.sleep(0.1)
+        reader, second = await asyncio.open_connection(listener.host, listener.port)
+        assert await read_all(reader) == ""
+        first.close()
+        second.close()
+        async with asyncio.timeout(60):
+            while listener.hub.connections:
+                await asyncio.sleep(0.02)
+    async with serving(WyomingProtocol, limited(sessions=1)) as listener:
+        stop = encode(Frame("audio-stop"))
+        reader, first = await asyncio.open_connection(listener.host, listener.port)
+        first.write(stop)
+        await reader.read(10)
+        reader, second = await asyncio.open_connection(listener.host, listener.port)
+        second.write(stop)
+        assert "overloaded" in await read_all(reader)
+        first.close()
+        second.close()
+        async with asyncio.timeout(60):
+            while listener.hub.connections:
+                await asyncio.sleep(0.02)
 
 
 def test_where_keys_are_asked_for_only_this_machine_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,15 +317,12 @@ def test_the_ports_that_were_asked_for() -> None:
         ]
 
 
-def test_a_defect_costs_one_connection() -> None:
-    async def talk() -> None:
-        async with serving(TextLinesProtocol, model=KnowingModel(failing=True)) as listener:
-            for _ in range(2):
-                reader, writer = await asyncio.open_connection(listener.host, listener.port)
-                assert await read_all(reader) == ""
-                writer.close()
-
-    asyncio.run(talk())
+async def test_a_defect_costs_one_connection() -> None:
+    async with serving(TextLinesProtocol, model=KnowingModel(failing=True)) as listener:
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection(listener.host, listener.port)
+            assert await read_all(reader) == ""
+            writer.close()
 
 
 def test_draining_gives_every_client_its_words() -> None:
@@ -349,10 +340,7 @@ def test_draining_gives_every_client_its_words() -> None:
     assert plain(" ".join(line.split(" ", 2)[2] for line in text.splitlines())) == expected()
 
 
-def test_a_port_that_is_taken_is_an_error() -> None:
-    async def talk() -> None:
-        async with serving(TextLinesProtocol) as listener:
-            with pytest.raises(OSError, match="in use"):
-                await replace(listener, _servers=[], _tasks=set()).start()
-
-    asyncio.run(talk())
+async def test_a_port_that_is_taken_is_an_error() -> None:
+    async with serving(TextLinesProtocol) as listener:
+        with pytest.raises(OSError, match="in use"):
+            await replace(listener, _servers=[], _tasks=set()).start()

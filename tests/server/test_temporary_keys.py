@@ -6,9 +6,8 @@ import gc
 import json
 import math
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from served import SILENCE, TEXT, KnowingModel, client, keyed, say_everything, served, web_client
+from served import SILENCE, TEXT, KnowingModel, client, in_thread, keyed, say_everything, served, web_client
 from whispertide.server import access as access_module
 from whispertide.server.access import AccessControl, Authenticator, TemporaryKey, offered_keys
 from whispertide.server.bounds import MOST_PROMPT
@@ -106,69 +105,63 @@ def test_subprotocols_that_are_no_key(text: str) -> None:
 # --- over sockets ----------------------------------------------------------------------------------------------------
 
 
-def test_a_page_brings_its_key_as_a_subprotocol() -> None:
-    async def run() -> None:
-        async with served(keyed(KEY)) as (server, _):
-            offered: Any = ["whispertide", encoded(KEY)]
-            async with client(server, subprotocols=offered) as one:
-                assert one.socket.subprotocol == "whispertide", "a browser insists on an answer"
-                await say_everything(one)
-                assert await one.rest() == 1000
-                assert one.text == TEXT
-            for wrong in ([], ["whispertide"], ["whispertide", encoded("another-key")]):
-                with pytest.raises(InvalidStatus) as refused:
-                    async with client(server, subprotocols=wrong or None):
-                        pass
-                assert refused.value.response.status_code == 401
-
-    asyncio.run(run())
-
-
-def test_assemblyai_tokens() -> None:
-    async def run() -> None:
-        async with served(keyed(KEY)) as (server, hub):
-            address = f"127.0.0.1:{server.port}"
-            async with web_client(server) as http:
-                asked: dict[str, Any] = {"expires_in_seconds": 60, "max_session_duration_seconds": 60}
-                assert (await http.get("/v3/token", params=asked)).status_code == 401
-                http.headers["authorization"] = KEY
-                for bad in (
-                    {},
-                    {"expires_in_seconds": 0},
-                    {"expires_in_seconds": 601},
-                    {"expires_in_seconds": "9" * 5000},
-                    {"expires_in_seconds": "²"},
-                    {"expires_in_seconds": 60, "max_session_duration_seconds": 59},
-                    {"expires_in_seconds": 60, "max_session_duration_seconds": "long"},
-                ):
-                    answer = await http.get("/v3/token", params=bad)  # type: ignore[arg-type]
-                    assert answer.status_code == 400, bad
-                    assert "expected" in answer.json()["error"]["message"]
-                made = (await http.get("/v3/token", params=asked)).json()
-            assert made["expires_in_seconds"] == 60
-            path = f"ws://{address}/v3/ws?sample_rate=16000&token={made['token']}"
+async def test_a_page_brings_its_key_as_a_subprotocol() -> None:
+    async with served(keyed(KEY)) as (server, _):
+        offered: Any = ["whispertide", encoded(KEY)]
+        async with client(server, subprotocols=offered) as one:
+            assert one.socket.subprotocol == "whispertide", "a browser insists on an answer"
+            await say_everything(one)
+            assert await one.rest() == 1000
+            assert one.text == TEXT
+        for wrong in ([], ["whispertide"], ["whispertide", encoded("another-key")]):
             with pytest.raises(InvalidStatus) as refused:
-                async with connect(path.replace("16000", "fast"), proxy=None):
+                async with client(server, subprotocols=wrong or None):
                     pass
-            assert refused.value.response.status_code == 400, "and the token is good for another try"
-            async with connect(path, proxy=None) as socket:
-                begin = json.loads(await socket.recv())
-                (live,) = hub.sessions.values()
-                assert begin["type"] == "Begin"
-                assert live.limit_s == 60
-                with suppress(ConnectionClosed):
-                    for _ in range(62):
-                        await socket.send(SILENCE)
-                    while True:
-                        await socket.recv()
-                assert socket.close_code == 3008, "as there"
-                assert live.accepted == 60 * 16_000
-            with pytest.raises(InvalidStatus) as refused:
-                async with connect(path, proxy=None):
-                    pass
-            assert refused.value.response.status_code == 401, "a token is good for one session"
+            assert refused.value.response.status_code == 401
 
-    asyncio.run(run())
+
+async def test_assemblyai_tokens() -> None:
+    async with served(keyed(KEY)) as (server, hub):
+        address = f"127.0.0.1:{server.port}"
+        async with web_client(server) as http:
+            asked: dict[str, Any] = {"expires_in_seconds": 60, "max_session_duration_seconds": 60}
+            assert (await http.get("/v3/token", params=asked)).status_code == 401
+            http.headers["authorization"] = KEY
+            for bad in (
+                {},
+                {"expires_in_seconds": 0},
+                {"expires_in_seconds": 601},
+                {"expires_in_seconds": "9" * 5000},
+                {"expires_in_seconds": "²"},
+                {"expires_in_seconds": 60, "max_session_duration_seconds": 59},
+                {"expires_in_seconds": 60, "max_session_duration_seconds": "long"},
+            ):
+                answer = await http.get("/v3/token", params=bad)  # type: ignore[arg-type]
+                assert answer.status_code == 400, bad
+                assert "expected" in answer.json()["error"]["message"]
+            made = (await http.get("/v3/token", params=asked)).json()
+        assert made["expires_in_seconds"] == 60
+        path = f"ws://{address}/v3/ws?sample_rate=16000&token={made['token']}"
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(path.replace("16000", "fast"), proxy=None):
+                pass
+        assert refused.value.response.status_code == 400, "and the token is good for another try"
+        async with connect(path, proxy=None) as socket:
+            begin = json.loads(await socket.recv())
+            (live,) = hub.sessions.values()
+            assert begin["type"] == "Begin"
+            assert live.limit_s == 60
+            with suppress(ConnectionClosed):
+                for _ in range(62):
+                    await socket.send(SILENCE)
+                while True:
+                    await socket.recv()
+            assert socket.close_code == 3008, "as there"
+            assert live.accepted == 60 * 16_000
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(path, proxy=None):
+                pass
+        assert refused.value.response.status_code == 401, "a token is good for one session"
 
 
 @pytest.mark.parametrize(
@@ -185,42 +178,30 @@ def test_assemblyai_tokens() -> None:
         ({"nothing": "\N{LATIN SMALL LETTER E WITH ACUTE}" * 17_000}, "at most 16384 characters"),
     ],
 )
-def test_no_key_for_a_session_that_cannot_be(session: dict[str, Any], told: str) -> None:
+async def test_no_key_for_a_session_that_cannot_be(session: dict[str, Any], told: str) -> None:
     """Whoever asks learns it, and not the page that gets the key."""
+    headers = {"authorization": KEY}
+    async with served(keyed(KEY)) as (server, _), web_client(server, headers=headers) as http:
+        for path, asked in (("client_secrets", {"session": session}), ("transcription_sessions", session)):
+            answer = await http.post(f"/v1/realtime/{path}", json=asked)
+            assert answer.status_code == 400
+            assert told in answer.json()["error"]["message"]
 
-    async def run() -> None:
-        headers = {"authorization": KEY}
-        async with served(keyed(KEY)) as (server, _), web_client(server, headers=headers) as http:
-            for path, asked in (("client_secrets", {"session": session}), ("transcription_sessions", session)):
-                answer = await http.post(f"/v1/realtime/{path}", json=asked)
-                assert answer.status_code == 400
-                assert told in answer.json()["error"]["message"]
 
-    asyncio.run(run())
+@asynccontextmanager
+async def secure(certificate: tuple[Path, Path]) -> AsyncIterator[int]:
+    models: Any = {"nano.en": KnowingModel()}
+    hub, close = assemble(models, get_recipe("whisper-streaming"), keyed(KEY))
+    async with running(hub, Address(port=0, certificate=certificate[0], key=certificate[1])) as server:
+        yield server.port
+    close()
 
 
 @pytest.fixture(scope="module")
 def secure_port(certificate: tuple[Path, Path]) -> Iterator[int]:
     """A server with TLS and a key, in a thread."""
-    ready, stop, ports = threading.Event(), threading.Event(), list[int]()
-
-    async def serve() -> None:
-        models: Any = {"nano.en": KnowingModel()}
-        hub, close = assemble(models, get_recipe("whisper-streaming"), keyed(KEY))
-        async with running(hub, Address(port=0, certificate=certificate[0], key=certificate[1])) as server:
-            ports.append(server.port)
-            ready.set()
-            await asyncio.to_thread(stop.wait)
-        close()
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(20)
-        yield ports[0]
-    finally:
-        stop.set()
-        thread.join(20)
+    with in_thread(secure(certificate)) as port:
+        yield port
 
 
 def test_all_of_it_over_tls(secure_port: int, certificate: tuple[Path, Path]) -> None:
@@ -270,42 +251,34 @@ def test_the_client_of_assemblyai_makes_a_token_and_uses_it(
 
 
 @pytest.mark.parametrize("character", ["a", "\N{HIRAGANA LETTER A}", "\N{GRINNING FACE}"])
-def test_a_key_for_the_longest_prompt_of_any_script(character: str) -> None:
+async def test_a_key_for_the_longest_prompt_of_any_script(character: str) -> None:
     session = {"turn_detection": None, "input_audio_transcription": {"prompt": character * MOST_PROMPT}}
-
-    async def run() -> None:
-        async with served(keyed(KEY)) as (server, _):
-            headers = {"authorization": KEY, "content-type": "application/json"}
-            async with web_client(server, headers=headers) as http:
-                # As Python writes it by itself: all that is not ASCII is escaped.
-                made = await http.post("/v1/realtime/transcription_sessions", content=json.dumps(session))
-            assert made.status_code == 200, made.text
-            key = made.json()["client_secret"]["value"]
-            path = f"ws://127.0.0.1:{server.port}/v1/realtime?intent=transcription"
-            async with connect(path, proxy=None, additional_headers={"authorization": f"Bearer {key}"}) as socket:
-                while "updated" not in (told := json.loads(await socket.recv()))["type"]:
-                    pass
-                assert told["session"]["input_audio_transcription"]["prompt"] == character * MOST_PROMPT
-
-    asyncio.run(run())
+    async with served(keyed(KEY)) as (server, _):
+        headers = {"authorization": KEY, "content-type": "application/json"}
+        async with web_client(server, headers=headers) as http:
+            # As Python writes it by itself: all that is not ASCII is escaped.
+            made = await http.post("/v1/realtime/transcription_sessions", content=json.dumps(session))
+        assert made.status_code == 200, made.text
+        key = made.json()["client_secret"]["value"]
+        path = f"ws://127.0.0.1:{server.port}/v1/realtime?intent=transcription"
+        async with connect(path, proxy=None, additional_headers={"authorization": f"Bearer {key}"}) as socket:
+            while "updated" not in (told := json.loads(await socket.recv()))["type"]:
+                pass
+            assert told["session"]["input_audio_transcription"]["prompt"] == character * MOST_PROMPT
 
 
-def test_whoever_makes_a_key_is_told_the_session() -> None:
+async def test_whoever_makes_a_key_is_told_the_session() -> None:
     """As OpenAI's client wants it: with an id, its kind, and all of its settings."""
     response = pytest.importorskip("openai.types.realtime.realtime_transcription_session_create_response")
     asked = {"type": "transcription", "audio": {"input": {"turn_detection": None, "transcription": {"prompt": "Tide"}}}}
-
-    async def run() -> None:
-        headers = {"authorization": KEY}
-        async with served(keyed(KEY)) as (server, _), web_client(server, headers=headers) as http:
-            made = (await http.post("/v1/realtime/client_secrets", json={"session": asked})).json()
-            older = (await http.post("/v1/realtime/transcription_sessions", json={"turn_detection": None})).json()
-        read = response.RealtimeTranscriptionSessionCreateResponse.model_validate(made["session"], strict=True)
-        assert read.id.startswith("sess_")
-        assert (read.object, read.type) == ("realtime.transcription_session", "transcription")
-        assert read.audio.input.transcription.prompt == "Tide"
-        assert (older["object"], older["id"][:5]) == ("realtime.transcription_session", "sess_")
-        assert (older["turn_detection"], older["input_audio_format"]) == (None, "pcm16")
-        assert older["client_secret"]["value"].startswith("ek_")
-
-    asyncio.run(run())
+    headers = {"authorization": KEY}
+    async with served(keyed(KEY)) as (server, _), web_client(server, headers=headers) as http:
+        made = (await http.post("/v1/realtime/client_secrets", json={"session": asked})).json()
+        older = (await http.post("/v1/realtime/transcription_sessions", json={"turn_detection": None})).json()
+    read = response.RealtimeTranscriptionSessionCreateResponse.model_validate(made["session"], strict=True)
+    assert read.id.startswith("sess_")
+    assert (read.object, read.type) == ("realtime.transcription_session", "transcription")
+    assert read.audio.input.transcription.prompt == "Tide"
+    assert (older["object"], older["id"][:5]) == ("realtime.transcription_session", "sess_")
+    assert (older["turn_detection"], older["input_audio_format"]) == (None, "pcm16")
+    assert older["client_secret"]["value"].startswith("ek_")

@@ -37,7 +37,7 @@ async def worked(uploads: Uploads, job: SlowJob, party: str) -> None:
         pass
 
 
-def test_a_file_that_is_too_long_is_refused_before_any_of_it_is_heard() -> None:
+async def test_a_file_that_is_too_long_is_refused_before_any_of_it_is_heard() -> None:
     """Though of a recording that breaks off what came before is transcribed."""
     file = io.BytesIO()
     with wave.open(file, "wb") as wav:
@@ -48,29 +48,23 @@ def test_a_file_that_is_too_long_is_refused_before_any_of_it_is_heard() -> None:
     def heard(blocks: Iterable[FloatArray], **_: Any) -> Iterator[str]:
         yield f"{sum(map(len, Recording(blocks)))} samples"
 
-    async def run() -> None:
-        transcriber = cast(Transcriber, SimpleNamespace(transcribe_segments=heard))
-        with ThreadPoolExecutor(1) as thread:
-            segments = Job(transcriber, file, DecodeOptions(), limit_s=3).segments(thread)
-            with pytest.raises(TooLongError, match="at most 3 s of audio"):
-                await anext(segments)
-
-    asyncio.run(run())
+    transcriber = cast(Transcriber, SimpleNamespace(transcribe_segments=heard))
+    with ThreadPoolExecutor(1) as thread:
+        segments = Job(transcriber, file, DecodeOptions(), limit_s=3).segments(thread)
+        with pytest.raises(TooLongError, match="at most 3 s of audio"):
+            await anext(segments)
 
 
-def test_one_client_cannot_take_all_places() -> None:
-    async def run() -> None:
-        uploads, done, may = Uploads(8), list[str](), asyncio.Event()
-        mine = [asyncio.create_task(worked(uploads, SlowJob("mine", done, may), "a")) for _ in range(7)]
-        await asyncio.sleep(0)
-        assert uploads.waiting == {"a": 6}
-        may.set()
-        await worked(uploads, SlowJob("theirs", done, may), "b")
-        results = await asyncio.gather(*mine, return_exceptions=True)
-        assert [type(result) for result in results].count(BusyError) == 1
-        assert not uploads.waiting
-
-    asyncio.run(run())
+async def test_one_client_cannot_take_all_places() -> None:
+    uploads, done, may = Uploads(8), list[str](), asyncio.Event()
+    mine = [asyncio.create_task(worked(uploads, SlowJob("mine", done, may), "a")) for _ in range(7)]
+    await asyncio.sleep(0)
+    assert uploads.waiting == {"a": 6}
+    may.set()
+    await worked(uploads, SlowJob("theirs", done, may), "b")
+    results = await asyncio.gather(*mine, return_exceptions=True)
+    assert [type(result) for result in results].count(BusyError) == 1
+    assert not uploads.waiting
 
 
 def test_clients_take_turns() -> None:

@@ -15,9 +15,21 @@ from hypothesis import strategies as st
 from few_examples import quick
 from listening_oracle import ListeningOracle
 from oracle import audio_between, make_gate
-from test_session_properties import Talk, confirmed, gaps, play, portions, push, said, said_by, talks, without_stats
+from test_session_properties import (
+    Talk,
+    check_every_word,
+    check_not_live,
+    check_recorded,
+    check_restored,
+    confirmed,
+    play,
+    portions,
+    said,
+    survives,
+    talks,
+)
 from whispertide.decoding.guards import Frontier
-from whispertide.events import End, Event, Hypothesis, Lag, TurnEnd
+from whispertide.events import Event, Hypothesis, Lag, TurnEnd
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt
@@ -25,7 +37,6 @@ from whispertide.streaming.choice import field_types
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
-from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.steadiness import FEATURES, Rule
 from whispertide.types import SAMPLE_RATE, FloatArray, Word, to_samples
@@ -68,14 +79,7 @@ def build(talk: Talk, recipe: Recipe, *, gated: bool = False, shifts: float = 0.
 @quick(6)
 @given(data=st.data(), gated=st.booleans())
 def test_every_word_is_confirmed_once_and_in_order(name: str, gated: bool, data: st.DataObject) -> None:
-    talk = data.draw(talks())
-    flush_at = data.draw(st.lists(st.sampled_from(gaps(talk)), max_size=3, unique=True)) if gaps(talk) else []
-    session = build(talk, RECIPES[name], gated=gated, slow_s=data.draw(st.sampled_from([0.0, 4.0])))
-    events = play(session, data.draw(st.composite(portions)(talk.duration)), flush_at)
-    assert said(session.transcript.words) == said(talk.words)
-    assert confirmed(events) == session.transcript.words
-    assert session.transcript.hypothesis == ()
-    assert isinstance(events[-1], End)
+    check_every_word(build, RECIPES[name], data, gated, slow_s=data.draw(st.sampled_from([0.0, 4.0])))
 
 
 @quick(6)
@@ -138,12 +142,7 @@ def test_the_paper_s_carry_over_loses_nothing_that_is_heard_right(data: st.DataO
 @quick(6)
 @given(data=st.data(), gated=st.booleans(), name=st.sampled_from(sorted(RECIPES)))
 def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gated: bool, name: str) -> None:
-    talk = data.draw(talks())
-    live = build(talk, RECIPES[name], gated=gated, slow_s=4.0)
-    happened = play(live, data.draw(st.composite(portions)(talk.duration)))
-    again = build(talk, RECIPES[name], gated=gated, schedule=Recorded(live.boundaries, live.loads))
-    repeated = play(again, data.draw(st.composite(portions)(talk.duration)))
-    assert said_by(repeated) == said_by(happened)
+    check_recorded(build, RECIPES[name], data, gated)
 
 
 @quick(6)
@@ -151,25 +150,13 @@ def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gat
 def test_where_audio_is_not_live_it_does_not_matter_how_long_rounds_take(
     data: st.DataObject, gated: bool, name: str, slow_s: float
 ) -> None:
-    talk = data.draw(talks())
-    sizes = data.draw(st.composite(portions)(talk.duration))
-    quick, slow = (build(talk, RECIPES[name], gated=gated, slow_s=each, live=False) for each in (0.0, slow_s))
-    assert without_stats(play(slow, sizes)) == without_stats(play(quick, sizes))
-    assert (slow.boundaries, slow.loads) == (quick.boundaries, quick.loads)
+    check_not_live(build, RECIPES[name], data, gated, slow_s)
 
 
 @quick(6)
 @given(data=st.data(), name=st.sampled_from(sorted(RECIPES)))
 def test_a_restored_session_has_the_same_future(data: st.DataObject, name: str) -> None:
-    talk = data.draw(talks())
-    sizes = data.draw(st.composite(portions)(talk.duration))
-    here = data.draw(st.integers(0, len(sizes)))
-    session = build(talk, RECIPES[name], gated=True)
-    push(session, sizes[:here])
-    kept = session.snapshot()
-    future = play(session, sizes[here:])
-    session.restore(kept)
-    assert play(session, sizes[here:]) == future
+    check_restored(build, RECIPES[name], data, gated=True)
 
 
 @quick(6)
@@ -356,13 +343,5 @@ def test_a_broken_policy_is_caught(broken: type[AlignAtt]) -> None:
     right = TIDE.policy
     assert isinstance(right, AlignAtt)
     policy = broken(**{name: getattr(right, name) for name in field_types(AlignAtt)})
-
-    def survives(seed: int, policy: AlignAtt) -> bool:
-        words = tuple(Word(f" w{i // 2}", 8_000 + i * 4_000, 12_000 + i * 4_000) for i in range(80))
-        talk = Talk(words, words[-1].end + 8_000, seed)
-        session = build(talk, TIDE, policy=policy)
-        play(session, [7_000] * (talk.duration // 7_000 + 1))
-        return said(session.transcript.words) == said(words)
-
-    assert not all(survives(seed, policy) for seed in range(5))
-    assert all(survives(seed, right) for seed in range(5))
+    assert not all(survives(build, TIDE.replace(policy=policy), seed) for seed in range(5))
+    assert all(survives(build, TIDE, seed) for seed in range(5))

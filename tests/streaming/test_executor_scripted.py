@@ -68,10 +68,10 @@ class TestSerial:
         assert 0 < segment.no_speech_prob < 1e-6
         assert [word.probability for word in result.heard.words] == pytest.approx([1.0] * 3, abs=1e-3)
         assert (result.heard.tokens, result.language, result.language_probability) == (TOKENS, None, 1.0)
-        assert [(cost.stage, cost.seconds, cost.frames, cost.steps.runs) for cost in result.costs] == [
-            ("encode", 2, 100, 0),
-            ("decode", 1, 0, 6),
-            ("align", 1, 0, 1),
+        assert [(cost.stage, cost.seconds, cost.pieces, cost.steps.runs) for cost in result.costs] == [
+            ("encode", 2, ((100, None),), 0),
+            ("decode", 1, (), 6),
+            ("align", 1, (), 1),
         ]
         stats = result.stats
         assert (stats.encode_s, stats.features_s, stats.decode_s, stats.align_s) == (2, 1, 1, 1)

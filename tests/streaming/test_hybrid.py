@@ -16,6 +16,7 @@ from fake_remote import ANSWERS, FAILURES, HANGING, STATUSES, TEXT, FakeRemote, 
 from oracle import audio_between, make_gate, speech
 from pilot_oracle import PilotOracle, scored
 from test_session_properties import said
+from whispertide.audio.pcm import to_int16
 from whispertide.decoding.draft import Reference
 from whispertide.errors import GraphError, OptionError
 from whispertide.options import DecodeOptions
@@ -507,8 +508,7 @@ def test_an_upload_may_begin_while_somebody_speaks() -> None:
         assert fake.bodies == []
         assert hear(executor, last_round(2)) == TEXT.split()
         assert len(fake.bodies) == 1
-        sent = np.frombuffer(wav(audio_between(0, 4 * SAMPLE_RATE))[44:], "<i2")
-        assert sent.tobytes() in fake.bodies[0]
+        assert to_int16(audio_between(0, 4 * SAMPLE_RATE)).astype("<i2").tobytes() in fake.bodies[0]
         assert hear(executor, replace(other, id=8, is_last=True)) == TEXT.split()
 
 

@@ -11,8 +11,21 @@ from hypothesis import strategies as st
 from few_examples import quick
 from oracle import audio_between, make_gate, speech
 from pilot_oracle import PilotOracle, Slow
-from test_session_properties import Talk, confirmed, gaps, play, portions, push, said, said_by, talks, without_stats
-from whispertide.events import Confirmed, End, Hypothesis, SpeechStop
+from test_session_properties import (
+    Talk,
+    check_every_word,
+    check_not_live,
+    check_recorded,
+    check_restored,
+    confirmed,
+    play,
+    portions,
+    push,
+    said,
+    said_by,
+    talks,
+)
+from whispertide.events import Confirmed, Hypothesis, SpeechStop
 from whispertide.session import Session
 from whispertide.streaming.pilot import HeardUtterance
 from whispertide.streaming.recipe import Recipe
@@ -41,39 +54,19 @@ def build(talk: Talk, recipe: Recipe, *, gated: bool, slow_s: float = 0.0, **mor
 @quick(6)
 @given(data=st.data(), gated=st.booleans(), name=names)
 def test_every_word_is_confirmed_once_and_in_order(data: st.DataObject, gated: bool, name: str) -> None:
-    talk = data.draw(talks())
-    flush_at = data.draw(st.lists(st.sampled_from(gaps(talk)), max_size=3, unique=True)) if gaps(talk) else []
-    session = build(talk, RECIPES[name], gated=gated, slow_s=data.draw(st.sampled_from([0.0, 4.0])))
-    events = play(session, data.draw(st.composite(portions)(talk.duration)), flush_at)
-    assert said(session.transcript.words) == said(talk.words)
-    assert confirmed(events) == session.transcript.words
-    assert session.transcript.hypothesis == ()
-    assert isinstance(events[-1], End)
+    check_every_word(build, RECIPES[name], data, gated, slow_s=data.draw(st.sampled_from([0.0, 4.0])))
 
 
 @quick(6)
 @given(data=st.data(), gated=st.booleans(), name=names)
 def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gated: bool, name: str) -> None:
-    talk = data.draw(talks())
-    live = build(talk, RECIPES[name], gated=gated, slow_s=4.0)
-    happened = play(live, data.draw(st.composite(portions)(talk.duration)))
-    again = build(talk, RECIPES[name], gated=gated, schedule=Recorded(live.boundaries, live.loads))
-    repeated = play(again, data.draw(st.composite(portions)(talk.duration)))
-    assert said_by(repeated) == said_by(happened)
+    check_recorded(build, RECIPES[name], data, gated)
 
 
 @quick(6)
 @given(data=st.data(), name=names)
 def test_a_restored_session_has_the_same_future(data: st.DataObject, name: str) -> None:
-    talk = data.draw(talks())
-    sizes = data.draw(st.composite(portions)(talk.duration))
-    here = data.draw(st.integers(0, len(sizes)))
-    session = build(talk, RECIPES[name], gated=True)
-    push(session, sizes[:here])
-    kept = session.snapshot()
-    future = play(session, sizes[here:])
-    session.restore(kept)
-    assert play(session, sizes[here:]) == future
+    check_restored(build, RECIPES[name], data, gated=True)
 
 
 @quick(6)
@@ -309,7 +302,4 @@ def test_nothing_but_the_time_changes_with_what_is_computed_ahead(data: st.DataO
 def test_where_audio_is_not_live_it_does_not_matter_how_long_rounds_take(
     data: st.DataObject, gated: bool, slow_s: float
 ) -> None:
-    talk = data.draw(talks())
-    sizes = data.draw(st.composite(portions)(talk.duration))
-    fast, slow = (build(talk, PILOT, gated=gated, slow_s=each, live=False) for each in (0.0, slow_s))
-    assert without_stats(play(slow, sizes)) == without_stats(play(fast, sizes))
+    check_not_live(build, PILOT, data, gated, slow_s)

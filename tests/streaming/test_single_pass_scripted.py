@@ -111,10 +111,10 @@ class TestOneDecode:
         assert -1e-3 < found.avg_logprob < 0
         assert 0 < found.no_speech_prob < 1e-6
         assert [word.word.probability for word in found.words] == pytest.approx([1.0] * 3, abs=1e-3)
-        assert [(cost.stage, cost.seconds, cost.frames, cost.steps.runs) for cost in result.costs] == [
-            ("encode", 2, 100, 0),
-            ("decode", 1, 0, 4),
-            ("align", 1, 0, 0),
+        assert [(cost.stage, cost.seconds, cost.pieces, cost.steps.runs) for cost in result.costs] == [
+            ("encode", 2, ((100, None),), 0),
+            ("decode", 1, (), 4),
+            ("align", 1, (), 0),
         ]
         stats = result.stats
         assert (stats.encode_s, stats.features_s, stats.decode_s, stats.align_s) == (2, 1, 1, 1)
@@ -332,9 +332,9 @@ class TestOnceMore:
         assert result.heard.tokens == tuple(token for token, _ in OTHER)
         found = listened(result)
         assert (found.retried, found.halt, found.frames, found.word_ended) == (True, None, 100, None)
-        assert [(cost.stage, cost.seconds, cost.frames) for cost in result.costs] == [
-            ("encode", 2, frames[0]), ("decode", 1, 0), ("align", 1, 0),
-            ("encode", 1, frames[1]), ("decode", 1, 0), ("align", 1, 0),
+        assert [(cost.stage, cost.seconds, cost.pieces) for cost in result.costs] == [
+            ("encode", 2, ((frames[0], None),)), ("decode", 1, ()), ("align", 1, ()),
+            ("encode", 1, ((frames[1], None),)), ("decode", 1, ()), ("align", 1, ()),
         ]  # fmt: skip
         stats = result.stats
         assert (stats.encode_s, stats.features_s, stats.decode_s, stats.align_s) == (3, 1, 2, 2)

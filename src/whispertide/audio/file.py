@@ -14,7 +14,6 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -45,16 +44,6 @@ _OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
 _TOLERANCE_S = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class AudioInfo:
-    """What a file says about its audio, before decoding; `duration_s` is None where it does not say."""
-
-    duration_s: float | None
-    sample_rate: int
-    channels: int
-    codec: str
-
-
 def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE) -> Iterator[FloatArray]:
     """Decode `source` to 16 kHz mono float32, [block] samples at a time (the last block may be shorter).
 
@@ -82,13 +71,14 @@ def load_audio(source: AudioSource) -> FloatArray:
     return np.concatenate(blocks) if blocks else np.zeros(0, np.float32)
 
 
-def probe(source: AudioSource) -> AudioInfo:
-    """What the file says about its audio, without decoding it. Raises `AudioFileError` as `decode_blocks` does.
+def duration_of(source: AudioSource) -> float | None:
+    """Seconds of audio as the file says, without decoding it; None where it does not say.
 
-    The file of a seekable file object can be decoded afterwards; a pipe cannot, because it has been read from.
+    Raises `AudioFileError` as `decode_blocks` does. The file of a seekable file object can be decoded afterwards; a
+    pipe cannot, because it has been read from.
     """
     with _opened(source) as track:
-        return track.info()
+        return track.duration_s()
 
 
 def pcm_blocks(
@@ -285,12 +275,8 @@ class _Track:
         self._damaged = 0  # packets that could not be decoded
         self._failure = ""  # why reading stopped before the end
 
-    def info(self) -> AudioInfo:
-        codec = self._stream.codec_context
-        return AudioInfo(self._duration(), codec.sample_rate, codec.channels, codec.name)
-
-    def _duration(self) -> float | None:
-        """Seconds by the track, else by the container."""
+    def duration_s(self) -> float | None:
+        """By the track, else by the container."""
         if self._stream.duration:
             return float(self._stream.duration * self._stream.time_base)
         duration = self._container.duration
@@ -373,4 +359,4 @@ class _Track:
         if not _EXACT & set(self._container.format.name.split(",")):
             return None
         alone = len(self._container.streams) == 1
-        return self._duration() if self._stream.duration or alone else None
+        return self.duration_s() if self._stream.duration or alone else None

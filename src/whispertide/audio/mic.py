@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from whispertide.audio.pcm import StreamingResampler
-from whispertide.errors import AudioDeviceError, OptionError
+from whispertide.errors import AudioDeviceError
 from whispertide.types import FloatArray
 
+BLOCK_MS = 100
 QUEUE_S = 60  # audio that may wait to be fetched
 STALL_S = 5.0  # a device that delivers nothing for so long is gone
 _NO_PORTAUDIO = (
@@ -67,22 +68,20 @@ def list_devices() -> list[InputDevice]:
 
 
 @contextmanager
-def microphone_blocks(device: int | str | None = None, block_ms: int = 100) -> Iterator[Iterator[FloatArray]]:
-    """Record while the context is open; gives an iterator of blocks, each about `block_ms` long.
+def microphone_blocks(device: int | str | None = None) -> Iterator[Iterator[FloatArray]]:
+    """Record while the context is open; gives an iterator of blocks, each about 0.1 s long.
 
     It goes on as long as the context is open, and may be read in another thread: when the context closes it still gives
     what had been recorded, and ends.
 
     `device` is an index of `list_devices`, its number as text, or a part of a name; None is the system's default.
     Raises `AudioDeviceError` if there is no such device, it cannot be opened, or (from the iterator) it stops
-    delivering; `OptionError` if `block_ms` is not positive.
+    delivering.
     """
-    if block_ms < 1:
-        raise OptionError(f"expected blocks of at least 1 ms from the microphone; got {block_ms}")
     sd = _sounddevice()
     chosen = _choose(list_devices(), device)
-    capture = _Capture(chosen, block_ms)
-    stream = _open_stream(sd, chosen, capture, round(chosen.sample_rate * block_ms / 1000))
+    capture = _Capture(chosen)
+    stream = _open_stream(sd, chosen, capture, round(chosen.sample_rate * BLOCK_MS / 1000))
     with ExitStack() as recording:
         # The stream closes before the end is queued, so that no block can come after the end.
         recording.callback(capture.end)
@@ -147,11 +146,11 @@ def _not_opened(device: InputDevice, problem: Exception | None) -> AudioDeviceEr
 class _Capture:
     """The queue between PortAudio's thread and the reader, and the count of what did not get through."""
 
-    def __init__(self, device: InputDevice, block_ms: int) -> None:
+    def __init__(self, device: InputDevice) -> None:
         self._device = device
         # Without a bound of its own: the end must always find room, whatever waits.
         self._queue: queue.Queue[FloatArray | None] = queue.Queue()  # None = the end
-        self._room = max(2, QUEUE_S * 1000 // block_ms)  # blocks
+        self._room = max(2, QUEUE_S * 1000 // BLOCK_MS)  # blocks
         self._lost = 0  # samples; both counts only grow, so that the two threads need no lock
         self._overflows = 0  # times that the driver lost some, it does not say how many
         self._reported = (0, 0)

@@ -165,16 +165,6 @@ class SpeechGate:
         self._state = GateState()
 
     @property
-    def open(self) -> bool:
-        """Whether an utterance is under way."""
-        return self._state.is_open
-
-    @property
-    def judged(self) -> int:
-        """Every sample before this one has been decided on."""
-        return self._state.judged
-
-    @property
     def received(self) -> int:
         """The end of the audio that was fed."""
         return self._state.judged + len(self._state.pending)
@@ -222,10 +212,6 @@ class SpeechGate:
         # The pending samples belong to this utterance, too: the next one must not claim them again.
         state.is_open, state.onset, state.floor = False, None, self.received
         return [SpeechStopped(self.received, self.received)]
-
-    def reset(self, at: int = 0) -> None:
-        """Forget everything; the next sample fed is sample `at`."""
-        self._state = GateState(judged=at, floor=at)
 
     def snapshot(self) -> GateState:
         """The state, to be handed to `restore` of a gate with the same options and detector."""

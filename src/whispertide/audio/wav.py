@@ -16,4 +16,9 @@ def wav_writer(file: BinaryIO | str) -> wave.Wave_write:
 
 def write_samples(writer: wave.Wave_write, samples: FloatArray) -> None:
     """Append samples [n]. From the second call on the file is whole after each, its header too. Raises `OSError`."""
-    writer.writeframes(to_int16(samples).astype("<i2").tobytes())
+    writer.writeframes(pcm(samples))
+
+
+def pcm(samples: FloatArray) -> bytes:
+    """Samples [n] as they stand in such a file."""
+    return to_int16(samples).astype("<i2").tobytes()

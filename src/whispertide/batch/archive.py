@@ -15,14 +15,14 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from filelock import FileLock, Timeout
 
-from whispertide.atomic import check_place, replacing, shortened, write_text
+from whispertide.atomic import CHOOSE_OUTPUT, check_place, replacing, shortened, write_text, writing
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
 from whispertide.errors import OutputError
@@ -87,15 +87,13 @@ class Archive:
         Where its name is too long for the disk, this recording alone has failed.
         """
         place = self._folder / task.output
-        try:
+        with writing(place, "the same command goes on"):
             outcome = _placed(place, outcome)
             output = None if outcome.text is None else str(task.output)
             entry = Entry(task.input, output, outcome.state, outcome.reason, outcome.audio_s)
             # In ASCII: a file name need not be Unicode, and what stands for its other bytes cannot be written as UTF-8.
             self._report.write(json.dumps(asdict(entry)) + "\n")
             self._report.flush()
-        except OSError as error:
-            raise OutputError(f"cannot write {place}: {error.strerror or error}; the same command goes on") from error
         self._entries[task.input] = entry
         return entry
 
@@ -104,10 +102,8 @@ def check_folder(folder: Path) -> None:
     """Raise `OutputError` where nothing could be kept in `folder`, before there is anything to keep."""
     if not os.path.isdir(folder.parent):
         raise OutputError(f"the folder {folder.parent} does not exist; make it first, or choose another --output")
-    try:
+    with writing(folder, CHOOSE_OUTPUT):
         check_place(folder / _STATE)
-    except OSError as error:
-        raise OutputError(f"cannot write into {folder}: {error.strerror or error}") from error
 
 
 def report_in(folder: Path) -> Path:
@@ -124,20 +120,16 @@ def opened(folder: Path, made: Made, tasks: Sequence[Task]) -> Iterator[Archive]
     """
     check_folder(folder)
     state = folder / _STATE
-    try:
-        state.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(state / "lock")
-        with _held(lock, folder):
+    with ExitStack() as held:
+        with writing(folder, CHOOSE_OUTPUT):  # not around the block: what goes wrong in there says itself what it is
+            state.mkdir(parents=True, exist_ok=True)
+            held.enter_context(_held(FileLock(state / "lock"), folder))
             entries = dict(_read(report_in(folder)))
             _check(folder, made, tasks, entries)
             _tidy(folder, tasks)
-            with report_in(folder).open("a", encoding="utf-8", newline="\n") as report:
-                _end_line(report_in(folder), report)
-                yield Archive(folder, report, entries)
-    except OSError as error:
-        if isinstance(error, OutputError):
-            raise
-        raise OutputError(f"cannot write into {folder}: {error.strerror or error}") from error
+            report = held.enter_context(report_in(folder).open("a", encoding="utf-8", newline="\n"))
+            _end_line(report_in(folder), report)
+        yield Archive(folder, report, entries)
 
 
 @contextmanager

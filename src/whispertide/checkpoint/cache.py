@@ -1,4 +1,4 @@
-"""Where this program keeps what it can make again, and the digests of files, which it keeps there.
+"""Where this program keeps what it can make again, notes that are kept there, and the digests of files, which are some.
 
 The directory is `$WHISPERTIDE_CACHE`, or the platform's own place for caches. This module does not know what others
 keep in it, nor about the Hugging Face cache, which has its own directory and rules.
@@ -8,8 +8,10 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from whispertide.atomic import write_text
 from whispertide.errors import CheckpointError
@@ -45,29 +47,28 @@ def file_digest(path: Path) -> str:
         # dearer.
         key = {"path": str(path), "size": status.st_size, "mtime_ns": status.st_mtime_ns}
         note = cache_dir() / "digests" / f"{hashlib.sha256(bytes(path)).hexdigest()[:32]}.json"
-        known = _recall(note, key)
-        if known is not None:
+        known = (read_note(note, key) or {}).get("sha256")
+        if isinstance(known, str) and len(known) == 64:
             return known
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     with suppress(OSError):  # a read-only or full cache costs time only
-        _remember(note, {**key, "sha256": digest})
+        write_note(note, key, {"sha256": digest})
     return digest
 
 
-def _recall(note: Path, key: dict[str, object]) -> str | None:
+def write_note(path: Path, key: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+    """Keep `content` as JSON with the key that it holds for, where it is a file of its own. Raises `OSError`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps({**key, **content}, indent=2))  # of two processes at once the later one's stays
+
+
+def read_note(path: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is kept there for this key, which is in it; None: nothing, or for another key, or damaged."""
     try:
-        known = json.loads(note.read_text(encoding="utf-8"))
+        kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if not isinstance(known, dict):
-        return None
-    digest = known.pop("sha256", None)
-    return digest if known == key and isinstance(digest, str) and len(digest) == 64 else None
-
-
-def _remember(note: Path, content: dict[str, object]) -> None:
-    note.parent.mkdir(parents=True, exist_ok=True)
-    write_text(note, json.dumps(content))  # two processes may do so at once; both write the same
+    return kept if isinstance(kept, dict) and kept.items() >= key.items() else None

@@ -23,6 +23,7 @@ from whispertide.checkpoint.json_file import read_json
 from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find
 from whispertide.checkpoint.vocabulary import has_tokenizer
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
+from whispertide.options import BUNDLED_MODEL
 from whispertide.types import Announce
 
 State = Literal["bundled", "cached", "available"]
@@ -126,20 +127,20 @@ def removal(name: str, revision: str | None = None) -> Removal:
 def list_models() -> list[ModelInfo]:
     """The bundled models, those with short names, and all other Whispers in the Hugging Face cache."""
     models = [
-        ModelInfo(name, "bundled", size=_folder_size(BUNDLED_DIR / name), path=BUNDLED_DIR / name)
+        ModelInfo(name, "bundled", size=folder_size(BUNDLED_DIR / name), path=BUNDLED_DIR / name)
         for name in bundled_names()
     ]
     for name, published in SHORT_NAMES.items():
         folder = snapshot(HubModel(published.repo))
         if folder is not None and is_complete(folder):
-            size = _folder_size(folder)
+            size = folder_size(folder)
             models.append(ModelInfo(name, "cached", published.repo, size, published.parameters, folder))
         else:
             models.append(ModelInfo(name, "available", published.repo, None, published.parameters))
     listed = {published.repo for published in SHORT_NAMES.values()}
     for repo, folder in _cached_whispers():
         if repo not in listed:
-            models.append(ModelInfo(repo, "cached", repo, _folder_size(folder), None, folder))
+            models.append(ModelInfo(repo, "cached", repo, folder_size(folder), None, folder))
     return models
 
 
@@ -150,7 +151,7 @@ def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Pa
     `CheckpointNotFoundError` for a vocabulary that no published model has, `DownloadError`, and `DiskSpaceError`.
     """
     if vocab_size == _ENGLISH_VOCAB:
-        return BUNDLED_DIR / "nano.en"
+        return BUNDLED_DIR / BUNDLED_MODEL
     names = _TOKENIZER_REPOS.get(vocab_size)
     if names is None:
         raise CheckpointNotFoundError(
@@ -168,6 +169,11 @@ def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Pa
             f"network (HF_HUB_OFFLINE is set), or run `whispertide models pull {names[0]}` where there is one"
         )
     return download_tokenizer(models[0], announce)
+
+
+def folder_size(folder: Path) -> int:
+    """The bytes of all files in a folder, and in those inside it."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _cached_whispers() -> Iterator[tuple[str, Path]]:
@@ -191,7 +197,3 @@ def _cached_commits(model: HubModel) -> list[str]:
         return [] if folder is None else [folder.name]
     snapshots = hub_cache() / f"models--{model.repo.replace('/', '--')}" / "snapshots"
     return sorted(folder.name for folder in snapshots.glob("*") if folder.is_dir())
-
-
-def _folder_size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

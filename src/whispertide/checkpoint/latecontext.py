@@ -235,8 +235,6 @@ def load_late(folder: Path) -> LateCheckpoint:
 
     Raises `CheckpointNotFoundError` where there is none, `CheckpointError` where it is another or damaged.
     """
-    from tokenizers import Tokenizer
-
     folder = place_of(folder)
     missing = [name for name in _FILES if not (folder / name).is_file()]
     if missing:
@@ -244,6 +242,21 @@ def load_late(folder: Path) -> LateCheckpoint:
             f"expected a late-contextualisation network in {folder}; it has no {', '.join(missing)}: "
             f"`whispertide train latecontext` makes one, and {COMMANDS.name} is in the package"
         )
+    dims, tensors, vocabulary, report = _read(folder)
+    if vocabulary.size != dims.n_vocab:
+        raise CheckpointError(f"expected {dims.n_vocab} tokens in {folder / 'tokenizer.json'}; got {vocabulary.size}")
+    words = tensors.pop(_INTENT_WORDS, None)
+    if words is not None and (words.ndim != 2 or words.shape[1] != len(vocabulary.intents)):
+        raise CheckpointError(
+            f"expected {_INTENT_WORDS} of shape [rows, {len(vocabulary.intents)}] in {folder}; got {words.shape}"
+        )
+    return LateCheckpoint(dims, tensors, vocabulary, report, None if words is None else IntentWords(words))
+
+
+def _read(folder: Path) -> tuple[LateDims, dict[str, FloatArray], LateVocabulary, Mapping[str, Any]]:
+    """What its files say, the report last; that they go together is not checked."""
+    from tokenizers import Tokenizer
+
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         if config.get("format") != FORMAT:
@@ -257,18 +270,10 @@ def load_late(folder: Path) -> LateCheckpoint:
         vocabulary = LateVocabulary(
             Tokenizer.from_str((folder / "tokenizer.json").read_text("utf-8")), config["intents"]
         )
+        return dims, tensors, vocabulary, config.get("report", {})
     except CheckpointError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{folder} is damaged ({error}); make it again, or copy it again") from error
     except Exception as error:  # `tokenizers` raises nothing more special
         raise CheckpointError(f"{folder / 'tokenizer.json'} is damaged ({error})") from error
-    if vocabulary.size != dims.n_vocab:
-        raise CheckpointError(f"expected {dims.n_vocab} tokens in {folder / 'tokenizer.json'}; got {vocabulary.size}")
-    words = tensors.pop(_INTENT_WORDS, None)
-    if words is not None and (words.ndim != 2 or words.shape[1] != len(vocabulary.intents)):
-        raise CheckpointError(
-            f"expected {_INTENT_WORDS} of shape [rows, {len(vocabulary.intents)}] in {folder}; got {words.shape}"
-        )
-    by_words = None if words is None else IntentWords(words)
-    return LateCheckpoint(dims, tensors, vocabulary, config.get("report", {}), by_words)

@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from whispertide.cli import completion
 from whispertide.cli.exit import ExitCode, say
+from whispertide.cli.output import EXTENSIONS, FormatName
 from whispertide.errors import OptionError
 from whispertide.options import (
     DEFAULT_RECIPE,
@@ -27,12 +28,6 @@ if TYPE_CHECKING:
     from whispertide.api import Transcriber
     from whispertide.streaming.hush import HushWord
     from whispertide.streaming.recipe import Recipe
-
-DEFAULT_MODEL = "base.en"
-BUNDLED_MODEL = "nano.en"
-
-FormatName = Literal["txt", "srt", "vtt", "json", "jsonl", "tsv"]
-FORMATS: tuple[str, ...] = get_args(FormatName)
 
 Fields = Mapping[str, Any]  # fields of a dataclass -> the options that set them
 
@@ -119,7 +114,7 @@ Text = Annotated[DecodeOptions, _TEXT]
 _BEAM = _text("--beam", metavar="N", min=1, help="Beam search over whole recordings; 1 (default): greedy search.")
 SearchedText = Annotated[DecodeOptions, _TEXT | {"beam": _BEAM}]  # a stream's search is its recipe's
 Format = Annotated[
-    FormatName | None, _text("--format", "-f", metavar="NAME", help=f"{', '.join(FORMATS)}. Default: txt.")
+    FormatName | None, _text("--format", "-f", metavar="NAME", help=f"{', '.join(EXTENSIONS)}. Default: txt.")
 ]
 Formats = Annotated[
     str | None,
@@ -127,7 +122,7 @@ Formats = Annotated[
         "--format",
         "-f",
         metavar="NAME,…",
-        help=f"{', '.join(FORMATS)}; several into a folder. Default: by the output's extension, else txt.",
+        help=f"{', '.join(EXTENSIONS)}; several into a folder. Default: by the output's extension, else txt.",
         autocompletion=completion.listed(completion.formats),
     ),
 ]
@@ -157,7 +152,7 @@ def format_names(given: str | None) -> list[str]:
     """The names in "srt,json", each once; none where nothing is given. Raises `OptionError` for an unknown one."""
     names = [] if given is None else list(dict.fromkeys(name.strip() for name in given.split(",")))
     for name in names:
-        check_choice("--format", name, FORMATS)
+        check_choice("--format", name, EXTENSIONS)
     return names
 
 

@@ -15,7 +15,7 @@ from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say, speaking_through
 from whispertide.errors import OptionError
 from whispertide.extras import require
-from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.options import DEFAULT_MODEL, DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ def batch(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of transcripts, and of the report.")
     ],
-    model: arguments.Model = arguments.DEFAULT_MODEL,
+    model: arguments.Model = DEFAULT_MODEL,
     form: arguments.Format = None,
     text: arguments.Text,
     where: Annotated[

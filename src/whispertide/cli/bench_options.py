@@ -13,6 +13,7 @@ from whispertide.cli import completion
 from whispertide.cli.exit import say, speaking_through
 from whispertide.cli.progress import above, counted_bar
 from whispertide.errors import OptionError
+from whispertide.options import BUNDLED_MODEL
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner
 
 DEFAULT_FOLDER = Path("bench-results")
-DEFAULT_MODELS = "nano.en"
+DEFAULT_MODELS = BUNDLED_MODEL
 DEFAULT_CORPORA = "talks"
 DEFAULT_EXCERPT_S = 900.0
 PAPER_EXCERPT_S = 120.0  # so that an item takes minutes

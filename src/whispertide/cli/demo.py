@@ -9,7 +9,7 @@ import typer
 from whispertide.cli import arguments
 from whispertide.cli.bundled import bundled_files
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.options import DecodeOptions
+from whispertide.options import BUNDLED_MODEL, DecodeOptions
 
 if TYPE_CHECKING:
     from whispertide.formats.document import Document
@@ -22,7 +22,7 @@ def demo(
     pace: Annotated[
         Literal["live", "max"], typer.Option("--pace", help="live: at the speed of speech. max: as fast as possible.")
     ] = "live",
-    model: arguments.Model = arguments.BUNDLED_MODEL,
+    model: arguments.Model = BUNDLED_MODEL,
     stream: arguments.RecipeOptions,
     engine: arguments.Engine,
 ) -> ExitCode:
@@ -37,6 +37,8 @@ def demo(
     with bundled_files() as (recording, transcript):
         source = Source(str(recording))
         transcriber = arguments.load(model, engine)
+        if live:
+            transcriber.warm_up()
         targets = [Target(None, "txt")]
         job = StreamJob(transcriber, DecodeOptions(), targets, source.label, source.probe(), recipe=recipe, live=live)
         blocks = source.blocks()
@@ -64,9 +66,7 @@ def summary(document: "Document", transcript: Path, *, bundled: bool) -> list[st
     if document.complete and (rate := word_error_rate(transcript, document.text)) is not None:
         lines.append(f"{rate:.1%} word errors against the bundled transcript")
     if bundled:
-        lines.append(
-            f"{arguments.BUNDLED_MODEL} was trained on synthetic speech; for your own voice: whispertide listen"
-        )
+        lines.append(f"{BUNDLED_MODEL} was trained on synthetic speech; for your own voice: whispertide listen")
     return lines
 
 

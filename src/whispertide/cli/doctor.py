@@ -14,7 +14,7 @@ import typer
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import AudioError
-from whispertide.options import DEFAULT_RECIPE, EngineOptions
+from whispertide.options import BUNDLED_MODEL, DEFAULT_RECIPE, EngineOptions
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -58,7 +58,7 @@ class Diagnosis:
 @arguments.grouped
 def doctor(
     *,
-    model: arguments.MeasuredModel = arguments.BUNDLED_MODEL,
+    model: arguments.MeasuredModel = BUNDLED_MODEL,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     engine: arguments.Engine,
     revision: arguments.Revision = None,

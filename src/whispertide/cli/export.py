@@ -37,6 +37,7 @@ def npu(
     """Write static ONNX graphs of several decoder steps each, for accelerators that compile graphs (docs/npu.md)."""
     from whispertide.checkpoint import load_checkpoint
     from whispertide.checkpoint.download import format_size
+    from whispertide.checkpoint.hub import folder_size
     from whispertide.decoding.rules import token_rules
     from whispertide.graphs.chunks import layout_for
     from whispertide.graphs.static_export import export_npu
@@ -45,9 +46,8 @@ def npu(
     checkpoint = load_checkpoint(model, revision=revision, announce=say)
     layout = layout_for(checkpoint, plans=chunks, buckets=lengths)
     folder = export_npu(checkpoint, output, tokens=token_rules(checkpoint), precision=precision, layout=layout)
-    files = list(folder.iterdir())
-    graphs, size = sum(file.suffix == ".onnx" for file in files), sum(file.stat().st_size for file in files)
-    say(f"{checkpoint.name}: {graphs} graphs, {format_size(size)}; {folder / 'README.md'} says how to run them")
+    graphs, size = sum(file.suffix == ".onnx" for file in folder.iterdir()), format_size(folder_size(folder))
+    say(f"{checkpoint.name}: {graphs} graphs, {size}; {folder / 'README.md'} says how to run them")
     typer.echo(folder)
     return ExitCode.OK
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from whispertide.atomic import printable
 from whispertide.audio.whole import Recording
-from whispertide.cli.arguments import BUNDLED_MODEL, DEFAULT_MODEL
 from whispertide.cli.bundled import is_bundled_recording
 from whispertide.cli.exit import ExitCode, code_for, say, speaking_through
 from whispertide.cli.interrupt import Interrupts
@@ -25,7 +24,7 @@ from whispertide.errors import AudioError, OutputError
 from whispertide.formats.document import Document
 from whispertide.formats.files import get_format, json_line
 from whispertide.formats.offline import OfflineRun
-from whispertide.options import DecodeOptions, SubtitleOptions
+from whispertide.options import BUNDLED_MODEL, DEFAULT_MODEL, DecodeOptions, SubtitleOptions
 from whispertide.types import FloatArray, seconds
 
 if TYPE_CHECKING:
@@ -149,7 +148,10 @@ class Job(ABC):
 
 @dataclass(slots=True, kw_only=True)
 class StreamJob(Job):
-    """With `rest` Ctrl-C is the normal end (a microphone), and what was heard up to then is the whole; see `Pump`."""
+    """With `rest` Ctrl-C is the normal end (a microphone), and what was heard up to then is the whole; see `Pump`.
+
+    Where it is live, the model should be warm.
+    """
 
     recipe: "Recipe"
     live: bool
@@ -160,8 +162,6 @@ class StreamJob(Job):
     def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
         """Push `blocks` into a session."""
         session = self.transcriber.session(self.recipe, options=self.options, live=self.live)
-        if self.live:
-            self.transcriber.warm_up()
         self.meter = Meter(self.live)
         pump = Pump(session, self.meter, rest=self.rest, heard=self.heard)
         saved.enter_context(self.interrupts)

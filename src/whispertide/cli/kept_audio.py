@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from whispertide.atomic import writing
 from whispertide.audio.wav import wav_writer, write_samples
-from whispertide.cli.output import as_output_error
 from whispertide.cli.pump import Arrivals
 from whispertide.errors import OutputError
 from whispertide.types import FloatArray
@@ -40,18 +40,18 @@ def kept_audio(path: Path) -> Iterator[Keep]:
     """What appends samples [n] at 16 kHz to a new WAV file, 16 bits each. Raises `OutputError`, as what it gives does,
     where there is no room or no permission.
     """
-    with as_output_error(str(path)):
+    with writing(path):
         file = path.open("wb")
     writer = wav_writer(file)
 
     def keep(samples: FloatArray) -> None:
         if writer.getnframes() + len(samples) > _MOST:
             raise OutputError(f"{path} is full: a WAV file holds 37 hours of this; start another")
-        with as_output_error(str(path)):
+        with writing(path):
             write_samples(writer, samples)
 
     try:
         yield keep
     finally:
-        with as_output_error(str(path)), file:
+        with writing(path), file:
             writer.close()

@@ -11,6 +11,7 @@ from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file, check_new, partial_path, plan_formats
 from whispertide.errors import OptionError
+from whispertide.options import DEFAULT_MODEL
 
 NAME = "microphone"
 
@@ -19,7 +20,7 @@ NAME = "microphone"
 @arguments.grouped
 def listen(
     *,
-    model: arguments.Model = arguments.DEFAULT_MODEL,
+    model: arguments.Model = DEFAULT_MODEL,
     device: Annotated[
         str | None, typer.Option("--device", "-d", help="Number, or part of the name. Default: the system's.")
     ] = None,

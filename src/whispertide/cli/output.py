@@ -10,16 +10,18 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO, get_args
 
-from whispertide.atomic import check_place, shortened
+from whispertide.atomic import CHOOSE_OUTPUT, check_place, shortened, writing
 from whispertide.errors import OptionError, OutputError
 
 STDIN = "-"
-EXTENSIONS = ("txt", "srt", "vtt", "json", "jsonl", "tsv")
+FormatName = Literal["txt", "srt", "vtt", "json", "jsonl", "tsv"]
+EXTENSIONS: tuple[str, ...] = get_args(FormatName)
+_CHOOSE = "choose another output"
 _JOINABLE = ("txt", "json", "jsonl")  # the formats of which several fit into one stream
 
 
@@ -45,7 +47,7 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
         return [Target(None, chosen, shared=len(inputs) > 1)] * len(inputs)
     if not output:
         raise OptionError("expected a file or a folder for --output; got an empty name")
-    with as_output_error(output):
+    with writing(output, CHOOSE_OUTPUT):
         return _planned(inputs, output, form)
 
 
@@ -129,12 +131,8 @@ def _check_folder(folder: Path) -> None:
         return
     if folder.exists():
         raise OutputError(f"expected a folder for the output; {folder} is a file")
-    try:
+    with writing(folder, "make it first, or choose another"):
         folder.mkdir()
-    except OSError as error:
-        raise OutputError(
-            f"cannot make the folder {folder} ({error.strerror}); make it first, or choose another"
-        ) from error
 
 
 def _check_other(path: Path, inputs: Sequence[str]) -> None:
@@ -146,7 +144,7 @@ def _check_other(path: Path, inputs: Sequence[str]) -> None:
 
 def check_file(path: Path) -> None:
     """Everything about an output file that can be known before the work is done. Raises `OutputError`."""
-    with as_output_error(str(path)), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    with writing(path, _CHOOSE), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         path.stat()  # an OSError for a name that is too long, or a link to itself
     if path.is_dir():
         raise OutputError(f"expected a file for the output; {path} is a folder; choose another name")
@@ -159,12 +157,8 @@ def check_file(path: Path) -> None:
     parent = path.resolve().parent
     if not parent.is_dir():
         raise OutputError(f"the output's folder {path.parent} does not exist; make it first")
-    try:
+    with writing(path.parent, _CHOOSE):
         check_place(path.resolve())
-    except OSError as error:
-        raise OutputError(
-            f"cannot write into the folder {path.parent} ({error.strerror}); choose another output"
-        ) from error
 
 
 def check_new(path: Path) -> None:
@@ -200,7 +194,7 @@ class Writer:
 
     def write(self, text: str) -> None:
         """Append `text`. Raises `OutputError` when there is no room or no permission."""
-        with as_output_error(self.destination):
+        with writing(self.destination):
             file = self._open()
             file.write(text)
             file.flush()
@@ -212,7 +206,7 @@ class Writer:
         """
         if self._path is None:
             return None
-        with as_output_error(self.destination):
+        with writing(self.destination):
             file = self._open()
             # On a full disk closing tries once more to write what had no room. Of a partial one all before that counts.
             with contextlib.nullcontext() if whole else contextlib.suppress(OSError):
@@ -269,14 +263,3 @@ def _mode_for(path: Path) -> int:
     umask = os.umask(0)
     os.umask(umask)
     return 0o666 & ~umask
-
-
-@contextlib.contextmanager
-def as_output_error(destination: str) -> Iterator[None]:
-    """What the system says of a file becomes an `OutputError` that names it."""
-    try:
-        yield
-    except (BrokenPipeError, OutputError):
-        raise  # whoever read our output has gone, which is no fault; or all is said
-    except OSError as error:
-        raise OutputError(f"cannot write {destination}: {error.strerror or error}") from error

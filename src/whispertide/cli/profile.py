@@ -12,7 +12,7 @@ import typer
 from whispertide.atomic import CHOOSE_CACHE, writing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.options import EngineOptions
+from whispertide.options import BUNDLED_MODEL, EngineOptions
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @arguments.grouped
 def profile(
     *,
-    model: arguments.MeasuredModel = arguments.BUNDLED_MODEL,
+    model: arguments.MeasuredModel = BUNDLED_MODEL,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
     stream: arguments.RecipeOptions,
     engine: arguments.Engine,

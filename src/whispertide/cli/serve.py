@@ -13,7 +13,7 @@ from whispertide.cli import arguments, completion
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import AddressError, OptionError, WhispertideError
 from whispertide.extras import require
-from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.options import DEFAULT_MODEL, DecodeOptions, EngineOptions, check_choice
 from whispertide.server.options import Access, Address, Limits, ServerOptions, Work
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def serve(
             "--model",
             "-m",
             metavar="MODEL",
-            help=f"Repeatable; default: {arguments.DEFAULT_MODEL}.",
+            help=f"Repeatable; default: {DEFAULT_MODEL}.",
             autocompletion=completion.models,
         ),
     ] = None,
@@ -114,8 +114,7 @@ def serve(
     _check_files(address)
     if not keys and not open_to_all and not access.is_loopback(address.host):
         raise OptionError(_EXPOSED.format(address.host))
-    if log_level not in ("debug", "info", "warning", "error"):
-        raise OptionError(f"expected --log-level debug, info, warning or error; got {log_level!r}")
+    check_choice("--log-level", log_level, ("debug", "info", "warning", "error"))
     text = arguments.checked(text)
     recipe, ports = stream.resolve(), {"wyoming": wyoming, "lines": lines, "json-lines": json_lines}
     work = Work(workers or physical_cores(), batch, degrade, uploads)
@@ -123,7 +122,7 @@ def serve(
     logs.set_up(log_level)
     named = {"--port": address.port, **{f"--{name}-port": port for name, port in ports.items()}}
     serving.check_ports(address.host, named)  # before a model is loaded, or even downloaded
-    names, engine = models or [arguments.DEFAULT_MODEL], replace(engine, threads=engine.threads or 1)
+    names, engine = models or [DEFAULT_MODEL], replace(engine, threads=engine.threads or 1)
     transcribers = _loaded(names, engine, recipe, no_tune=no_tune)
     hub, close = serving.assemble(transcribers, recipe, options)
     shown = f"[{address.host}]" if ":" in address.host else address.host

@@ -59,7 +59,7 @@ class Source:
         """
         if self.is_pipe:
             return None
-        from whispertide.audio.file import probe
+        from whispertide.audio.file import duration_of
 
         if "://" in self.name and not os.path.exists(self.name):
             raise AudioFileError(
@@ -71,7 +71,7 @@ class Source:
                 f"{self.name}: expected recordings in this folder; there are none (folders inside it are left out)"
             )
         try:
-            return probe(self.name).duration_s
+            return duration_of(self.name)
         except AudioFileError as error:
             if Path(self.name).suffix.lower() not in _RAW:
                 raise

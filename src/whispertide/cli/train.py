@@ -76,11 +76,11 @@ def widen(
 ) -> ExitCode:
     """Give a small model the shape and cost of a larger one. It says the same words. For measuring, not for use."""
     from whispertide.checkpoint.download import format_size
+    from whispertide.checkpoint.hub import folder_size
     from whispertide.checkpoint.names import as_argument
     from whispertide.lab.training.widen import widen as make
 
     folder = make(model, to, output, announce=say)
-    size = sum(file.stat().st_size for file in folder.iterdir())
-    say(f"{model} in the shape of {to}: {format_size(size)}")
+    say(f"{model} in the shape of {to}: {format_size(folder_size(folder))}")
     typer.echo(as_argument(folder))
     return ExitCode.OK

@@ -185,11 +185,12 @@ def export(
     import numpy as np
 
     from whispertide.checkpoint.download import format_size
+    from whispertide.checkpoint.hub import folder_size
     from whispertide.checkpoint.names import as_argument
     from whispertide.lab.training.run import export as write
 
     folder = write(run, output, np.float16 if dtype == "float16" else np.float32)
-    say(f"{format_size(sum(file.stat().st_size for file in folder.iterdir()))} of averaged weights and tokenizer")
+    say(f"{format_size(folder_size(folder))} of averaged weights and tokenizer")
     typer.echo(as_argument(folder))
     return ExitCode.OK
 

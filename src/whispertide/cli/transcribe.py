@@ -12,6 +12,7 @@ from whispertide.cli.exit import ExitCode, combine, guarded, report, say
 from whispertide.cli.output import STDIN, as_folder, plan_formats
 from whispertide.cli.source import PcmFormat, Source, with_folders_opened
 from whispertide.errors import AudioError, OptionError, OutputError
+from whispertide.options import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from whispertide.streaming.recipe import Recipe
@@ -33,7 +34,7 @@ def transcribe(
             help="Audio or video files of any kind; a folder: those in it, not deeper; -: standard input.",
         ),
     ],
-    model: arguments.Model = arguments.DEFAULT_MODEL,
+    model: arguments.Model = DEFAULT_MODEL,
     output: Annotated[
         str | None,
         typer.Option(
@@ -82,6 +83,7 @@ def transcribe(
         transcriber = arguments.load(model, engine, revision, word)
         warn_of_synthetic(transcriber, names)
         if live and recipe is not None:
+            transcriber.warm_up()
             tune_first(transcriber, recipe, refused=no_tune)
     for number, duration_s in durations.items():
         source = sources[number]

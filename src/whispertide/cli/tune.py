@@ -15,6 +15,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file
 from whispertide.errors import OutputError
 from whispertide.extras import how_to_install
+from whispertide.options import BUNDLED_MODEL
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @arguments.grouped
 def tune(
     *,
-    model: arguments.MeasuredModel = arguments.BUNDLED_MODEL,
+    model: arguments.MeasuredModel = BUNDLED_MODEL,
     audio: Annotated[
         list[Path] | None,
         typer.Argument(metavar="AUDIO", help="Speech like that to come, a minute or more. Default: the bundled one."),

@@ -74,10 +74,7 @@ class BackwardShift:
 
 
 class BackwardShiftGuard(Guard):
-    """Watches one greedy decode; `rows` of the attention are the layer's heads.
-
-    `shifts` has (index, f+, f-) of every content token that was compared with one before it.
-    """
+    """Watches one greedy decode; `rows` of the attention are the layer's heads."""
 
     def __init__(self, rule: BackwardShift, scene: Scene, rows: Sequence[int]) -> None:
         self._rule = rule
@@ -88,7 +85,6 @@ class BackwardShiftGuard(Guard):
         self._started = False
         self.halt: Halt | None = None
         self.last_frame: int | None = None
-        self.shifts: list[tuple[int, int, int]] = []
 
     def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float = 0) -> int | None:
         """How many tokens to keep, or None to go on. Raises `ValueError` without attention."""
@@ -129,8 +125,6 @@ class BackwardShiftGuard(Guard):
 
     def _judge(self, tokens: Sequence[int], index: int, now: FloatArray) -> int | None:
         arrives, leaves = self._shift(now)
-        if self._before is not None:
-            self.shifts.append((index, arrives, leaves))
         self.last_frame = arrives
         # What is newly attended to lies before what is no longer: the decoder goes back over audio that it has heard.
         if self._rule.detect and self._before is not None and arrives < leaves:

@@ -123,15 +123,12 @@ class Found:
     sums     CTC's of each beginning of the best text, from one token on, as far as they are known; one prefix each
     first    what the decoder said of the first token [tokens]
     frames   that it was over
-    runs     of the decoder, and `rows` in all of them
     """
 
     best: Candidate
     sums: tuple[Prefixes, ...]
     first: FloatArray
     frames: int
-    runs: int
-    rows: int
 
 
 @dataclass(slots=True)
@@ -161,10 +158,8 @@ def ctc_attention_search(
     follows = pilot is not None and options.collapse
     beam = _Beam([Candidate((), (), 0.0)], empty(scores), follows)
     state, last = scorer.start(), np.array([END])
-    runs = rows = 0
     if pilot is not None and follows:
         ahead, whole = scorer.read(np.array([[END, *pilot.best.tokens]]))
-        runs, rows = 1, ahead.shape[1]
     first, over = np.zeros(0, np.float32), False
     for length in range(1, options.longest + 1):
         check()
@@ -172,7 +167,6 @@ def ctc_attention_search(
             decoded, state = ahead[:, length - 1], whole.cut(length)
         else:
             decoded, state = scorer.score(state, last)
-            runs, rows = runs + 1, rows + len(last)
         first = first if len(first) else decoded[0]
         parents = _step(beam, scores, decoded, options, pilot)
         over = not beam.going or _over(beam, length, _foreseen(len(scores), options, pilot))
@@ -182,7 +176,7 @@ def ctc_attention_search(
         last = beam.prefixes.last
     best = max(beam.ended if over else [*beam.ended, *beam.going], key=lambda candidate: candidate.score)
     sums = tuple(beam.sums[best.tokens[:length]] for length in range(1, len(best.tokens) + 1))
-    return Found(best, sums, first, len(scores), runs, rows)
+    return Found(best, sums, first, len(scores))
 
 
 @dataclass(frozen=True, slots=True)

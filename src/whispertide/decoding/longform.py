@@ -43,11 +43,6 @@ class Cost:
     steps: Steps = NO_STEPS
     features_s: float = 0.0
 
-    @property
-    def frames(self) -> int:
-        """Encoder frames, with padding."""
-        return sum(frames for frames, _ in self.pieces)
-
 
 Voice = Callable[[int, int], int | None]
 

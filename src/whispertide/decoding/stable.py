@@ -80,7 +80,6 @@ class StableSearch:
         self._rescores = length > 0  # in the next run
         self._last = min(last, length)
         self._rule = rule
-        self.unwound = 0  # tokens of the earlier hypotheses that were not stable, or came after one that was not
 
     def next(self) -> DecodeRequest:
         """At first the prompt with every earlier hypothesis, then as any search."""
@@ -109,7 +108,6 @@ class StableSearch:
         held = [self._stable(row, again) for row in range(len(self._earlier))]
         # The rows of one run are of one length. The best hypothesis says which; others are cut to it or dropped.
         stable = held[0]
-        self.unwound = self._last - stable
         cut = {row: self._cut(row, stable, again) for row in range(len(held)) if held[row] >= stable}
         fed = len(self._prompt.tokens) + len(cut[0].tokens)
         # What only a token that is gone told apart is one hypothesis now.

@@ -14,7 +14,7 @@ do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -171,27 +171,33 @@ def read_words(
     # The forced words take part in the warp, so that no new word is placed in their audio; they are no part of the
     # result.
     own = rows[len(sampled.forced) :]
-    strongest = own.argmax(axis=-1)
-    widths = (own >= own.max(axis=-1, keepdims=True) / 2).sum(axis=-1)
     if times != "attended":
         starts = token_starts(rows)[len(sampled.forced) :]
         timings = word_timings(words, word_tokens, starts, probabilities)
     else:
-        timings = _attended(words, word_tokens, strongest, probabilities)
+        timings = _attended(words, word_tokens, own.argmax(axis=-1), probabilities)
     merged = [timing for timing in merge_punctuation(timings) if timing.tokens]
-    found = []
+    found = tuple(_token_words(merged, own, probabilities, tokenizer, window))
+    if times == "checked" and any(one.spoken_by - one.end > ASTRAY for one in found):
+        return read_words(sampled, tokenizer, window, language=language, times="attended", heads_first=heads_first)
+    return found
+
+
+def _token_words(
+    timings: Sequence[WordTiming], rows: FloatArray, probabilities: FloatArray, tokenizer: Tokenizer, window: Span
+) -> Iterator[TokenWord]:
+    """The words inside `window`; `rows` [tokens + 1, frames] and `probabilities` [tokens] are those of their tokens."""
+    strongest = rows.argmax(axis=-1)
+    widths = (rows >= rows.max(axis=-1, keepdims=True) / 2).sum(axis=-1)
     done = 0
-    for timing in merged:
+    for timing in timings:
+        stop = done + len(timing.tokens)
         spoken = [n for n, token in enumerate(timing.tokens) if any(map(speaks, tokenizer.decode([token])))]
         # Nothing is heard of punctuation, and its attention may be anywhere: the last token that speaks counts.
         last = done + (spoken or [0])[-1]
         one = _absolute(timing, window, int(strongest[last]))
-        least = float(probabilities[done : done + len(timing.tokens)].min())
-        found.append(replace(one, least=least, width=int(widths[last])))
-        done += len(timing.tokens)
-    if times == "checked" and any(one.spoken_by - one.end > ASTRAY for one in found):
-        return read_words(sampled, tokenizer, window, language=language, times="attended", heads_first=heads_first)
-    return tuple(found)
+        yield replace(one, least=float(probabilities[done:stop].min()), width=int(widths[last]))
+        done = stop
 
 
 def _rows(sampled: Sampled, heads_first: bool) -> FloatArray:

@@ -3,7 +3,7 @@
 Source: openai/whisper, timing.py (`add_word_timestamps`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -93,26 +93,30 @@ def place_words(
     # Two typical words, as in openai/whisper (`add_word_timestamps`, max_duration).
     merged = merge_punctuation(shorten_at_sentence_ends(timings, 2 * typical))
     placed = []
-    next_word = 0
-    for segment in segments:
-        count = sum(token < eot for token in segment.tokens)
-        first, taken = next_word, 0
-        # Counted in tokens: joined punctuation has left fewer words than there were.
-        while next_word < len(merged) and taken < count:
-            taken += len(merged[next_word].tokens)
-            next_word += 1
-        words = [
-            Word(timing.text, offset + timing.start, offset + timing.end, timing.probability)
-            for timing in merged[first:next_word]
-        ]
+    for segment, own in _by_segment(merged, segments, eot):
+        words = [Word(timing.text, offset + timing.start, offset + timing.end, timing.probability) for timing in own]
         spoken = _fitted(segment.shifted(offset), words, typical, last_speech)
         if words:
             last_speech = spoken.span.end
         if words and until is not None:
-            sizes = [len(timing.tokens) for timing in merged[first:next_word]]
+            sizes = [len(timing.tokens) for timing in own]
             spoken = _ended(spoken, sizes, offset + until, longest=2 * typical, eot=eot)
         placed.append(spoken)
     return placed
+
+
+def _by_segment(
+    timings: Sequence[WordTiming], segments: Sequence[TimedSegment], eot: int
+) -> Iterator[tuple[TimedSegment, Sequence[WordTiming]]]:
+    """Each segment with its words."""
+    end = 0
+    for segment in segments:
+        start, left = end, sum(token < eot for token in segment.tokens)
+        # Counted in tokens: joined punctuation has left fewer words than there were.
+        while end < len(timings) and left > 0:
+            left -= len(timings[end].tokens)
+            end += 1
+        yield segment, timings[start:end]
 
 
 def _ended(segment: SpokenSegment, sizes: Sequence[int], until: int, *, longest: int, eot: int) -> SpokenSegment:

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from whispertide.errors import OptionError
 from whispertide.events import Confirmed, End, Event, Language, TurnEnd, to_dict
 from whispertide.formats.document import Document
 from whispertide.formats.subtitles import SUBTITLES, cues
-from whispertide.options import SubtitleOptions
+from whispertide.options import SubtitleOptions, check_choice
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
 
@@ -184,7 +183,6 @@ def get_format(name: str, subtitles: SubtitleOptions = SUBTITLES) -> Callable[[D
 
     `subtitles` is for `srt` and `vtt`. Raises `OptionError` if there is no such format.
     """
-    if name not in FORMATS:
-        raise OptionError(f"expected a format among {', '.join(FORMATS)}; got {name!r}")
+    check_choice("the format", name, tuple(FORMATS))
     render = FORMATS[name]
     return partial(render, options=subtitles) if render in (render_srt, render_vtt) else render

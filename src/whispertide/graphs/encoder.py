@@ -89,6 +89,7 @@ class EncoderGraph:
         return self.graph.node("Gather", table, positions, axis=0)
 
     def _attention(self, layer: int, query: str, key: str, content: str, bias: str) -> str:
+        # `layer` is for the incremental encoder, each of whose layers has keys and values of its own to go on from.
         # Empty names leave out optional inputs: here the bias of the projections, and the mask of padded keys.
         optional = ["", "", bias] if bias else []
         heads = self.dims.n_audio_head

@@ -30,6 +30,7 @@ class StaticEncoderGraph(EncoderGraph):
         return self.graph.weight(f"encoder.positions.{self.frames}", rows)
 
     def _attention(self, layer: int, query: str, key: str, content: str, bias: str) -> str:
+        # `layer` is for the incremental encoder, as in the base class.
         graph, heads = self.graph, self.dims.n_audio_head
         size = self.dims.n_audio_state // heads
         query = graph.node("Mul", graph.split_heads(query, heads, size, 0, 2, 1, 3), graph.scalar(size**-0.5))

@@ -23,8 +23,6 @@ With S steps, L tokens fed, P fed before, F encoder frames:
     cross_attention.<l>  [1, heads, L, F]    softmaxed; row k belongs to the query that predicts after fed token k
 """
 
-from typing import Any
-
 import numpy as np
 from onnx import TensorProto
 
@@ -83,7 +81,7 @@ class UnrolledGraph:
             graph.output(graph.joined(weights, 2), f"cross_attention.{layer}", graph.float_type, shape)
         return graph
 
-    # -- the cache: what benchmarks do otherwise -------------------------------------------------------------------
+    # -- the cache and the places: what benchmarks do otherwise -------------------------------------------------------
 
     def _caches(self) -> None:
         """Declare the inputs that the steps attend to."""
@@ -96,10 +94,15 @@ class UnrolledGraph:
             graph.float_input(f"cross_k.{layer}", [1, self.heads, self.size, self.frames])
             graph.float_input(f"cross_v.{layer}", [1, self.heads, self.frames, self.size])
 
-    def _grow(self, name: str, new: str, first: int) -> str:
-        """The keys or values `name` with those of new tokens, from place `first` of the chunk on."""
+    def _grow(self, name: str, new: str) -> str:
+        """The keys or values `name` with those of new tokens."""
         self.cache[name] = self.graph.node("Concat", self.cache[name], new, axis=2)
         return self.cache[name]
+
+    def _places(self, first: int, length: int) -> str:
+        """What is added for the places of tokens that follow `first` others of the chunk: [1, length, width]."""
+        at = self.chunk.start + first
+        return self.graph.weight(f"positions.{at}.{length}", self.positions[at : at + length][None])
 
     def _bias(self, first: int, length: int) -> str:
         """The mask of tokens that follow `first` others of the chunk: the dummy, and what comes later in a block."""
@@ -121,26 +124,18 @@ class UnrolledGraph:
         """What is fed at place `at`: the forced token, or the one just found. [1, 1]"""
         graph = self.graph
         forced = graph.part(self.forced, at, at + 1, 1)
-        known = graph.node("GreaterOrEqual", forced, self._int32(0))
+        known = graph.node("GreaterOrEqual", forced, graph.weight("int32.0", np.zeros(1, np.int32)))
         return graph.node("Where", known, forced, token)
-
-    def _int32(self, value: int) -> str:
-        return self.graph.weight(f"int32.{value}", np.array([value], np.int32))
 
     def _run(self, ids: str, first: int) -> str:
         """Tokens [1, length] that follow `first` others of the chunk -> hidden states [1, length, width]."""
         graph = self.graph
         length = 1 if first else self.chunk.block
-        at = self.chunk.start + first
         embedded = graph.transpose(graph.node("Gather", self.vocabulary, ids, axis=1), 1, 2, 0)
-        where = graph.weight(f"positions.{at}.{length}", self._position_rows(at, length))
-        hidden = graph.node("Add", embedded, where)
+        hidden = graph.node("Add", embedded, self._places(first, length))
         for layer in range(self.dims.n_text_layer):
             hidden = self._block(hidden, layer, first, length)
         return self.layers.norm(hidden, "decoder.layer_norm")
-
-    def _position_rows(self, at: int, length: int) -> np.ndarray[Any, Any]:
-        return self.positions[at : at + length][None]
 
     def _block(self, hidden: str, layer: int, first: int, length: int) -> str:
         layers, name = self.layers, f"decoder.layers.{layer}"
@@ -155,7 +150,7 @@ class UnrolledGraph:
         parts = self.layers.queries_keys_values(value, name)
         query, key, content = (graph.split_heads(part, self.heads, self.size, 0, 2, 1, 3) for part in parts)
         query = graph.node("Mul", query, graph.scalar(self.size**-0.5))
-        keys, values = self._grow(f"k.{layer}", key, first), self._grow(f"v.{layer}", content, first)
+        keys, values = self._grow(f"k.{layer}", key), self._grow(f"v.{layer}", content)
         mixed, _ = graph.attend(query, graph.transpose(keys, 0, 1, 3, 2), values, self._bias(first, length))
         return self.layers.linear(mixed, f"{name}.out_proj")
 

@@ -43,7 +43,6 @@ class Step:
     rounds: int = 0
     round_s: float = 0.0
     behind: int = 0
-    ended: bool = False
     kept: "tuple[Future[None], ...]" = ()  # nobody learns of the step before these are done
 
 
@@ -169,7 +168,7 @@ class LiveSession:
         self.ended = self.ended or self.session.ended
         more = not self.ended and (result.more or bool(self.inbox))
         kept = tuple(future for future in told if future is not None)
-        return replace(result, entries=numbered, more=more, ended=self.ended, kept=kept)
+        return replace(result, entries=numbered, more=more, kept=kept)
 
     @property
     def _can_wait(self) -> bool:

@@ -28,7 +28,7 @@ from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, OptionError, WhispertideError
 from whispertide.formats.document import Document
 from whispertide.formats.files import get_format
-from whispertide.options import DecodeOptions, Task
+from whispertide.options import DecodeOptions, Task, check_choice
 from whispertide.server.bodies import limited, pieces
 from whispertide.server.bounds import check_prompt
 from whispertide.server.defaults import choose
@@ -232,8 +232,7 @@ class Rest:
             raise OptionError("expected the field `file` to be a file; got none")
         texts = {key: value for key, value in form.items() if isinstance(value, str)}
         format_ = texts.get("response_format", "json") or "json"
-        if format_ not in FORMATS:
-            raise OptionError(f"expected response_format among {', '.join(FORMATS)}; got {format_!r}")
+        check_choice("response_format", format_, FORMATS)
         lists = [value for key in _LISTED for value in form.getlist(key)]
         granularities = frozenset(value for value in lists if isinstance(value, str)) or frozenset({"segment"})
         if not granularities <= set(GRANULARITIES):

@@ -5,7 +5,7 @@ can make us keep. What a message means is decided elsewhere.
 """
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -55,86 +55,89 @@ def http_with_deadlines(stall_s: float) -> type[asyncio.Protocol]:
     Without them whoever sends a byte now and then holds a connection forever (slow-loris). How many connections there
     may be is `listening`'s affair.
     """
+    return type("HttpWithDeadlines", (_HttpWithDeadlines,), {"stall_s": stall_s})
 
-    class HttpWithDeadlines(H11Protocol):
-        _head_timer: asyncio.TimerHandle | None = None
-        _read_timer: asyncio.TimerHandle | None = None
-        _unread = 0  # bytes of an answer, when the timer was set
-        _upgraded = False
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
+class _HttpWithDeadlines(H11Protocol):
+    """See `http_with_deadlines`, which makes one with another patience."""
+
+    stall_s: ClassVar[float]
+    _head_timer: asyncio.TimerHandle | None = None
+    _read_timer: asyncio.TimerHandle | None = None
+    _unread = 0  # bytes of an answer, when the timer was set
+    _upgraded = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._upgraded or (self.cycle is not None and not self.cycle.response_complete):
+            self._got_head()
+        elif self._head_timer is None:
             self._expect_head()
 
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self._upgraded or (self.cycle is not None and not self.cycle.response_complete):
-                self._got_head()
-            elif self._head_timer is None:
-                self._expect_head()
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._got_head()
+        self._was_read()
+        super().connection_lost(exc)
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._got_head()
-            self._was_read()
-            super().connection_lost(exc)
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        self._upgraded = True
+        super().handle_websocket_upgrade(event)
 
-        def handle_websocket_upgrade(self, event: Any) -> None:
-            self._upgraded = True
-            super().handle_websocket_upgrade(event)
+    def send_400_response(self, msg: str) -> None:
+        """A body that breaks off into nonsense is answered here: the application need not answer it as well.
 
-        def send_400_response(self, msg: str) -> None:
-            """A body that breaks off into nonsense is answered here: the application need not answer it as well.
+        Where its answer has begun already, or is complete, no other can follow.
+        """
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
 
-            Where its answer has begun already, or is complete, no other can follow.
-            """
-            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                super().send_400_response(msg)
-            else:
-                self.transport.close()
-            if self.cycle is not None and not self.cycle.response_complete:
-                self.cycle.disconnected = True
-                self.cycle.message_event.set()
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._read_timer is None:
+            self._expect_reading()
 
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            if self._read_timer is None:
-                self._expect_reading()
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._was_read()
 
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._was_read()
+    def _expect_head(self) -> None:
+        self._head_timer = self.loop.call_later(self.stall_s, self._give_up)
 
-        def _expect_head(self) -> None:
-            self._head_timer = self.loop.call_later(stall_s, self._give_up)
-
-        def _got_head(self) -> None:
-            if self._head_timer is not None:
-                self._head_timer.cancel()
-                self._head_timer = None
-
-        def _expect_reading(self) -> None:
-            self._unread = self.transport.get_write_buffer_size()
-            self._read_timer = self.loop.call_later(stall_s, self._check_reading)
-
-        def _check_reading(self) -> None:
-            """A large answer may take longer, if the client reads it as fast as an upload has to come."""
-            if self._unread - self.transport.get_write_buffer_size() >= stall_s * LEAST_RATE:
-                self._expect_reading()
-            else:
-                # Not `close`, which would wait until the client has read what it does not read.
-                self.transport.abort()
-
-        def _was_read(self) -> None:
-            if self._read_timer is not None:
-                self._read_timer.cancel()
-                self._read_timer = None
-
-        def _give_up(self) -> None:
+    def _got_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
             self._head_timer = None
-            if self.cycle is None or self.cycle.response_complete:
-                self.transport.close()
 
-    return HttpWithDeadlines
+    def _expect_reading(self) -> None:
+        self._unread = self.transport.get_write_buffer_size()
+        self._read_timer = self.loop.call_later(self.stall_s, self._check_reading)
+
+    def _check_reading(self) -> None:
+        """A large answer may take longer, if the client reads it as fast as an upload has to come."""
+        if self._unread - self.transport.get_write_buffer_size() >= self.stall_s * LEAST_RATE:
+            self._expect_reading()
+        else:
+            # Not `close`, which would wait until the client has read what it does not read.
+            self.transport.abort()
+
+    def _was_read(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
+
+    def _give_up(self) -> None:
+        self._head_timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
 
 
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"

@@ -79,7 +79,6 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
     opening = Opening(
         replace(hub.info, limit_s=min(hub.info.limit_s, admitted.limit_s)),
         secrets.token_urlsafe(16),
-        path=socket.url.path,
         query=query,
         lists={key: socket.query_params.getlist(key) for key in query},
         headers=headers,

@@ -75,9 +75,6 @@ class AlignAtt(Attending):
     """
 
     kind: ClassVar[str] = "align-att"
-    streams: ClassVar[bool] = False
-    overlaps: ClassVar[bool] = False
-    forces: ClassVar[bool] = True
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled", "verified", "drafted")
 
     margin_s: float = setting(0.5, "a token must attend so far before the end", least=0, most=CHUNK_SECONDS)

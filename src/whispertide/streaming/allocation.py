@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whispertide.atomic import write_text
-from whispertide.checkpoint.cache import cache_dir
+from whispertide.checkpoint.cache import cache_dir, read_note, write_note
 from whispertide.errors import OptionError
 from whispertide.model.installed import OTHER_ENGINES
 from whispertide.model.providers import physical_cores, thread_count
@@ -128,21 +127,17 @@ def remember(model: "WhisperModel", recipe: str, measured: Sequence[Measured]) -
     key = _key(model, recipe)
     ranked = [asdict(item) for item in sorted(measured, key=lambda item: item.delay_s)]
     path = _file(key)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps({**key, "measured": ranked}, indent=2))
+    write_note(path, key, {"measured": ranked})
     return path
 
 
 def recall(model: "WhisperModel", recipe: str) -> list[Measured]:
     """What was measured, the best first; nothing if this model, precision, recipe and machine were never measured."""
     key = _key(model, recipe)
+    kept = read_note(_file(key), key)
     try:
-        kept = json.loads(_file(key).read_text(encoding="utf-8"))
-        # The name of the file is part of a hash, so the key in it decides.
-        if {name: kept[name] for name in key} != key:
-            return []
-        return [_read(item) for item in kept["measured"]]
-    except (OSError, ValueError, KeyError, TypeError):  # none, or damaged: as good as none
+        return [] if kept is None else [_read(item) for item in kept["measured"]]
+    except (ValueError, KeyError, TypeError):  # damaged: as good as none
         return []
 
 

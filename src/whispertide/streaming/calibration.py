@@ -5,15 +5,13 @@ wherever the file is read; threads and step hold for one processor, number of co
 audio and measures nothing.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from whispertide.atomic import write_text
 from whispertide.checkpoint import load_checkpoint
-from whispertide.checkpoint.cache import cache_dir
+from whispertide.checkpoint.cache import cache_dir, read_note, write_note
 from whispertide.errors import OptionError
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.model.whisper import WhisperModel
@@ -132,21 +130,24 @@ def remember(content_hash: str, found: Calibration) -> Path:
     """Keep it, with the paces of other machines that were kept before; returns where. Raises `OSError`."""
     found = found.after(recall(content_hash))
     path = place(content_hash)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps({"format": FORMAT, "content_hash": content_hash, **asdict(found)}, indent=2))
+    write_note(path, _key(content_hash), asdict(found))
     return path
 
 
 def recall(content_hash: str) -> Calibration | None:
     """What is kept; None where the checkpoint was never tuned, or where the file is damaged, which is as good."""
+    kept = read_note(place(content_hash), _key(content_hash))
+    if kept is None:
+        return None
     try:
-        kept = json.loads(place(content_hash).read_text(encoding="utf-8"))
-        if kept["format"] != FORMAT or kept["content_hash"] != content_hash:
-            return None
         pace = {name: _pace(**item) for name, item in kept["pace"].items()}
         return Calibration(dict(kept["changes"]), str(kept["why"]), bool(kept["short"]), pace, kept["report"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _key(content_hash: str) -> dict[str, Any]:
+    return {"format": FORMAT, "content_hash": content_hash}
 
 
 def _pace(threads: Any, step_s: Any, recipe: Any = DEFAULT_RECIPE) -> Pace:

@@ -39,8 +39,6 @@ class Final(Bounded):
     """The policy."""
 
     kind: ClassVar[str] = "final"
-    streams: ClassVar[bool] = False
-    overlaps: ClassVar[bool] = False
     forces: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from whispertide.decoding.longform import pad30
-from whispertide.errors import OptionError
 from whispertide.features import padded
+from whispertide.options import check_choice
 from whispertide.streaming.choice import Choice, setting
 from whispertide.types import BUCKET_SECONDS, CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
 
@@ -199,8 +199,7 @@ def get_framing(name: str) -> Framing:
 
     Raises `OptionError`, which lists those that exist.
     """
-    if name not in FRAMINGS:
-        raise OptionError(f"expected a framing among {', '.join(FRAMINGS)}; got {name!r}")
+    check_choice("the framing", name, tuple(FRAMINGS))
     return FRAMINGS[name]()
 
 

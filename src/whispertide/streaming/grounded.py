@@ -63,9 +63,6 @@ class Grounded(Attending):
     """The policy. In the last round nothing ends the decode near the end."""
 
     kind: ClassVar[str] = "grounded"
-    streams: ClassVar[bool] = False
-    overlaps: ClassVar[bool] = False
-    forces: ClassVar[bool] = True
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled", "drafted")
 
     near_end_s: float = setting(

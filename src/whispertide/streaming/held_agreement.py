@@ -49,9 +49,6 @@ class HeldAgreement(Bounded):
     """The policy."""
 
     kind: ClassVar[str] = "held-agreement"
-    streams: ClassVar[bool] = False
-    overlaps: ClassVar[bool] = False
-    forces: ClassVar[bool] = True
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
     hold: int = setting(2, "so many of the words that two rounds agree on wait for the next", least=1, most=20)

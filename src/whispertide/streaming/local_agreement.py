@@ -67,7 +67,6 @@ class LocalAgreement(Bounded):
     """The policy; see the module for the rules. Whole hypotheses are compared, so nothing watches a decode."""
 
     kind: ClassVar[str] = "local-agreement"
-    streams: ClassVar[bool] = False
     overlaps: ClassVar[bool] = True
     forces: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified", "drafted")

@@ -106,13 +106,6 @@ class Recipe:
             flat |= {self.short(axis, item.name): getattr(choice, item.name) for item in fields(choice)}
         return flat
 
-    def types(self) -> dict[str, Any]:
-        """Name -> type of every field, under the names of `settings`; an axis has the names of its choices."""
-        flat: dict[str, Any] = dict.fromkeys(CHOICES, str)
-        for axis, choice in self.choices.items():
-            flat |= {self.short(axis, name): kind for name, kind in field_types(type(choice)).items()}
-        return flat
-
     def short(self, axis: str, name: str) -> str:
         """How the field is called: by its name, where that is unique among the five."""
         return name if len(self._owners(name)) == 1 else f"{axis}.{name}"

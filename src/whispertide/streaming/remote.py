@@ -18,9 +18,8 @@ from typing import Any
 from uuid import uuid4
 
 import httpx2
-import numpy as np
 
-from whispertide.audio.wav import wav_writer
+from whispertide.audio.wav import pcm, wav_writer, write_samples
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.punctuation import CHINESE_OR_JAPANESE
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, to_samples
@@ -241,17 +240,11 @@ class _Form:
         self.tail = f"\r\n--{self.boundary}--\r\n".encode()
 
 
-def pcm(audio: FloatArray) -> bytes:
-    """Samples as 16-bit little-endian numbers."""
-    # 32767 and not 32768: a full-scale sample must not overflow into the lowest number.
-    return (np.clip(audio, -1, 1) * 32767).astype("<i2").tobytes()
-
-
 def wav(audio: FloatArray, *, streamed: bool = False) -> bytes:
     """A WAV file of 16 bits at 16 kHz; `streamed`: its header leaves open how much more will come."""
     file = io.BytesIO()
     with wav_writer(file) as writer:
-        writer.writeframes(pcm(audio))
+        write_samples(writer, audio)
     content = bytearray(file.getvalue())
     if streamed:
         # Both lengths in the header at their largest, as programs that record into a pipe write them.

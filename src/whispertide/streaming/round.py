@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from whispertide.decoding.draft import Drafter, Reference
 from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
@@ -281,7 +281,11 @@ def drop_below_setting() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounded(Choice):
-    """Settings of a policy whose windows never outgrow `hard_cap_s`."""
+    """Settings of a policy whose windows never outgrow `hard_cap_s`, and what most of these policies are."""
+
+    streams: ClassVar[bool] = False
+    overlaps: ClassVar[bool] = False
+    forces: ClassVar[bool] = True
 
     hard_cap_s: float = setting(
         28.0,

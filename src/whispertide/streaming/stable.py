@@ -61,6 +61,7 @@ class StableState:
 class Stable(Choice):
     """The policy. It needs a checkpoint that was trained to hear no later audio (`whispertide train causal`)."""
 
+    # Not `Bounded`: its cap is the length of a stream, `stream_s`.
     kind: ClassVar[str] = "stable"
     streams: ClassVar[bool] = True
     overlaps: ClassVar[bool] = False

@@ -13,7 +13,6 @@ def test_the_same_words_are_compared_by_hand() -> None:
     real = trace((2.25, "the cat", ""), (3.5, "sat", ""))
     assert differences(SAID, simulated, real) == (0.25, -0.75, 0.5)
     assert differences(SAID, real, simulated) == (-0.25, 0.75, -0.5)
-    assert differences(SAID, simulated, real, "first_seen") == (0.25, 0.25, 0.5)
     assert differences(SAID, real, real) == (0.0, 0.0, 0.0)
 
 

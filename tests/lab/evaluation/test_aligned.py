@@ -1,5 +1,4 @@
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.bundled import bundled_audio
 from whispertide.decoding.token_words import WordTiming
 from whispertide.lab.evaluation.aligned import Stretch, align_corpus, spans_of, stretches
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, Span, Word
 
 CLIPS = Path(__file__).parents[2] / "clips"
@@ -62,27 +61,24 @@ def test_words_get_the_times_of_their_letters() -> None:
     assert spans_of(["A"], [timing(" A", 5, 5)]) == [None], "a word that lasts no time was not found"
 
 
-@dataclass
-class Clips:
+def clips() -> tuple[Utterance, ...]:
     """The clip "river" in two languages and with known times, and a sound in which nobody speaks."""
-
-    name: str = "clips"
-    hash: str = "0123456789ab"
-
-    def utterances(self) -> Iterator[Utterance]:
-        text = (CLIPS / "river.txt").read_text().split()
-        audio = load_audio(CLIPS / "river.flac")
-        words = tuple(map(RefWord, text))
-        yield Utterance("river", words, len(audio) / SAMPLE_RATE, lambda: audio)
-        yield Utterance("fluss", words, len(audio) / SAMPLE_RATE, lambda: audio, language="de")
-        timed = tuple(RefWord(word, 0, 1) for word in text)
-        yield Utterance("known", timed, len(audio) / SAMPLE_RATE, lambda: audio, exact_times=True)
-        yield Utterance("rain", (), 1.0, lambda: pytest.fail("nothing is said in it"))
+    audio = load_audio(CLIPS / "river.flac")
+    words = tuple(map(RefWord, (CLIPS / "river.txt").read_text().split()))
+    river = Utterance("river", words, len(audio) / SAMPLE_RATE, lambda: audio)
+    timed = tuple(RefWord(word.text, 0, 1) for word in words)
+    return (
+        river,
+        replace(river, id="fluss", language="de"),
+        replace(river, id="known", words=timed, exact_times=True),
+        Utterance("rain", (), 1.0, lambda: pytest.fail("nothing is said in it")),
+    )
 
 
 def test_words_are_placed_in_order_and_the_utterance_says_by_whom() -> None:
     told: list[float] = []
-    corpus = align_corpus(Clips(), api.load("nano.en", threads=1), "nano.en", {"en"}, told.append)
+    clean = Recordings("clips", "0123456789ab", clips())
+    corpus = align_corpus(clean, api.load("nano.en", threads=1), "nano.en", {"en"}, told.append)
     river, fluss, known, rain = corpus.utterances()
     assert (river.word_times, fluss.word_times, known.word_times, rain.word_times) == (
         "aligned by nano.en",
@@ -102,7 +98,7 @@ def test_words_are_placed_in_order_and_the_utterance_says_by_whom() -> None:
     assert fluss.words[0].end is None, "the model does not write German"
     assert len(told) == 2
     assert (corpus.name, len(corpus.hash)) == ("clips-aligned-by-nano.en", 12)
-    assert corpus.hash != Clips().hash
+    assert corpus.hash != clean.hash
 
 
 @pytest.mark.slow
@@ -110,13 +106,10 @@ def test_a_long_recording_is_placed_stretch_by_stretch() -> None:
     audio = bundled_audio()  # the model is sure of it: nothing is decoded again at higher temperatures
     words = tuple(map(RefWord, (BUNDLED_DIR / "audio" / "demo.txt").read_text().split()))
     whole = Utterance("long", words, len(audio) / SAMPLE_RATE, lambda: audio)
-
-    class Long(Clips):
-        def utterances(self) -> Iterator[Utterance]:
-            yield whole
+    corpus = Recordings("long", "0", (whole,))
 
     assert len(audio) > N_SAMPLES
-    (found,) = align_corpus(Long(), api.load("nano.en", threads=1), "nano.en", {"en"}, lambda _: None).utterances()
+    (found,) = align_corpus(corpus, api.load("nano.en", threads=1), "nano.en", {"en"}, lambda _: None).utterances()
     ends = [word.end for word in found.words if word.end is not None]
     assert ends == sorted(ends)
     assert len(ends) > len(words) / 2

@@ -76,7 +76,7 @@ def test_records_are_paired_by_id() -> None:
 
     a = [record("x", 1, 1.0, 2.0), record("only a", 10, 9.0), record("y", 2, 3.0)]
     b = [record("y", 1, 2.0), record("x", 1, 1.0, 1.0)]
-    found = compare(a, b, draws=200)
+    found = compare(a, b)
     assert found.keys() == {"wer", "confirmed_mean_s", "settled_mean_s"}
     assert found["wer"].a == pytest.approx(3 / 20)
     assert found["wer"].b == pytest.approx(2 / 20)
@@ -86,9 +86,9 @@ def test_records_are_paired_by_id() -> None:
 
 def test_a_figure_of_a_run_has_the_interval_of_its_utterances() -> None:
     records = [{"errors": n % 3, "words": 10, "confirmed_s": [0.1 * n] * (n % 2) or None} for n in range(MANY)]
-    assert figure_interval("wer", records, draws=200) == interval([(n % 3, 10) for n in range(MANY)], draws=200)
+    assert figure_interval("wer", records) == interval([(n % 3, 10) for n in range(MANY)])
     late = [(0.1 * n, 1) if n % 2 else (0, 0) for n in range(MANY)]
-    assert figure_interval("confirmed_mean_s", records, draws=200) == interval(late, draws=200)
+    assert figure_interval("confirmed_mean_s", records) == interval(late)
     assert figure_interval("gflop_per_s", records) is None
     assert figure_interval("wer", records[1:]) is None, "too few"
 

@@ -1,6 +1,5 @@
 """How a corpus is cut into clips."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from lab.evaluation.traces import reference
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation.clips import clips, clips_of, cut_sentences
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.types import SAMPLE_RATE, to_samples
 
 
@@ -88,26 +87,20 @@ def test_sentences_are_cut_out_with_their_times() -> None:
     assert list(cut_sentences(replace(talk, exact_times=False), 0.2, 2.0, 12.0)) == []
 
 
-class Corpus:
-    name, hash = "three", "3"
-
-    def __init__(self, length: float) -> None:
-        self.length = length
-
-    def utterances(self) -> Iterator[Utterance]:
-        return iter([utterance([(0.0, 1.0)], self.length) if self.length < 30 else unknown(self.length)] * 3)
-
-
 def unknown(length: float) -> Utterance:
     """Somebody says something, and nobody knows when."""
     return Utterance("u", (RefWord("one"),), length, lambda: np.zeros(round(length * SAMPLE_RATE), np.float32))
 
 
+def three(of: Utterance) -> Recordings:
+    return Recordings("three", "3", (of, of, of))
+
+
 @pytest.mark.parametrize(("most", "count"), [(2, 2), (9, 3), (None, 3)])
 def test_so_many_clips_are_taken_or_all(most: int | None, count: int) -> None:
-    assert len(clips_of(Corpus(5), most)) == count
+    assert len(clips_of(three(utterance([(0.0, 1.0)], 5)), most)) == count
 
 
 def test_a_corpus_that_cannot_be_cut_is_told() -> None:
     with pytest.raises(OptionError, match="whose words have exact times"):
-        clips_of(Corpus(31), None)
+        clips_of(three(unknown(31)), None)

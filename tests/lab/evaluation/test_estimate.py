@@ -1,7 +1,8 @@
 """How long a run will take, by a clock that the tests turn."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,18 @@ from evaluation_cells import SPEC, make_cell, make_trace, results_in
 from whispertide.lab.evaluation.estimate import SAMPLE_S, estimate, in_words
 from whispertide.lab.evaluation.runner import Job
 from whispertide.lab.evaluation.trace import Trace
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.types import SAMPLE_RATE
 
 
-class Corpus:
-    """Recordings of so many seconds; nobody speaks in the first."""
+def recordings(*lengths: float) -> Recordings:
+    """Of so many seconds; nobody speaks in the first."""
 
-    name, hash = "mine", "0123456789ab"
+    def utterance(number: int, length: float) -> Utterance:
+        words = (RefWord("word"),) if number else ()
+        return Utterance(f"talk/{number}", words, length, lambda: np.zeros(int(length * SAMPLE_RATE), np.float32))
 
-    def __init__(self, *lengths: float) -> None:
-        self.lengths = lengths
-
-    def utterances(self) -> Iterator[Utterance]:
-        for number, length in enumerate(self.lengths):
-            audio = np.zeros(int(length * SAMPLE_RATE), np.float32)
-            words = (RefWord("word"),) if number else ()
-            yield Utterance(f"talk/{number}", words, length, lambda audio=audio: audio)  # type: ignore[misc]
+    return Recordings("mine", "0123456789ab", tuple(map(utterance, count(), lengths)))
 
 
 class Runner:
@@ -60,7 +56,7 @@ class Machine:
         return recognise
 
 
-def measured(folder: Path, machine: Machine, corpus: Corpus, **changes: Any) -> tuple[Runner, Any]:
+def measured(folder: Path, machine: Machine, corpus: Recordings, **changes: Any) -> tuple[Runner, Any]:
     runner = Runner(folder, Job(replace(SPEC, **changes), corpus, machine.recogniser))
     requests: Any = [None]
     fake: Any = runner
@@ -69,7 +65,7 @@ def measured(folder: Path, machine: Machine, corpus: Corpus, **changes: Any) -> 
 
 def test_a_sample_of_the_first_recording_with_words_tells(tmp_path: Path) -> None:
     machine = Machine()
-    _, judge = measured(tmp_path, machine, Corpus(60, 1200, 540))
+    _, judge = measured(tmp_path, machine, recordings(60, 1200, 540))
     found = judge()
     assert (found.seconds, found.audio_s, found.cells) == (450.0, 1800.0, 1)
     (sample,) = machine.heard
@@ -79,20 +75,20 @@ def test_a_sample_of_the_first_recording_with_words_tells(tmp_path: Path) -> Non
 
 def test_a_short_run_has_a_short_sample(tmp_path: Path) -> None:
     machine = Machine()
-    _, judge = measured(tmp_path, machine, Corpus(2, 300))
+    _, judge = measured(tmp_path, machine, recordings(2, 300))
     judge()
     assert [sample.seconds for sample in machine.heard] == [pytest.approx(302 / 30)]
 
 
 def test_offline_costs_by_the_window(tmp_path: Path) -> None:
     machine = Machine()
-    _, judge = measured(tmp_path, machine, Corpus(10, 10, 70), recogniser="offline")
+    _, judge = measured(tmp_path, machine, recordings(10, 10, 70), recogniser="offline")
     assert judge().seconds == pytest.approx((1 + 1 + 3) * 5 / 4)
 
 
 def test_what_is_measured_in_part_tells_the_rest(tmp_path: Path) -> None:
     machine = Machine()
-    runner, judge = measured(tmp_path, machine, Corpus(10, 100, 200))
+    runner, judge = measured(tmp_path, machine, recordings(10, 100, 200))
     runner.results.save_trace(SPEC, replace(make_trace("talk/1"), wall_s=50.0))
     found = judge()
     assert (found.seconds, found.audio_s) == (105.0, 210.0)
@@ -101,19 +97,19 @@ def test_what_is_measured_in_part_tells_the_rest(tmp_path: Path) -> None:
 
 def test_what_is_measured_takes_no_time(tmp_path: Path) -> None:
     machine = Machine()
-    runner, judge = measured(tmp_path, machine, Corpus(10, 100))
+    runner, judge = measured(tmp_path, machine, recordings(10, 100))
     make_cell(runner.results, utterances=2)
     assert (judge().cells, machine.heard) == (0, [])
 
 
 def test_real_time_takes_as_long_as_the_audio(tmp_path: Path) -> None:
     machine = Machine()
-    _, judge = measured(tmp_path, machine, Corpus(10, 100), clock="live", recogniser="peer:x")
+    _, judge = measured(tmp_path, machine, recordings(10, 100), clock="live", recogniser="peer:x")
     assert (judge().seconds, machine.heard) == (110.0, [])
 
 
 def test_nobody_can_judge_other_programs(tmp_path: Path) -> None:
-    _, judge = measured(tmp_path, Machine(), Corpus(10, 100), recogniser="peer:x")
+    _, judge = measured(tmp_path, Machine(), recordings(10, 100), recogniser="peer:x")
     found = judge()
     assert (found.cells, found.unknown) == (0, 1)
     assert str(found) == "1 cell of other programs, whose time is not estimated"

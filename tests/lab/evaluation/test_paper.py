@@ -2,26 +2,50 @@
 
 import pytest
 
+from whispertide.errors import OptionError
 from whispertide.lab.evaluation import paper
 from whispertide.lab.evaluation.page import Table
-from whispertide.lab.evaluation.paper import Item, Outcome, Plot, joined, missing_line
+from whispertide.lab.evaluation.paper import Claim, Item, Outcome, Plot, joined, missing_line
 from whispertide.lab.evaluation.plots import Bar, bars
+
+
+def item(needs: tuple[str, ...], measure: str = "whisperflow.step_figure", covers: str = "") -> Item:
+    return Item("figure 1", "title", "page 1", "talks", needs, measure, covers)
 
 
 def test_a_network_is_there_if_it_can_be_trained() -> None:
     needs = ("network late", "network conformer", "network hearsay")
-    assert Item("table 1", "title", needs, "whisperflow.step_figure").missing == ("network hearsay",)
+    assert item(needs).missing == ("network hearsay",)
 
 
 def test_an_item_becomes_whole_with_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    item = Item(
-        "figure 1", "title", ("recipe dream", "framing=pad30", "a sound studio"), "whisperflow.step_figure", "half"
-    )
-    assert item.missing == ("recipe dream", "a sound studio")
-    assert missing_line(item) == "figure 1 (title): in part (half); missing: recipe dream, a sound studio"
+    half = item(("recipe dream", "framing=pad30", "a sound studio"), covers="half")
+    assert half.missing == ("recipe dream", "a sound studio")
+    assert missing_line(half) == "figure 1 (title): in part (half); missing: recipe dream, a sound studio"
     monkeypatch.setattr(paper, "RECIPES", {"dream": object()})
-    assert Item("figure 1", "title", ("recipe dream", "framing=pad30"), "whisperflow.step_figure").state == "whole"
-    assert Item("figure 1", "title", ("recipe dream",)).lacks == "its measurement"
+    assert item(("recipe dream", "framing=pad30")).state == "whole"
+    assert item(("recipe dream",), measure="").lacks == "its measurement"
+
+
+VALUES = {"published": "It is so.", "why": "Because.", "here": "1 s", "result": "LOG.md: A", "command": "whispertide"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"verdict": "likely"}, "expected a verdict among confirmed, refuted"),
+        ({"why": ""}, "a reason"),
+        ({"command": ""}, "with result and command, or none"),
+        ({"result": ""}, "with result and command, or none"),
+        ({"here": ""}, "with result and command, or none"),
+        ({"here": "", "result": "", "command": ""}, "a stored result for 'refuted'; got none"),
+    ],
+)
+def test_no_verdict_stands_without_a_stored_result(change: dict[str, str], said: str) -> None:
+    values = {**VALUES, "verdict": "refuted"}
+    Claim(**values)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=said):
+        Claim(**(values | change))  # type: ignore[arg-type]
 
 
 def test_what_is_the_same_on_all_corpora_is_told_once() -> None:

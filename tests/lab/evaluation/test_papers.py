@@ -7,8 +7,9 @@ import pytest
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation.paper import Item, missing_line
-from whispertide.lab.evaluation.papers import ALL, PAPERS, choose, get_paper, only
+from whispertide.lab.evaluation.papers import ALL, choose, every_paper, get_paper, only, read_papers
 
+PAPERS = every_paper()
 WANTED = {
     "whisperflow": ("table", (1, 2, 4), "figure", (7, 8, 9, 10, 11, 12)),
     "npusper": ("table", range(1, 9), "figure", (2, 3, 5, 7, 8, 9, 10, 11, 12, 13, 14)),
@@ -47,6 +48,51 @@ def test_what_is_whole_has_a_test_of_its_content(item: Item) -> None:
     *folders, module = function.__module__.split(".")[1:]
     tests = Path(__file__).parents[2].joinpath(*folders, f"test_{module}.py").read_text(encoding="utf-8")
     assert re.search(rf"items\.{function.__name__}\b", tests)
+
+
+TEXT = """
+[[paper]]
+name = "hush"
+title = "Hush"
+
+[[paper.item]]
+id = "table 1"
+title = "how late"
+source = "table 1"
+stand_in = "talks"
+result = "LOG.md: A"
+command = "whispertide bench"
+
+[[paper.item.claim]]
+published = "It is so."
+here = "1 s"
+verdict = "confirmed"
+why = "Because."
+
+[[paper.item.claim]]
+published = "It is otherwise."
+verdict = "not measured yet"
+why = "For want of time."
+"""
+
+
+def test_statements_with_figures_take_the_result_of_their_item() -> None:
+    ((item,),) = (paper.items for paper in read_papers(TEXT))
+    assert [(claim.result, claim.command) for claim in item.claims] == [("LOG.md: A", "whispertide bench"), ("", "")]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("published = ", "says = "), "expected an item with its claims"),
+        (('stand_in = "talks"\n', ""), "expected an item with its claims"),
+        (("source = ", "sauce = "), "expected an item with its claims.*sauce"),
+        (('title = "Hush"', 'titel = "Hush"'), "expected papers, each with its items.*titel"),
+    ],
+)
+def test_what_is_no_paper_is_said(change: tuple[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        read_papers(TEXT.replace(*change))
 
 
 def test_some_items_alone() -> None:

@@ -1,8 +1,7 @@
 """From traces to one line: sums and pools by hand, and the real thing on the bundled model."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +16,7 @@ from whispertide.lab.evaluation.flops import encoder_gflop
 from whispertide.lab.evaluation.replay import offline, run_cell, streaming
 from whispertide.lab.evaluation.score import aggregate, judge
 from whispertide.lab.evaluation.trace import RoundCost, Trace
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipes import get_recipe
 from whispertide.types import SAMPLE_RATE
@@ -36,16 +35,6 @@ KEYS = (  # what a line must at least have
 CAT = reference(("the", 0.0, 1.0), ("cat", 1.0, 2.0), seconds=4.0)
 DOG = replace(reference(("a", 0.0, 1.0), ("big", 1.0, 2.0), ("dog", 2.0, 3.0), seconds=6.0), id="v")
 SILENCE = Utterance("s", (), 30.0, lambda: np.zeros(480_000, np.float32), exact_times=True)
-
-
-@dataclass
-class Listed:
-    items: tuple[Utterance, ...]
-    name: str = "listed"
-    hash: str = "0123456789ab"
-
-    def utterances(self) -> Iterator[Utterance]:
-        return iter(self.items)
 
 
 def cat_trace() -> Trace:
@@ -163,7 +152,7 @@ def test_the_bundled_model_streams_a_cell() -> None:
     samples = load_audio(CLIPS / "quiet.flac")
     words = tuple(RefWord(word) for word in (CLIPS / "quiet.txt").read_text().split())
     utterance = Utterance("quiet", words, len(samples) / SAMPLE_RATE, lambda: samples)
-    corpus = Listed((utterance,))
+    corpus = Recordings("listed", "0123456789ab", (utterance,))
     model = whispertide.load("nano.en", threads=1)
     done: list[float] = []
     recipe = get_recipe("whisper-streaming").replace(step_s=2.0, search="greedy")

@@ -1,6 +1,6 @@
 """What is measured clip by clip, and goes on where it was stopped."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +18,7 @@ from whispertide.lab.evaluation.grid import CellRequest, Setup
 from whispertide.lab.evaluation.items import allocation, guard
 from whispertide.lab.evaluation.runner import Job, Runner
 from whispertide.lab.evaluation.store import CellSpec, Json
-from whispertide.lab.speech.utterance import Utterance
+from whispertide.lab.speech.utterance import Recordings, Utterance
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions, ProviderName
 from whispertide.streaming import calibration
@@ -29,16 +29,9 @@ from whispertide.streaming.short_windows import Costs
 from whispertide.types import SAMPLE_RATE
 
 USUAL, QUICK = 3, 2
+# 45 s in which nobody speaks: five clips, the last of 5 s
+SILENCE = Recordings("silence", "0", (Utterance("u", (), 45, lambda: np.arange(45 * SAMPLE_RATE, dtype=np.float32)),))
 PADDED = str(Path(__file__).parents[3] / "models" / "micro-padded.en")
-
-
-class Corpus:
-    """45 s in which nobody speaks: five clips, the last of 5 s."""
-
-    name, hash = "silence", "0"
-
-    def utterances(self) -> Iterator[Utterance]:
-        yield Utterance("u", (), 45, lambda: np.arange(45 * SAMPLE_RATE, dtype=np.float32))
 
 
 class Measuring:
@@ -63,7 +56,7 @@ def runner(tmp_path: Path) -> Runner:
 def make_runner(folder: Path, setup: Setup) -> Runner:
     runner = Runner(folder, setup, CountingWatch())
     for length_s in (setup.length_s, USUAL * CLIP_S):  # of cells, and of as many clips as are usual
-        runner._corpora["silence", frozenset({"en"}), length_s] = Corpus()
+        runner._corpora["silence", frozenset({"en"}), length_s] = SILENCE
     runner.use_corpus("silence")
     return runner
 

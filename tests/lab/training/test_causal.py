@@ -12,7 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from small_training import nano, quiet, small_dims, spoken
+from small_training import nano, quiet, resumed, small_dims, spoken
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import adapted_names, merged
@@ -169,14 +169,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     assert whole.run(quiet)
     expected = whole.result()
     for stop_at in (1, 4):
-        folder = tmp_path / f"stopped{stop_at}"
-        first = trainer(checkpoint, shards, folder)
-        steps = iter([False] * (stop_at - 1) + [True])
-        assert not first.run(quiet, stop=steps.__next__)
-        second = trainer(checkpoint, shards, folder)
-        assert second.step == stop_at
-        assert second.run(quiet)
-        result = second.result()
+        result = resumed(trainer, checkpoint, shards, tmp_path / f"stopped{stop_at}", at=stop_at).result()
         assert result.report == expected.report
         for name, (a, b) in expected.matrices.items():
             np.testing.assert_array_equal(result.matrices[name][0], a)

@@ -11,7 +11,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 from command_line import write_wav
-from small_training import nano, quiet, small_dims
+from small_training import nano, quiet, resumed, small_dims
 from whispertide.cli.main import app
 from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
 from whispertide.lab.training.augment import Augmentation
@@ -97,13 +97,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(tmp_path: Path, netwo
     whole = trainer(network, shards, tmp_path / "whole")
     assert whole.run(quiet)
     for stop_at in (1, 4):
-        folder = tmp_path / f"stopped{stop_at}"
-        first = trainer(network, shards, folder)
-        steps = iter([False] * (stop_at - 1) + [True])
-        assert not first.run(quiet, stop=steps.__next__)
-        second = trainer(network, shards, folder)
-        assert second.step == stop_at
-        assert second.run(quiet)
+        second = resumed(trainer, network, shards, tmp_path / f"stopped{stop_at}", at=stop_at)
         np.testing.assert_array_equal(second.result().samples, whole.result().samples)
         assert [epoch.step for epoch in second.best] == [epoch.step for epoch in whole.best]
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from small_training import nano, quiet, small_dims
+from small_training import nano, quiet, resumed, small_dims
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.low_rank import adapted_names, merged
 from whispertide.checkpoint.mask import Mask
@@ -107,11 +107,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     whole = trainer(checkpoint, shards, tmp_path / "whole")
     assert whole.run(quiet)
     expected = whole.result()
-    first = trainer(checkpoint, shards, tmp_path / "stopped")
-    assert not first.run(quiet, stop=iter([False, False, True]).__next__)
-    second = trainer(checkpoint, shards, tmp_path / "stopped")
-    assert second.step == 3
-    assert second.run(quiet)
+    second = resumed(trainer, checkpoint, shards, tmp_path / "stopped", at=3)
     result = second.result()
     assert result.report == expected.report
     assert {"held_out", "held_out_without", "distances", "distances_without", "kept"} <= result.report.keys()

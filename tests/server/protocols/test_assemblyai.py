@@ -18,7 +18,7 @@ from wire_conversation import Conversation, opening, said, silence
 
 def stream(words: tuple[Word, ...] = (), seed: int = 0, **query: Any) -> Conversation:
     query = {"sample_rate": "16000", **query}
-    return Conversation(AssemblyAIProtocol(opening("/v3/ws", **query)), words, seed)
+    return Conversation(AssemblyAIProtocol(opening(**query)), words, seed)
 
 
 def ended(talk: Conversation) -> list[dict[str, Any]]:
@@ -115,12 +115,12 @@ def test_speech_started_is_for_the_models_that_have_it() -> None:
 )
 def test_impossible_addresses_are_refused(query: dict[str, str]) -> None:
     with pytest.raises(ProtocolError, match="expected"):
-        AssemblyAIProtocol(opening("/v3/ws", **{"sample_rate": "16000", **query}))
+        AssemblyAIProtocol(opening(**{"sample_rate": "16000", **query}))
 
 
 def test_opus_needs_no_rate() -> None:
     for encoding in ("opus", "ogg_opus"):
-        AssemblyAIProtocol(opening("/v3/ws", encoding=encoding))
+        AssemblyAIProtocol(opening(encoding=encoding))
 
 
 def test_what_can_be_ignored_is_a_warning_and_the_rest_ends_the_session() -> None:

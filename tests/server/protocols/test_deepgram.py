@@ -22,7 +22,7 @@ RAW = {"encoding": "linear16", "sample_rate": "16000"}
 
 
 def listen(words: tuple[Word, ...] = (), seed: int = 0, **query: Any) -> Conversation:
-    return Conversation(DeepgramProtocol(opening("/v1/listen", **{**RAW, **query})), words, seed)
+    return Conversation(DeepgramProtocol(opening(**{**RAW, **query})), words, seed)
 
 
 def results(talk: Conversation, **wanted: bool) -> list[dict[str, Any]]:
@@ -253,7 +253,7 @@ def test_channels_are_mixed() -> None:
 def test_a_stream_without_encoding_may_be_in_a_container(container: str, options: dict[str, str], cut: int) -> None:
     """Browsers send its first byte alone."""
     packets, file = opus_file(container, **options)
-    talk = Conversation(DeepgramProtocol(opening("/v1/listen")))
+    talk = Conversation(DeepgramProtocol(opening()))
     talk.send(file[:cut])
     talk.send(file[cut:])
     assert talk.problems == []
@@ -263,7 +263,7 @@ def test_a_stream_without_encoding_may_be_in_a_container(container: str, options
 
 
 def test_another_container_is_refused() -> None:
-    talk = Conversation(DeepgramProtocol(opening("/v1/listen")))
+    talk = Conversation(DeepgramProtocol(opening()))
     talk.send(b"RIFF" + bytes(40))
     (problem,) = talk.problems
     assert problem.fatal
@@ -296,7 +296,7 @@ def test_settings_come_from_the_address() -> None:
 )
 def test_impossible_addresses_are_refused(query: dict[str, str]) -> None:
     with pytest.raises(ProtocolError, match="expected"):
-        DeepgramProtocol(opening("/v1/listen", **{**RAW, **query}))
+        DeepgramProtocol(opening(**{**RAW, **query}))
 
 
 def test_unknown_parameters_are_ignored() -> None:

@@ -58,7 +58,7 @@ VALUES = st.sampled_from(["opus", "linear16", "-1", "1e999", "[[", "true", "en",
 @given(st.dictionaries(NAMES, st.one_of(st.text(max_size=12), VALUES), max_size=5))
 def test_any_address_is_served_or_refused_properly(kind: type[WireProtocol], query: dict[str, str]) -> None:
     try:
-        protocol = kind(opening("/", **query))
+        protocol = kind(opening(**query))
     except ProtocolError:
         return
     Conversation(protocol).run()

@@ -22,7 +22,7 @@ MANUAL = {"type": "session.update", "session": {"type": "transcription", "audio"
 
 
 def connect(words: tuple[Word, ...] = (), seed: int = 0, *, older: bool = False, **query: Any) -> Conversation:
-    start = opening("/v1/realtime", **{"intent": "transcription", **query})
+    start = opening(**{"intent": "transcription", **query})
     if older:
         start = replace(start, headers={"openai-beta": "realtime=v1"})
     return Conversation(OpenAIRealtimeProtocol(start), words, seed)
@@ -400,7 +400,7 @@ def test_a_failed_session_fails_its_item() -> None:
 
 
 def test_browsers_offer_a_subprotocol() -> None:
-    offered = replace(opening("/v1/realtime"), subprotocols=("realtime", "openai-insecure-api-key.abc"))
+    offered = replace(opening(), subprotocols=("realtime", "openai-insecure-api-key.abc"))
     assert OpenAIRealtimeProtocol(offered).subprotocol == "realtime"
     assert OpenAIRealtimeProtocol(opening()).subprotocol is None
 

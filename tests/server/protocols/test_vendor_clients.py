@@ -16,8 +16,8 @@ import sys
 import threading
 import time
 import wave
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +28,7 @@ import pytest
 import soxr
 
 import whispertide
+from served import in_thread
 from watcher import Watcher
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
@@ -104,9 +105,9 @@ class Served:
 def served() -> Iterator[Served]:
     model = whispertide.load("nano.en", threads=1)
     served = Served(model, Watcher())
-    ready, stop = threading.Event(), threading.Event()
 
-    async def serve() -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Served]:
         options = ServerOptions(
             Limits(stall_s=600.0), Work(workers=1, batch=1, degrade=False)
         )  # a slow machine is fine
@@ -118,19 +119,12 @@ def served() -> Iterator[Served]:
                 listener = TcpListener(hub, kind)
                 served.tcp[kind.name] = await listener.start()
                 stack.push_async_callback(listener.stop)
-            ready.set()
-            await asyncio.to_thread(stop.wait)
+            yield served
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("whispertide.server.load.HIGH", float("inf"))  # a slow machine would refuse the next client
-        thread = threading.Thread(target=asyncio.run, args=(serve(),))
-        thread.start()
-        try:
-            assert ready.wait(PATIENCE_S)
+        with in_thread(opened()) as served:
             yield served
-        finally:
-            stop.set()
-            thread.join(PATIENCE_S)
 
 
 @pytest.fixture(scope="module")

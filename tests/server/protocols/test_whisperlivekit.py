@@ -22,7 +22,7 @@ READY = {"type": "ready_to_stop"}
 
 
 def join(words: tuple[Word, ...] = (), seed: int = 0, **query: str) -> Conversation:
-    return Conversation(WhisperLiveKitProtocol(opening("/asr", **query)), words, seed)
+    return Conversation(WhisperLiveKitProtocol(opening(**query)), words, seed)
 
 
 def tell(talk: Conversation, *events: Any) -> None:

@@ -13,10 +13,9 @@ import re
 import struct
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -27,6 +26,7 @@ import soxr
 
 import whispertide
 from headless_chromium import SLOW_IN_CHROMIUM, Page, page
+from served import in_thread
 from served_page import STATE, drop
 from watcher import Watcher
 from wav_file import save_wav
@@ -99,29 +99,22 @@ class Served:
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     served = Served(whispertide.load("nano.en", threads=1), Watcher())
-    ready, stop = threading.Event(), threading.Event()
 
-    async def serve() -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Served]:
         options = ServerOptions(Limits(stall_s=600.0), Work(workers=1, batch=1, degrade=False))
         served.hub = Hub({"nano.en": served.model}, RECIPE, options, record=served.watcher.opened)
         served.call = asyncio.get_running_loop().call_soon_threadsafe
         async with running(served.hub) as server:
             served.wire = Wire(server.port)
             async with await served.wire.start():
-                ready.set()
-                await asyncio.to_thread(stop.wait)
+                yield served
                 served.wire.cut()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("whispertide.server.load.HIGH", float("inf"))  # a slow machine would refuse the next client
-        thread = threading.Thread(target=asyncio.run, args=(serve(),))
-        thread.start()
-        try:
-            assert ready.wait(60)
+        with in_thread(opened()) as served:
             yield served
-        finally:
-            stop.set()
-            thread.join(60)
 
 
 @pytest.fixture(scope="module")

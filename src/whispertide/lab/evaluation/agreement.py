@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whispertide.lab.evaluation.latency import Moment, sightings_of_reference
+from whispertide.lab.evaluation.latency import sightings_of_reference
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.evaluation.views import look
 from whispertide.lab.evaluation.wer import align
@@ -31,9 +31,9 @@ class Agreement:
     p90_s: float
 
 
-def differences(utterance: Utterance, a: Trace, b: Trace, moment: Moment = "confirmed") -> tuple[float, ...]:
-    """Seconds by which B showed each word later than A; words that one of them did not get right are left out."""
-    first, second = (_times(utterance, trace, moment) for trace in (a, b))
+def differences(utterance: Utterance, a: Trace, b: Trace) -> tuple[float, ...]:
+    """Seconds by which B confirmed each word later than A; words that one of them did not get right are left out."""
+    first, second = (_times(utterance, trace) for trace in (a, b))
     return tuple(second[word] - first[word] for word in sorted(first.keys() & second.keys()))
 
 
@@ -46,7 +46,7 @@ def agreement(found: tuple[float, ...]) -> Agreement | None:
     return Agreement(len(found), float(np.mean(found)), float(median), float(p90))
 
 
-def _times(utterance: Utterance, trace: Trace, moment: Moment) -> dict[int, float]:
+def _times(utterance: Utterance, trace: Trace) -> dict[int, float]:
     viewing = look(trace, utterance.language)
     alignment = align([word.text for word in utterance.words], viewing.words, utterance.language)
-    return {word: getattr(seen, moment) for word, seen in sightings_of_reference(viewing, alignment).items()}
+    return {word: seen.confirmed for word, seen in sightings_of_reference(viewing, alignment).items()}

@@ -9,7 +9,7 @@ hears badly the times are bad as well. Utterances say so (`aligned_by`), and no 
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
@@ -20,7 +20,7 @@ from whispertide.decoding.token_words import WordTiming, merge_punctuation
 from whispertide.decoding.word_repairs import shorten_at_sentence_ends, typical_duration
 from whispertide.features import Features
 from whispertide.lab.evaluation.wer import align
-from whispertide.lab.speech.utterance import Corpus, RefWord, Utterance
+from whispertide.lab.speech.utterance import Corpus, Recordings, RefWord, Utterance
 from whispertide.options import DecodeOptions
 from whispertide.types import FRAME_SAMPLES, N_SAMPLES, FloatArray, Span, Word
 
@@ -28,17 +28,10 @@ VERSION = 1  # counts up whenever the same model gives other times
 
 
 @dataclass(frozen=True, slots=True)
-class AlignedCorpus:
+class AlignedCorpus(Recordings):
     """A corpus with the times that a model gave its words; `of` is the corpus without them."""
 
-    name: str
-    hash: str
     of: Corpus
-    items: tuple[Utterance, ...]
-
-    def utterances(self) -> Iterator[Utterance]:
-        """In the order of the corpus."""
-        return iter(self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +69,7 @@ def align_corpus(
     content = transcriber.model.content_hash
     facts = repr((corpus.hash, content, transcriber.model.options.precision, VERSION))
     digest = hashlib.sha256(facts.encode()).hexdigest()[:12]
-    return AlignedCorpus(f"{corpus.name}-aligned-by-{model}", digest, corpus, tuple(items))
+    return AlignedCorpus(f"{corpus.name}-aligned-by-{model}", digest, tuple(items), corpus)
 
 
 def aligned(utterance: Utterance, transcriber: Transcriber, model: str) -> Utterance:

@@ -50,9 +50,7 @@ def interval(utterances: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) 
     return low, high
 
 
-def figure_interval(
-    key: str, records: Sequence[Mapping[str, Any]], *, draws: int = DRAWS, seed: int = 0
-) -> tuple[float, float] | None:
+def figure_interval(key: str, records: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
     """The interval of a figure of a run, by its key in the scores, from the records of its utterances.
 
     None for a figure that is none of those of `compare`, and for fewer than `MANY` utterances. Raises `OptionError`
@@ -60,7 +58,7 @@ def figure_interval(
     """
     if key not in _FIGURES or len(records) < MANY:
         return None
-    return interval([_FIGURES[key](record) for record in records], draws=draws, seed=seed)
+    return interval([_FIGURES[key](record) for record in records])
 
 
 def paired(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) -> Difference:
@@ -79,9 +77,7 @@ def paired(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: 
     return Difference(whole_a, whole_b, whole_b - whole_a, low, high, len(first))
 
 
-def compare(
-    a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]], *, draws: int = DRAWS, seed: int = 0
-) -> dict[str, Difference]:
+def compare(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> dict[str, Difference]:
     """WER and the three mean latencies of two runs, from the records of their utterances (`score.UtteranceScore`).
 
     Utterances are paired by `id`; those that only one run has are left out of both. A figure that one of them does not
@@ -93,7 +89,7 @@ def compare(
     for name, ratio in _FIGURES.items():
         sides = [[ratio(record) for record in side] for side in zip(*pairs, strict=True)]
         if sides and all(sum(denominator for _, denominator in side) for side in sides):
-            found[name] = paired(*sides, draws=draws, seed=seed)
+            found[name] = paired(*sides)
     return found
 
 

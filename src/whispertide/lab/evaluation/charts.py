@@ -31,12 +31,7 @@ def charts(cells: Sequence[Cell]) -> list[str]:
 def label(cell: Cell, others: Sequence[Cell] = ()) -> str:
     """Recogniser and changes; the step too, where others differ only in that."""
     same = {other.spec.step_s for other in others if other.spec.label == cell.spec.label}
-    return f"{cell.spec.label} {step_text(cell)}" if len(same) > 1 else cell.spec.label
-
-
-def step_text(cell: Cell) -> str:
-    """The step as a note next to a point."""
-    return "" if cell.spec.step_s is None else f"{cell.spec.step_s:g} s"
+    return f"{cell.spec.label} {cell.spec.step}" if len(same) > 1 else cell.spec.label
 
 
 def trade_off(cells: Sequence[Cell]) -> str:
@@ -57,7 +52,7 @@ def trade_off_plot(cells: Sequence[Cell]) -> Drawing:
             name,
             tuple(float(cell.score["confirmed_mean_s"]) for cell in members),
             tuple(100 * float(cell.score["wer"]) for cell in members),
-            tuple(step_text(cell) for cell in members),
+            tuple(cell.spec.step for cell in members),
         )
         for name, members in list(curves.items())[:MOST_CURVES]
     ]

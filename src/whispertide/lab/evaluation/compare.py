@@ -51,7 +51,7 @@ class Comparison:
     @property
     def names(self) -> tuple[str, str]:
         """What A and B are called: clocks and keys are told only where they would be called the same."""
-        a, b = (f"{c.spec.label}{'' if c.spec.step_s is None else f' {c.spec.step_s:g} s'}" for c in (self.a, self.b))
+        a, b = (f"{cell.spec.label} {cell.spec.step}".rstrip() for cell in (self.a, self.b))
         if a == b and self.a.spec.clock != self.b.spec.clock:
             a, b = f"{a} ({self.a.spec.clock})", f"{b} ({self.b.spec.clock})"
         return (a, b) if a != b else (f"{a} [{self.a.key}]", f"{b} [{self.b.key}]")

@@ -1,29 +1,17 @@
 """The inventory of the papers: what every table and figure says, what came out here, and whether that agrees.
 
-The data is `papers.toml`, which is written by hand; docs/papers.md is made from it by `python -m
-whispertide.lab.evaluation.inventory docs/papers.md`. Knows nothing of how an item is measured (`paper`), and measures
-nothing.
+docs/papers.md is made by `python -m whispertide.lab.evaluation.inventory docs/papers.md` from the data of `papers`.
+Measures nothing.
 """
 
 import sys
-import tomllib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
 
-from whispertide.errors import OptionError
 from whispertide.lab.evaluation.page import Table, markdown_table
-from whispertide.lab.evaluation.paper import Item, Paper
-from whispertide.lab.evaluation.papers import PAPERS
-from whispertide.lab.from_json import built
-
-Verdict = Literal["confirmed", "refuted", "not decidable here", "not measured yet"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-DECIDED: tuple[Verdict, ...] = ("confirmed", "refuted")
+from whispertide.lab.evaluation.paper import VERDICTS, Item, Paper
+from whispertide.lab.evaluation.papers import every_paper
 
 _INTRODUCTION = """# The papers' tables and figures
 
@@ -59,88 +47,27 @@ and of the day that stand there. What an item lacks is written as `field=value` 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One statement of a paper (`published`) next to what was measured `here`, and the verdict with its reason.
-
-    `result` is "FILE: heading" below docs/, `command` what measured it; both empty where nothing is stored.
-    """
-
-    published: str
-    verdict: Verdict
-    why: str
-    here: str = ""
-    result: str = ""
-    command: str = ""
-
-    def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
-            raise OptionError(f"expected a verdict among {', '.join(VERDICTS)}; got {self.verdict!r}")
-        if not (self.published and self.why):
-            raise OptionError(f"expected what the paper says and a reason; got {self.published!r} and {self.why!r}")
-        if bool(self.here) != bool(self.result) or bool(self.result) != bool(self.command):
-            raise OptionError(f"expected figures with result and command, or none of the three; got {self}")
-        if self.verdict in DECIDED and not self.result:
-            raise OptionError(f"expected a stored result for {self.verdict!r}; got none: {self.published}")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What the inventory knows of an item: where the paper has it, what ours is measured on, the statements."""
-
-    paper: str
-    id: str
-    source: str
-    stand_in: str
-    claims: tuple[Claim, ...]
-
-
-def read_inventory(text: str) -> tuple[Entry, ...]:
-    """The entries of `papers.toml`, in its order. Raises `OptionError` for what is no entry, `TOMLDecodeError`."""
-    return tuple(_entry(item) for item in tomllib.loads(text)["item"])
-
-
-@cache
-def inventory() -> tuple[Entry, ...]:
-    """That of this package."""
-    return read_inventory((files("whispertide.lab.evaluation") / "papers.toml").read_text(encoding="utf-8"))
-
-
-def _entry(item: dict[str, Any]) -> Entry:
-    about = dict(item)
-    shared = {key: about.pop(key) for key in ("result", "command") if key in about}
-    claims = [{**shared, **claim} if claim.get("here") else claim for claim in about.pop("claim", ())]
-    try:
-        entry: Entry = built(Entry, {**about, "claims": claims})
-    except (TypeError, KeyError) as error:
-        raise OptionError(f"expected an item with its claims; got {item}: {error}") from error
-    return entry
-
-
 def build() -> str:
     """The page, as Markdown."""
-    entries = {(entry.paper, entry.id): entry for entry in inventory()}
-    parts = [_INTRODUCTION, _overview(inventory())]
-    for paper in PAPERS.values():
+    papers = every_paper().values()
+    parts = [_INTRODUCTION, _overview(papers)]
+    for paper in papers:
         parts.append(f"## {paper.name}\n\n{paper.title}\n\n{_listing(paper)}")
-        parts += [_section(paper, item, entries[paper.name, item.id]) for item in paper.items]
+        parts += [_section(paper, item) for item in paper.items]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _overview(entries: Sequence[Entry]) -> str:
+def _overview(papers: Collection[Paper]) -> str:
     """How many statements of each paper have which verdict."""
-    rows = []
-    for name in PAPERS:
-        theirs = [entry for entry in entries if entry.paper == name]
-        rows.append((name, str(len(theirs)), *_counts(theirs)))
-    rows.append(("all", str(len(entries)), *_counts(entries)))
+    rows = [_counts(paper.name, paper.items) for paper in papers]
+    rows.append(_counts("all", [item for paper in papers for item in paper.items]))
     columns = ("paper", "tables and figures", *(f"statements {verdict}" for verdict in VERDICTS))
     return markdown_table(Table(columns, tuple(rows)))
 
 
-def _counts(entries: Sequence[Entry]) -> tuple[str, ...]:
-    counts = Counter(claim.verdict for entry in entries for claim in entry.claims)
-    return tuple(str(counts[verdict]) for verdict in VERDICTS)
+def _counts(name: str, items: Sequence[Item]) -> tuple[str, ...]:
+    counts = Counter(claim.verdict for item in items for claim in item.claims)
+    return (name, str(len(items)), *(str(counts[verdict]) for verdict in VERDICTS))
 
 
 def _listing(paper: Paper) -> str:
@@ -149,14 +76,14 @@ def _listing(paper: Paper) -> str:
     return markdown_table(Table(("item", "what it shows", "state", "what is made", "what is missing"), rows))
 
 
-def _section(paper: Paper, item: Item, entry: Entry) -> str:
+def _section(paper: Paper, item: Item) -> str:
     """An item: how it is made, and its statements."""
     made = "not made yet" if item.state == "missing" else f'`whispertide bench paper {paper.name} --items "{item.id}"`'
     made += f", which needs the extra `{item.extra}`" if item.extra else ""
-    facts = f"- in the paper: {entry.source}\n- measured here on: {entry.stand_in}\n- made by: {made}"
-    rows = tuple((claim.published, claim.here, f"**{claim.verdict}**", claim.why) for claim in entry.claims)
+    facts = f"- in the paper: {item.source}\n- measured here on: {item.stand_in}\n- made by: {made}"
+    rows = tuple((claim.published, claim.here, f"**{claim.verdict}**", claim.why) for claim in item.claims)
     table = markdown_table(Table(("the paper", "here", "verdict", "why"), rows))
-    results = dict.fromkeys((claim.result, claim.command) for claim in entry.claims if claim.result)
+    results = dict.fromkeys((claim.result, claim.command) for claim in item.claims if claim.result)
     stored = "\n".join(_stored(result, command) for result, command in results)
     return "\n\n".join(part for part in (f"### {paper.name}, {item.id}", facts, table, stored) if part)
 

@@ -8,7 +8,6 @@ cell's key is a name, too.
 from collections.abc import Iterable, Sequence
 
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.charts import step_text
 from whispertide.lab.evaluation.page import Table, text_table
 from whispertide.lab.evaluation.report import QUALITY, formatted
 from whispertide.lab.evaluation.store import Cell
@@ -60,7 +59,7 @@ def listing(cells: Iterable[Cell]) -> str:
     rows = tuple(
         (
             cell.spec.label,
-            step_text(cell) or None,
+            cell.spec.step or None,
             cell.spec.model,
             cell.spec.corpus,
             cell.spec.clock,
@@ -75,7 +74,7 @@ def listing(cells: Iterable[Cell]) -> str:
 
 def _words(cell: Cell) -> set[str]:
     spec = cell.spec
-    return set(" ".join((spec.label, step_text(cell), spec.model, spec.corpus, spec.clock, cell.key)).split())
+    return set(" ".join((spec.label, spec.step, spec.model, spec.corpus, spec.clock, cell.key)).split())
 
 
 def _place(cell: Cell) -> tuple[str, str, str]:

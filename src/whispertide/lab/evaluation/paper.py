@@ -1,4 +1,5 @@
-"""A table or figure of a paper: what it needs, what makes it, what it came to, and what it still lacks here.
+"""A table or figure of a paper: what it needs, what makes it, what it came to, what it still lacks here; what the paper
+says of it, and whether that held.
 
 What is missing is worked out from the recipes that exist, so an item cannot claim more than there is. Which there are
 is in `papers`; how an item is measured is in `items`.
@@ -10,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal, get_args
 
 from whispertide.checkpoint.latecontext import Kind
+from whispertide.errors import OptionError
 from whispertide.lab.evaluation.drawing import Drawing
 from whispertide.lab.evaluation.page import Table
 from whispertide.streaming.recipe import every_field
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner
 
 State = Literal["whole", "part", "missing"]
+Verdict = Literal["confirmed", "refuted", "not decidable here", "not measured yet"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+DECIDED: tuple[Verdict, ...] = ("confirmed", "refuted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +49,34 @@ _TRAINING = "training."
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """One statement of a paper (`published`) next to what was measured `here`, and the verdict with its reason.
+
+    `result` is "FILE: heading" below docs/, `command` what measured it; both empty where nothing is stored.
+    """
+
+    published: str
+    verdict: Verdict
+    why: str
+    here: str = ""
+    result: str = ""
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise OptionError(f"expected a verdict among {', '.join(VERDICTS)}; got {self.verdict!r}")
+        if not (self.published and self.why):
+            raise OptionError(f"expected what the paper says and a reason; got {self.published!r} and {self.why!r}")
+        if bool(self.here) != bool(self.result) or bool(self.result) != bool(self.command):
+            raise OptionError(f"expected figures with result and command, or none of the three; got {self}")
+        if self.verdict in DECIDED and not self.result:
+            raise OptionError(f"expected a stored result for {self.verdict!r}; got none: {self.published}")
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
-    """A table or figure. `needs` are features that its complete form takes, written "field=value" for a recipe's
+    """A table or figure, with the statements of the paper about it: `source` is where the paper has it, `stand_in` what
+    ours is measured on. `needs` are features that its complete form takes, written "field=value" for a recipe's
     field, "recipe NAME" for a recipe, "network KIND" for a network that `train latecontext` can train, else in words
     for what nothing here can provide. `measure` names the function that makes it, in part or whole: "module.function"
     of `items`, or "training.module.function"; `covers` says which part. `corpora`: what it is made on, one after the
@@ -55,12 +86,15 @@ class Item:
 
     id: str
     title: str
+    source: str
+    stand_in: str
     needs: tuple[str, ...] = ()
     measure: str = ""
     covers: str = ""
     corpora: tuple[str, ...] = ("talks",)
     usual_s: float | None = None
     extra: str = ""
+    claims: tuple[Claim, ...] = ()
 
     @property
     def missing(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import page
-from whispertide.lab.evaluation.charts import charts, label, step_text
+from whispertide.lab.evaluation.charts import charts, label
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.trace import FREE
@@ -39,9 +39,9 @@ def decimals(digits: int) -> Format:
     return lambda value: f"{value:.{digits}f}"
 
 
-def percent(value: float) -> str:
-    """A share of one, as per cent."""
-    return f"{100 * value:.2f}"
+def percent(value: float | None) -> str:
+    """A share of one, as per cent; a dash where there is none."""
+    return "–" if value is None else f"{100 * value:.2f}"
 
 
 def number(value: float | None, digits: int) -> str:
@@ -125,7 +125,7 @@ def group_of(cell: Cell) -> tuple[str, ...]:
 
 
 Named = Mapping[str, Callable[[Cell], str | None]]  # heading -> what stands below it
-RECOGNISER: Named = {"recogniser": lambda cell: cell.spec.label, "step": lambda cell: step_text(cell) or None}
+RECOGNISER: Named = {"recogniser": lambda cell: cell.spec.label, "step": lambda cell: cell.spec.step or None}
 
 
 def table_of(cells: Iterable[Cell], about: Named, columns: Sequence[Column], title: str = "") -> Table:

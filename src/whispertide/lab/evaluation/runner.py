@@ -314,7 +314,7 @@ class Runner:
         self.results.begin(spec)
         total = sum(utterance.seconds for utterance in corpus.utterances())
         recognise = _remembering(self.results, spec, job.recogniser)
-        label = " ".join(part for part in (place, spec.label, _step(spec), spec.model, spec.corpus) if part)
+        label = " ".join(part for part in (place, spec.label, spec.step, spec.model, spec.corpus) if part)
         with showing(self.watch, label, total):
             about = self._about(spec, wer_offline)
             score, rows = run_cell(recognise, corpus, about, progress=self.watch.advance)
@@ -424,7 +424,3 @@ def _remembering(results: Results, spec: CellSpec, make: Callable[[], Recogniser
         return trace
 
     return recognise
-
-
-def _step(spec: CellSpec) -> str:
-    return "" if spec.step_s is None else f"{spec.step_s:g} s"

@@ -18,11 +18,11 @@ import platform
 import re
 import subprocess
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -95,6 +95,11 @@ class CellSpec:
         return " ".join((self.recogniser, *self.changes))
 
     @property
+    def step(self) -> str:
+        """The step as a note; empty where there is none."""
+        return "" if self.step_s is None else f"{self.step_s:g} s"
+
+    @property
     def question(self) -> tuple[object, ...]:
         """What two cells have in common that can be paired across folders: not machine, code, engine and weights."""
         return (self.recogniser, self.changes, self.step_s, self.model, self.corpus_hash, self.clock)
@@ -151,7 +156,7 @@ class Results:
 
     def clip(self, spec: CellSpec, number: int) -> Json | None:
         """What was found in a clip, if it is finished."""
-        return _read(self.folder / spec.key / "clips" / f"{number}.json")
+        return _read(self.folder / spec.key / "clips" / f"{number}.json", dict)
 
     def save_clip(self, spec: CellSpec, number: int, found: Json) -> None:
         """Keep what was found in a clip. Raises `OutputError` where the folder cannot be written."""
@@ -159,16 +164,7 @@ class Results:
 
     def kept(self, spec: CellSpec, kind: type[T]) -> T | None:
         """What was kept, of that type (`from_json.built`); None if nothing was."""
-        path = self.folder / spec.key / "kept.json"
-        data = _read(path)
-        if data is None:
-            return None
-        try:
-            value: T = built(kind, data["kept"])
-        except (KeyError, TypeError, ValueError):
-            _ignored(path)
-            return None
-        return value
+        return _read(self.folder / spec.key / "kept.json", lambda data: built(kind, data["kept"]))
 
     def keep(self, spec: CellSpec, value: object) -> None:
         """Keep what was found: dataclasses, sequences, objects and plain values.
@@ -289,45 +285,30 @@ def _trace_path(folder: Path, utterance: str) -> Path:
 
 
 def _read_trace(path: Path, utterance: str) -> Trace | None:
-    data = _read(path)
-    if data is None:
-        return None
-    try:
-        trace: Trace = built(Trace, data)
-    except (KeyError, TypeError, ValueError):
-        _ignored(path)
-        return None
-    return trace if trace.utterance == utterance else None
+    trace: Trace | None = _read(path, partial(built, Trace))
+    return trace if trace and trace.utterance == utterance else None
 
 
 def _read_cell(folder: Path) -> Cell | None:
-    path = folder / "cell.json"
-    data = _read(path)
-    if data is None:
-        return None
-    try:
+    def made(data: Json) -> Cell:
         spec = built(CellSpec, data["spec"])
         return Cell(spec, dict(data["score"]), tuple(data["utterances"]), str(data["date"]), folder)
-    except (KeyError, TypeError, ValueError):
-        _ignored(path)
-        return None
+
+    return _read(folder / "cell.json", made)
 
 
-def _read(path: Path) -> Json | None:
+def _read(path: Path, made: Callable[[Json], T]) -> T | None:
+    """What is made of a file; None where there is none, and, with a warning, where it is damaged."""
     try:
         data = json.loads(path.read_bytes())
+        if isinstance(data, dict):
+            return made(data)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError):
-        data = None
-    if not isinstance(data, dict):
-        _ignored(path)
-        return None
-    return data
-
-
-def _ignored(path: Path) -> None:
+    except (OSError, KeyError, TypeError, ValueError):
+        pass
     warnings.warn(f"{path} is damaged; it is left out, and measured again if it is needed", UserWarning, stacklevel=3)
+    return None
 
 
 def _write(path: Path, content: Json) -> None:

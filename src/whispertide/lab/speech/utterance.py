@@ -61,6 +61,19 @@ class Corpus(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Recordings:
+    """A corpus of these utterances, in their order."""
+
+    name: str
+    hash: str
+    items: tuple[Utterance, ...]
+
+    def utterances(self) -> Iterator[Utterance]:
+        """In a fixed order."""
+        return iter(self.items)
+
+
+@dataclass(frozen=True, slots=True)
 class Beginnings:
     """How much is made of a corpus: of `count` recordings the first `samples` or more, in as many voices as can be."""
 

@@ -81,7 +81,6 @@ class Opening:
 
     server: ServerInfo
     connection: str
-    path: str = ""
     query: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     lists: Mapping[str, Sequence[str]] = field(default_factory=lambda: _NOTHING)
     headers: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
@@ -199,7 +198,7 @@ class Configure:
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """Samples [n] at 16 kHz, mono. `audio.pcm.PcmDecoder` makes them of bytes at any rate."""
+    """Samples [n] at 16 kHz, mono. `encodings.AudioInput` makes them of bytes in any encoding."""
 
     samples: FloatArray
 

@@ -1,5 +1,5 @@
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +10,12 @@ from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.evaluation.corpora.parts import (
     SHORTEST_S,
     Excerpt,
-    InLanguages,
     beginnings_for,
+    in_languages,
     part_label,
     part_of,
 )
-from whispertide.lab.speech.utterance import Beginnings, RefWord, Utterance, by_turns
+from whispertide.lab.speech.utterance import Beginnings, Recordings, RefWord, Utterance, by_turns
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 
@@ -23,22 +23,18 @@ def audio_of(length: int) -> Callable[[], FloatArray]:
     return lambda: np.zeros(length * SAMPLE_RATE, np.float32)
 
 
-@dataclass
-class Talks:
+HASH = "0123456789ab"
+
+
+def talks(lengths: tuple[int, ...], groups: Sequence[str] = (), timed: bool = True) -> Recordings:
     """Recordings of so many seconds with a word per second."""
-
-    lengths: tuple[int, ...]
-    groups: tuple[str, ...] = ()
-    timed: bool = True
-    name: str = "talks"
-    hash: str = "0123456789ab"
-
-    def utterances(self) -> Iterator[Utterance]:
-        for number, length in enumerate(self.lengths):
-            ends = [(at + 1) * SAMPLE_RATE - 100 if self.timed else None for at in range(length)]
-            words = tuple(RefWord(f"word{at}", None if end is None else end - 8000, end) for at, end in enumerate(ends))
-            group = self.groups[number] if self.groups else f"voice {number}"
-            yield Utterance(f"talk/{number}", words, float(length), audio_of(length), self.timed, group)
+    items = []
+    for number, length in enumerate(lengths):
+        ends = [(at + 1) * SAMPLE_RATE - 100 if timed else None for at in range(length)]
+        words = tuple(RefWord(f"word{at}", None if end is None else end - 8000, end) for at, end in enumerate(ends))
+        group = groups[number] if groups else f"voice {number}"
+        items.append(Utterance(f"talk/{number}", words, float(length), audio_of(length), timed, group))
+    return Recordings("talks", HASH, tuple(items))
 
 
 @given(
@@ -49,7 +45,7 @@ class Talks:
 def test_an_excerpt_is_as_long_as_asked_and_whole_word_by_word(
     lengths: list[int], groups: list[str], wanted: float
 ) -> None:
-    corpus = Talks(tuple(lengths), tuple(groups[: len(lengths)]))
+    corpus = talks(tuple(lengths), groups[: len(lengths)])
     found = list(Excerpt(corpus, wanted).utterances())
     total = sum(item.seconds for item in found)
     assert total <= wanted + 1e-3
@@ -65,7 +61,7 @@ def test_an_excerpt_is_as_long_as_asked_and_whole_word_by_word(
 
 
 def test_an_excerpt_has_as_many_voices_as_there_is_room_for() -> None:
-    corpus = Talks((600,) * 6, ("a", "a", "a", "b", "b", "c"))
+    corpus = talks((600,) * 6, ("a", "a", "a", "b", "b", "c"))
     assert [item.group for item in Excerpt(corpus, 60).utterances()] == ["a", "b", "c"]
     whole = list(Excerpt(corpus, 600).utterances())
     assert [item.group for item in whole] == ["a", "a", "a", "b", "b", "c"]
@@ -73,46 +69,44 @@ def test_an_excerpt_has_as_many_voices_as_there_is_room_for() -> None:
 
 
 def test_an_excerpt_longer_than_the_corpus_is_the_corpus() -> None:
-    corpus = Talks((40, 5))
+    corpus = talks((40, 5))
     assert [item.id for item in Excerpt(corpus, 1000).utterances()] == ["talk/0", "talk/1"]
 
 
 def test_what_has_no_word_times_is_taken_whole_or_left_out() -> None:
-    corpus = Talks((30, 300, 25), timed=False)
+    corpus = talks((30, 300, 25), timed=False)
     assert [item.id for item in Excerpt(corpus, 60).utterances()] == ["talk/0", "talk/2"]
     with pytest.raises(CorpusError, match="use a longer excerpt"):
         Excerpt(corpus, 20).utterances()
 
 
 def test_where_nobody_speaks_a_cut_harms_nobody() -> None:
-    silence = Talks((60, 60))
-    corpus = Talks((60, 60))
-    quiet = [replace(item, words=(), exact_times=False) for item in silence.utterances()]
-    corpus.utterances = lambda: iter(quiet)  # type: ignore[method-assign]
+    corpus = talks((60, 60))
+    corpus = replace(corpus, items=tuple(replace(item, words=(), exact_times=False) for item in corpus.items))
     assert [item.seconds for item in Excerpt(corpus, 40).utterances()] == [20.0, 20.0]
 
 
 def test_the_hash_follows_corpus_and_length() -> None:
-    corpus = Talks((60,))
+    corpus = talks((60,))
     hashes = {corpus.hash, Excerpt(corpus, 10).hash, Excerpt(corpus, 11).hash}
     assert len(hashes | {Excerpt(replace(corpus, hash="f"), 10).hash}) == 4
-    assert Excerpt(corpus, 10).hash == Excerpt(Talks((60,)), 10).hash
+    assert Excerpt(corpus, 10).hash == Excerpt(talks((60,)), 10).hash
     with pytest.raises(OptionError, match="more than 0 s"):
         Excerpt(corpus, 0)
 
 
 def test_languages() -> None:
-    corpus = Talks((5, 5, 5))
-    spoken = [replace(item, language=name) for item, name in zip(corpus.utterances(), ("en", "de", "en"), strict=True)]
-    corpus.utterances = lambda: iter(spoken)  # type: ignore[method-assign]
-    english = InLanguages(corpus, {"en"})
+    corpus = talks((5, 5, 5))
+    spoken = [replace(item, language=name) for item, name in zip(corpus.items, ("en", "de", "en"), strict=True)]
+    corpus = replace(corpus, items=tuple(spoken))
+    english = in_languages(corpus, {"en"})
     assert [item.id for item in english.utterances()] == ["talk/0", "talk/2"]
     assert (english.name, len(english.hash)) == ("talks-en", 12)
-    assert english.hash != InLanguages(corpus, {"en", "de"}).hash != corpus.hash
+    assert english.hash != in_languages(corpus, {"en", "de"}).hash != corpus.hash
 
 
 def test_a_part_is_the_whole_where_there_is_no_more() -> None:
-    corpus = Talks((40, 20))
+    corpus = talks((40, 20))
     for length in (None, 60.0, 900.0):
         part, left_out = part_of(corpus, {"en"}, length, writer="nano.en")
         assert (part, left_out, part_label(part)) == (corpus, [], "")
@@ -121,7 +115,7 @@ def test_a_part_is_the_whole_where_there_is_no_more() -> None:
 
 
 def test_what_a_part_leaves_out_is_told() -> None:
-    corpus = Talks((30, 300, 25), timed=False)
+    corpus = talks((30, 300, 25), timed=False)
     part, left_out = part_of(corpus, {"en"}, 60.0, writer="nano.en")
     assert [item.seconds for item in part.utterances()] == [30.0, 25.0]
     (line,) = left_out
@@ -144,7 +138,7 @@ def test_of_the_beginnings_an_excerpt_is_what_it_is_of_the_whole(length_s: int, 
     if beginnings is None:
         assert length_s > 16 * 240
         return
-    whole = Talks(tuple(250 + 7 * number for number in range(32)), tuple(groups))
+    whole = talks(tuple(250 + 7 * number for number in range(32)), groups)
     made = [
         replace(item, words=item.words[: upto + 3], seconds=upto + 3.0, audio=audio_of(upto + 3))
         for place, item in enumerate(whole.utterances())
@@ -152,22 +146,10 @@ def test_of_the_beginnings_an_excerpt_is_what_it_is_of_the_whole(length_s: int, 
         for upto in [-(-beginnings.samples // SAMPLE_RATE)]
     ]
     assert len(made) <= length_s / max(SHORTEST_S, length_s / 16) + 3
-    found, expected = (Excerpt(corpus, length_s).utterances() for corpus in (Fixed(tuple(made)), whole))
+    found, expected = (Excerpt(corpus, length_s).utterances() for corpus in (replace(whole, items=tuple(made)), whole))
     assert [(item.id, item.words, item.seconds) for item in found] == [
         (item.id, item.words, item.seconds) for item in expected
     ]
-
-
-@dataclass
-class Fixed:
-    """These utterances."""
-
-    items: tuple[Utterance, ...]
-    name: str = "talks"
-    hash: str = "0123456789ab"
-
-    def utterances(self) -> Iterator[Utterance]:
-        return iter(self.items)
 
 
 def test_beginnings_are_of_as_many_voices_as_can_be() -> None:
@@ -176,7 +158,7 @@ def test_beginnings_are_of_as_many_voices_as_can_be() -> None:
 
 
 def test_an_excerpt_in_few_long_pieces() -> None:
-    corpus = Talks((300, 700, 650, 700))
+    corpus = talks((300, 700, 650, 700))
     usual, long = Excerpt(corpus, 1200), Excerpt(corpus, 1200, 2)
     assert [item.seconds for item in long.utterances()] == pytest.approx([300, 599, 301], abs=2)
     assert (

@@ -33,7 +33,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def job(peer: str, folder: Path, **changes: Setting) -> Job:
     settings = PEERS[peer].settings(changes)
-    return Job(peer, str(BUNDLED_DIR / "nano.en"), {"ct2": "converted"}, (), (), settings, str(folder / "out"))
+    return Job(peer, str(BUNDLED_DIR / "nano.en"), "converted", (), (), settings, str(folder / "out"))
 
 
 def test_fallback_is_on_as_the_program_comes_and_off_when_told(told: dict[str, Any], tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_the_table_is_whole(peer: registry.Peer) -> None:
 
 
 def test_jobs_and_traces_survive_the_wire(tmp_path: Path) -> None:
-    job = Job("x", "/m", {"ct2": "/c"}, ("a", "b"), ("0.npy", "1.npy"), {"threads": 2, "clock": "free"}, "/o")
+    job = Job("x", "/m", "/c", ("a", "b"), ("0.npy", "1.npy"), {"threads": 2, "clock": "free"}, "/o")
     job.write(tmp_path / "job.json")
     assert Job.read(tmp_path / "job.json") == job
     trace = Trace(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from whispertide.audio.file import load_audio, probe
+from whispertide.audio.file import duration_of, load_audio
 from whispertide.errors import CorpusError
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.types import FloatArray, to_samples
@@ -61,7 +61,7 @@ class Recording:
 
 def length_of(file: Path) -> float:
     """Seconds of audio, by the header where it says. Raises `AudioFileError`."""
-    told = probe(file).duration_s
+    told = duration_of(file)
     return told if told is not None else len(load_audio(file)) / to_samples(1)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import ceil
 
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.speech.utterance import Beginnings, Corpus, Utterance, by_turns
+from whispertide.lab.speech.utterance import Beginnings, Corpus, Recordings, Utterance, by_turns
 from whispertide.types import seconds, to_samples
 
 PIECES = 16  # of an excerpt as a rule: so many voices where there are as many
@@ -65,18 +65,11 @@ def beginnings_for(length_s: float, pieces: int = PIECES) -> Beginnings | None:
     return Beginnings(ceil(length_s / min(piece_s, _SHORTEST_TALK_S)) + _SPARE, to_samples(piece_s))
 
 
-class InLanguages:
+def in_languages(corpus: Corpus, languages: Collection[str]) -> Recordings:
     """Those utterances of a corpus that are in one of some languages."""
-
-    def __init__(self, corpus: Corpus, languages: Collection[str]) -> None:
-        self._corpus = corpus
-        self._languages = frozenset(languages)
-        self.name = f"{corpus.name}-{'+'.join(sorted(self._languages))}"
-        self.hash = _hash(corpus, *sorted(self._languages))
-
-    def utterances(self) -> Iterator[Utterance]:
-        """In the corpus's order."""
-        return (utterance for utterance in self._corpus.utterances() if utterance.language in self._languages)
+    names = sorted(set(languages))
+    items = tuple(utterance for utterance in corpus.utterances() if utterance.language in names)
+    return Recordings(f"{corpus.name}-{'+'.join(names)}", _hash(corpus, *names), items)
 
 
 def part_of(
@@ -91,8 +84,8 @@ def part_of(
     if others:
         what = f"{len(others)} recordings of {corpus.name} in {', '.join(sorted(set(others)))} are left out"
         left_out.append(f"{what}: {writer} does not write that")
-        corpus = InLanguages(corpus, languages)
-        every = [item for item in every if item.language in languages]
+        corpus = in_languages(corpus, languages)
+        every = list(corpus.items)
     if length_s is None or sum(item.seconds for item in every) <= length_s:
         return corpus, left_out
     whole = [item for item in every if item.seconds > length_s and not _can_be_cut(item)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from whispertide.audio.file import probe
+from whispertide.audio.file import duration_of
 from whispertide.errors import CorpusError
 from whispertide.lab.evaluation.corpora.listed import (
     ListedCorpus,
@@ -163,7 +163,7 @@ def _video(folder: Path, name: str, entry: dict[str, Any]) -> Recording | None:
         raise CorpusError(
             f"{folder / _MEANWHILE}: expected begin, end and text of {name}; got {entry!r:.80}"
         ) from error
-    duration = probe(audio).duration_s
+    duration = duration_of(audio)
     whole_video = duration is None or duration > end - begin + _TOLERANCE_S
     return Recording(name, (audio,), plain_words(text), group=name, cut=(begin, end) if whole_video else None)
 

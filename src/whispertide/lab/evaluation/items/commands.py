@@ -87,7 +87,9 @@ def sentences(utterances: Iterable[Utterance]) -> Iterator[Sentence]:
 
 @dataclass(slots=True)
 class Counted:
-    """Stages that say what they took of the processor. Satisfies `stages.Staged`; keeps what was `heard` last."""
+    """Stages that say what they took of the processor. Satisfies `stages.Staged` and `policy.Executor`; keeps what was
+    `heard` last.
+    """
 
     stages: Staged
     wall: bool
@@ -121,18 +123,11 @@ class Counted:
             self.before = hearing.before
         return replace(result, stats=replace(result.stats, encode_s=encoded, decode_s=decoded, align_s=0.0))
 
-
-@dataclass(slots=True)
-class InPlace:
-    """One stage after the other. Satisfies `policy.Executor`."""
-
-    stages: Counted
-
     def run(
         self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
     ) -> RoundResult[Any]:
-        """Both."""
-        return self.stages.decode(plan, self.stages.encode(plan, audio, state), options)
+        """One stage after the other."""
+        return self.decode(plan, self.encode(plan, audio, state), options)
 
 
 @dataclass(slots=True)
@@ -164,7 +159,7 @@ def hear(
     assert isinstance(executor, SerialExecutor)
     executor.equipment.offramp = offload
     counted = Counted(executor, wall)
-    where = HybridExecutor(counted) if recipe.executor.kind == "hybrid" else InPlace(counted)
+    where = HybridExecutor(counted) if recipe.executor.kind == "hybrid" else counted
     session = Session(recipe, where, make_gate(recipe), live=True)
     audio = np.concatenate((sentence.audio, SILENCE)) if gated else sentence.audio
     trace = play(session, audio, compute_time=lambda result: result.stats.encode_s + result.stats.decode_s)

@@ -202,8 +202,7 @@ def _row(found: Sequence[Label], rule: BackwardShift | None) -> tuple[str, ...]:
     """What one variant made of the clips: as `_COLUMNS` say, and its word errors."""
     counts = sum((label.counts for label in found), Counts())
     stops = _stops(found) if rule is not None else ("–", "–")
-    rate = report.percent(counts.rate) if counts.rate is not None else "–"
-    return (_share(label.hallucinated for label in found), *stops, rate)
+    return (_share(label.hallucinated for label in found), *stops, report.percent(counts.rate))
 
 
 def _theirs(published: Published | None) -> tuple[str, ...]:

@@ -68,21 +68,13 @@ class FixedCacheGraph(UnrolledGraph):
         self.position = self.graph.input("position", TensorProto.INT32, [1])
         self.filled = self.graph.input("filled", TensorProto.FLOAT, [1, 1, 1, DUMMY + self.length + 1])
 
-    def _position_rows(self, at: int, length: int) -> np.ndarray[Any, Any]:
-        return self.positions
-
-    def _run(self, ids: str, first: int) -> str:
-        # the place is an input here, so its row of the table is gathered
+    def _places(self, first: int, length: int) -> str:
+        # The place is an input here, so its row of the table is gathered.
         graph = self.graph
         table = graph.weight("decoder.embed_positions", self.positions)
-        where = graph.node("Unsqueeze", graph.node("Gather", table, self.position, axis=0), graph.ints([0]))
-        embedded = graph.transpose(graph.node("Gather", self.vocabulary, ids, axis=1), 1, 2, 0)
-        hidden = graph.node("Add", embedded, where)
-        for layer in range(self.dims.n_text_layer):
-            hidden = self._block(hidden, layer, first, 1)
-        return self.layers.norm(hidden, "decoder.layer_norm")
+        return graph.node("Unsqueeze", graph.node("Gather", table, self.position, axis=0), graph.ints([0]))
 
-    def _grow(self, name: str, new: str, first: int) -> str:
+    def _grow(self, name: str, new: str) -> str:
         past, self.cache[name] = f"past_{name}", new
         return self.graph.node("Concat", past, new, axis=2)
 

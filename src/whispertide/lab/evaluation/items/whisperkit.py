@@ -104,7 +104,10 @@ def _late(runner: "Runner", ours: str, cursor: str, published: str, caption: str
     """Both measures of one stream of text: a table of all systems, a bar for each, and the spread of ours."""
     cells, missing = _cells(runner)
     keys = (f"{cursor}_s", f"{cursor}_unclamped_s", *(f"{ours}_{part}_s" for part in ("mean", "median", "p90", "p99")))
-    rows = [(label, *(report.latency(cell.score, key) for key in keys), _matched(cell)) for label, cell in cells]
+    rows = [
+        (label, *(report.latency(cell.score, key) for key in keys), report.percent(cell.score["matched"]))
+        for label, cell in cells
+    ]
     said = [(one.name, value) for one in PUBLISHED if (value := getattr(one, published)) is not None]
     rows += [(name, f"{value:.2f}", *("–" for _ in keys[1:]), "–") for name, value in said]
     bars = [plots.Bar(label, value) for label, cell in cells if (value := cell.score[keys[0]]) is not None]
@@ -145,7 +148,3 @@ def _with(note: str, missing: Sequence[str]) -> str:
 
 def _corrections(cell: "Cell") -> int:
     return sum(row["revisions"] for row in cell.utterances)
-
-
-def _matched(cell: "Cell") -> str:
-    return "–" if cell.score["matched"] is None else report.percent(cell.score["matched"])

@@ -173,7 +173,7 @@ def _point(runner: "Runner", x: float, cell: "Cell", chunk_s: float) -> Point:
 def _errors(x_label: str, found: dict[str, list[Point]], note: str) -> Outcome:
     """A table of all points, and a plot of each of both rates."""
     rows = tuple(
-        (name, f"{point.x:g}", *map(_percent, (point.errors.arwer, point.errors.rwer, point.cell.score["wer"])))
+        (name, f"{point.x:g}", *map(report.percent, (point.errors.arwer, point.errors.rwer, point.cell.score["wer"])))
         for name, points in found.items()
         for point in points
     )
@@ -205,7 +205,3 @@ def _curve(name: str, points: Sequence[Point], rate: str) -> Curve:
     values = [(point.x, getattr(point.errors, rate)) for point in points]
     known = [(x, 100 * value) for x, value in values if value is not None]
     return Curve(name, tuple(x for x, _ in known), tuple(y for _, y in known))
-
-
-def _percent(rate: float | None) -> str:
-    return "–" if rate is None else report.percent(rate)

@@ -33,13 +33,13 @@ def open_engine(job: Job, policy: str, *, gate: bool) -> Any:
     if policy == "simulstreaming":
         settings |= {
             "model_path": str(named_for_its_language(Path(job.model), Path(job.output).parent)),
-            "encoder_model_path": job.converted["ct2"],
+            "encoder_model_path": job.converted,
             "custom_alignment_heads": alignment_mask(job.model),
             "beams": int(job.number("beams")),
             "frame_threshold": int(job.number("frame_threshold")),
         }
     else:
-        settings |= {"model_path": job.converted["ct2"], "buffer_trimming_sec": job.number("trim_s")}
+        settings |= {"model_path": job.converted, "buffer_trimming_sec": job.number("trim_s")}
     engine = TranscriptionEngine(**settings)
     if policy == "localagreement" and not job.settings["fallback"]:
         engine.asr.transcribe_kargs["temperature"] = 0

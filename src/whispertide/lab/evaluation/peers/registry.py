@@ -5,13 +5,10 @@ A table; nothing is started here.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation.peers.wire import Setting
 from whispertide.lab.evaluation.trace import ClockName
-
-Conversion = Literal["ct2", "ggml", "openai"]
 
 DEFAULT_THREADS = 2
 _COMMON: dict[str, Setting] = {"threads": DEFAULT_THREADS, "language": "en"}
@@ -24,6 +21,7 @@ class Peer:
 
     environment  its folder under .venv-peers, and the name of its requirements file; empty if it can never run
     program      module of this package that runs inside that environment
+    conversion   the format that it reads a checkpoint in: ct2, ggml or openai; empty if it can never run
     fixed        settings that make it this peer and no other
     defaults     settings that a benchmark may change; their defaults are the program's own, but for `threads`:
                  beams (0 is greedy), fallback (sampling where decoding looks bad), step_s (least new audio of a round),
@@ -43,7 +41,7 @@ class Peer:
     program: str = ""
     clock: ClockName = "simulated"
     streaming: bool = False
-    conversions: tuple[Conversion, ...] = ()
+    conversion: str = ""
     fixed: Mapping[str, Setting] = field(default_factory=dict)
     defaults: Mapping[str, Setting] = field(default_factory=dict)
     variants: tuple[Mapping[str, Setting], ...] = ()
@@ -83,7 +81,7 @@ _ALL = (
         "faster-whisper, offline (beam 5)",
         "faster-whisper",
         "run_offline",
-        conversions=("ct2",),
+        conversion="ct2",
         defaults={**_COMMON, "beams": 5, "fallback": True, "compute_type": "default", "isa": ""},
         variants=(_SURE, {**_SURE, "compute_type": "int8"}),
     ),
@@ -92,7 +90,7 @@ _ALL = (
         "openai-whisper, offline (greedy)",
         "openai-whisper",
         "run_offline",
-        conversions=("openai",),
+        conversion="openai",
         defaults={**_COMMON, "beams": 0, "fallback": True},
         variants=(_SURE,),
     ),
@@ -101,7 +99,7 @@ _ALL = (
         "whisper.cpp through pywhispercpp, offline (greedy, float16)",
         "whispercpp",
         "run_offline",
-        conversions=("ggml",),
+        conversion="ggml",
         defaults={**_COMMON, "beams": 0, "fallback": True},
         variants=(_SURE,),
     ),
@@ -111,7 +109,7 @@ _ALL = (
         "whisperlivekit",
         "run_livekit_stepped",
         streaming=True,
-        conversions=("ct2",),
+        conversion="ct2",
         fixed=_LOCAL_AGREEMENT,
         defaults={
             **_COMMON,
@@ -130,7 +128,7 @@ _ALL = (
         "whisperlivekit",
         "run_livekit_stepped",
         streaming=True,
-        conversions=("ct2",),
+        conversion="ct2",
         fixed=_ALIGN_ATT,
         defaults={**_ALIGN_ATT_DEFAULTS, "step_s": 0.1, "clock": "simulated"},
     ),
@@ -141,7 +139,7 @@ _ALL = (
         "run_livekit_live",
         clock="live",
         streaming=True,
-        conversions=("ct2",),
+        conversion="ct2",
         fixed=_LOCAL_AGREEMENT,
         defaults={**_LOCAL_AGREEMENT_DEFAULTS, "step_s": 0.0},
         variants=(_SURE,),
@@ -153,7 +151,7 @@ _ALL = (
         "run_livekit_live",
         clock="live",
         streaming=True,
-        conversions=("ct2",),
+        conversion="ct2",
         fixed=_ALIGN_ATT,
         defaults={**_ALIGN_ATT_DEFAULTS, "step_s": 0.0},
     ),

@@ -1,7 +1,6 @@
 """Programs that transcribe all audio at once: faster-whisper, openai-whisper, and whisper.cpp through its Python wheel.
 
-Each runs in its own environment, at its own defaults but for what the job's settings say. The format that the
-checkpoint was converted to says which of them this is.
+Each runs in its own environment, at its own defaults but for what the job's settings say.
 """
 
 from collections.abc import Callable
@@ -14,11 +13,11 @@ from whispertide.types import FloatArray
 Transcribe = Callable[[FloatArray], str]
 
 
-def _faster_whisper(job: Job, model_folder: str) -> Transcribe:
+def _faster_whisper(job: Job) -> Transcribe:
     from faster_whisper import WhisperModel
 
     model = WhisperModel(
-        model_folder,
+        job.converted,
         device="cpu",
         compute_type=job.text("compute_type"),
         cpu_threads=int(job.number("threads")),
@@ -35,12 +34,12 @@ def _faster_whisper(job: Job, model_folder: str) -> Transcribe:
     return transcribe
 
 
-def _openai_whisper(job: Job, model_folder: str) -> Transcribe:
+def _openai_whisper(job: Job) -> Transcribe:
     import torch
     import whisper
 
     torch.set_num_threads(int(job.number("threads")))
-    model = whisper.load_model(f"{model_folder}/model.pt", device="cpu")
+    model = whisper.load_model(f"{job.converted}/model.pt", device="cpu")
     options: dict[str, Any] = {"beam_size": int(job.number("beams")) or None}  # 0 is greedy, as is its default
     if not job.settings["fallback"]:
         options["temperature"] = 0.0
@@ -51,7 +50,7 @@ def _openai_whisper(job: Job, model_folder: str) -> Transcribe:
     return transcribe
 
 
-def _whisper_cpp(job: Job, model_folder: str) -> Transcribe:
+def _whisper_cpp(job: Job) -> Transcribe:
     """Greedy with its own fallback as by default, or beam search."""
     from pywhispercpp.model import Model
 
@@ -60,7 +59,7 @@ def _whisper_cpp(job: Job, model_folder: str) -> Transcribe:
     if not job.settings["fallback"]:
         options["temperature_inc"] = 0.0
     model = Model(
-        f"{model_folder}/model.bin",
+        f"{job.converted}/model.bin",
         params_sampling_strategy=1 if beams else 0,
         redirect_whispercpp_logs_to=None,
         n_threads=int(job.number("threads")),
@@ -71,13 +70,12 @@ def _whisper_cpp(job: Job, model_folder: str) -> Transcribe:
     return lambda samples: " ".join(segment.text for segment in model.transcribe(samples))
 
 
-_PROGRAMS = {"ct2": _faster_whisper, "openai": _openai_whisper, "ggml": _whisper_cpp}
+_PROGRAMS = {"faster-whisper": _faster_whisper, "openai-whisper": _openai_whisper, "whisper.cpp": _whisper_cpp}
 
 
 def load(job: Job) -> Recogniser:
     """Open the converted model."""
-    ((kind, model_folder),) = job.converted.items()
-    return offline(_PROGRAMS[kind](job, model_folder))
+    return offline(_PROGRAMS[job.recogniser](job))
 
 
 if __name__ == "__main__":

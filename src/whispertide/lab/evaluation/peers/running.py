@@ -13,7 +13,7 @@ import whispertide
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import WhispertideError
-from whispertide.lab.evaluation.peers.registry import Conversion, Peer, get_peer
+from whispertide.lab.evaluation.peers.registry import Peer, get_peer
 from whispertide.lab.evaluation.peers.wire import Job, Setting, parse_trace
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.speech.utterance import Utterance
@@ -61,7 +61,7 @@ def run_peer_over(
     if reason:
         raise PeerUnavailable(f"{name} cannot run: {reason}")
     chosen = peer.settings(settings or {})
-    converted: dict[str, str] = {kind: str(_converted(kind, model_folder, peer)) for kind in peer.conversions}
+    converted = str(_converted(model_folder, peer))
     with tempfile.TemporaryDirectory(prefix="whispertide-peer-") as name:
         folder = Path(name)
         audio = tuple(str(folder / f"{number}.npy") for number in range(len(utterances)))
@@ -128,9 +128,9 @@ def _environment(path: str, settings: Mapping[str, Setting]) -> dict[str, str]:
 # --- caches -----------------------------------------------------------------------------------------------------------
 
 
-def _converted(kind: Conversion, model: Path, peer: Peer) -> Path:
+def _converted(model: Path, peer: Peer) -> Path:
     """The checkpoint in a peer's own format; made if it is not there yet."""
-    checkpoint = load_checkpoint(model)
+    kind, checkpoint = peer.conversion, load_checkpoint(model)
     converter = Path(__file__).with_name(f"convert_{kind}.py").read_bytes()
     made_of = repr(checkpoint.generation).encode() + versions(peer).encode() + converter
     digest = hashlib.sha256(made_of).hexdigest()

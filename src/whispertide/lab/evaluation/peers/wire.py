@@ -25,14 +25,14 @@ class Job:
     """What a peer is to do.
 
     model      folder of the checkpoint in Hugging Face layout
-    converted  kind of conversion -> where it is
+    converted  where it is in the peer's own format
     audio      one file of float32 samples (.npy) per utterance
     output     where one trace per line goes
     """
 
     recogniser: str
     model: str
-    converted: Mapping[str, str]
+    converted: str
     utterances: tuple[str, ...]
     audio: tuple[str, ...]
     settings: Mapping[str, Setting]
