@@ -128,7 +128,7 @@ def test_whatever_else_goes_wrong_is_an_outcome_too(setup: Setup) -> None:
     worker.load()
     outcome = worker.transcribe(str(QUIET))
     assert (outcome.state, outcome.text) == ("failed", None)
-    assert outcome.reason.startswith("OptionError: expected a format")
+    assert outcome.reason.startswith("OptionError: expected the format to be one of")
 
 
 def test_a_worker_with_other_weights_or_without_a_model_says_so(setup: Setup) -> None:
