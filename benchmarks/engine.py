@@ -32,6 +32,7 @@ import numpy as np
 from random_checkpoint import random_checkpoint, random_features
 
 from whispertide.checkpoint.cache import cache_dir
+from whispertide.lab.evaluation.peers.convert_ct2 import convert
 from whispertide.types import FloatArray
 
 FEW, MANY = 20, 100  # decoder steps; their difference leaves out what a call costs once
@@ -87,9 +88,7 @@ class Peer:
         self.ct2 = ctranslate2
         converted = folder.with_name(f"{folder.name}-ct2")
         if not (converted / "model.bin").is_file():
-            from ctranslate2.converters import TransformersConverter
-
-            TransformersConverter(str(folder)).convert(str(converted), quantization="float32", force=True)
+            convert(str(folder), converted)
         self.model = ctranslate2.models.Whisper(
             str(converted), compute_type="int8", intra_threads=threads, inter_threads=1
         )

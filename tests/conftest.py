@@ -26,9 +26,7 @@ from few_examples import EXAMPLES
 from shared_vocabulary import share_vocabularies
 from whispertide.streaming import calibration
 
-# How the Makefile asks for the fast tests and for the slow ones.
-FAST = "not slow and not soak and not golden"
-SLOW = "slow and not soak"
+SLOW = "slow and not soak"  # how the Makefile asks for the slow tests
 
 # The same examples every time, however long they take: a failure is the change's doing. WHISPERTIDE_EXAMPLES looks for
 # new ones, so many where a test names no number of its own.
@@ -53,12 +51,27 @@ def pytest_configure(config: pytest.Config) -> None:
     # who is trusted: an authority that signed nothing, as every client of HTTP reads all that the system trusts
     os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("nobody.pem"))
     share_vocabularies()
-    if config.option.markexpr == FAST:  # they run where it is not installed, so a test that needs it is slow
-        sys.modules["torch"] = None  # type: ignore[assignment]
+    if asks_for_fast(config):
+        sys.modules["torch"] = None  # type: ignore[assignment]  # they run where it is not installed
+        refuse_slow_files(config)
     # a command line is built of 40 functions' signatures; its runner would do so for every command
     setattr(typer.testing, "_get_command", cache(get_command))  # noqa: B010  (not exported, says mypy)
     if worker := getattr(config, "workerinput", None):
         compile_share(config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+
+
+def asks_for_fast(config: pytest.Config) -> bool:
+    """Whether the fast tests are wanted, which is so where nobody says what is."""
+    usual = config.getini("addopts")
+    return bool(config.option.markexpr == usual[usual.index("-m") + 1])
+
+
+def refuse_slow_files(config: pytest.Config) -> None:
+    """Files that are named are collected in any case; one that needs torch would end all with an error."""
+    named = {argument.partition("::")[0] for argument in config.args}
+    slow = sorted(name for name in named if Path(name).is_file() and all_slow(Path(name)))
+    if slow:
+        raise pytest.UsageError(f"all tests in {', '.join(slow)} are slow: add -m slow")
 
 
 def compile_share(config: pytest.Config, number: int, count: int) -> None:
@@ -91,9 +104,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Files without a test that is wanted are not imported: half of them have no slow ones, and some no other."""
     if not re.fullmatch(r"test_\w+\.py", collection_path.name):
         return None
-    asked = config.option.markexpr
-    unwanted = (asked == SLOW and not names_slow(collection_path)) or (asked == FAST and all_slow(collection_path))
-    return unwanted or None
+    if config.option.markexpr == SLOW:
+        return not names_slow(collection_path) or None
+    return (asks_for_fast(config) and all_slow(collection_path)) or None
 
 
 @pytest.hookimpl(tryfirst=True)  # before some are deselected

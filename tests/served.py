@@ -152,15 +152,19 @@ def in_thread(opened: AbstractAsyncContextManager[T]) -> Iterator[T]:
     ready, stop, given = threading.Event(), threading.Event(), list[T]()
 
     async def hold() -> None:
-        async with opened as one:
-            given.append(one)
-            ready.set()
-            await asyncio.to_thread(stop.wait)
+        try:
+            async with opened as one:
+                given.append(one)
+                ready.set()
+                await asyncio.to_thread(stop.wait)
+        finally:
+            ready.set()  # also where it could not be opened
 
     thread = threading.Thread(target=asyncio.run, args=(hold(),))
     thread.start()
     try:
         assert ready.wait(60)
+        assert given, "it could not be opened"
         yield given[0]
     finally:
         stop.set()

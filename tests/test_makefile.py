@@ -1,5 +1,6 @@
 """The Makefile says what it does before each step that takes long; `make --dry-run` runs none of them."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,6 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+
+def test_the_slow_tests_are_those_that_conftest_knows() -> None:
+    """Files without one are not imported for them."""
+    (asked,) = re.findall(r"-m '(slow [^']*)'", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert f'SLOW = "{asked}"' in (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

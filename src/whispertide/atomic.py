@@ -50,7 +50,7 @@ def writing(place: Path | str, advice: str = "choose another place, or make room
     except (WhispertideError, BrokenPipeError):  # some of the tree are OSErrors, too, and say more already
         raise
     except OSError as error:
-        raise OutputError(f"{place} cannot be written: {error}; {advice}") from error
+        raise OutputError(f"{place} cannot be written: {error.strerror or error}; {advice}") from error
 
 
 @contextmanager

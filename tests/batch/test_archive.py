@@ -161,6 +161,24 @@ def test_what_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
         assert found.remaining(TASKS) == TASKS
 
 
+def test_a_report_that_cannot_grow_is_an_output_error(tmp_path: Path) -> None:
+    """What closes the report finds the same fault once more."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    long = replace(FINE, reason="no" * 1000, text=None, state="failed")
+
+    def kept() -> None:
+        with archive(tmp_path / "out") as found:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+            found.keep(ONE, long)
+
+    try:
+        with pytest.raises(OutputError, match="cannot be written: File too large"):
+            kept()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
 @pytest.mark.parametrize("problem", [AddressError("no cluster"), DiskSpaceError("no room"), ChildProcessError("gone")])
 def test_what_goes_wrong_elsewhere_is_not_the_folders_fault(tmp_path: Path, problem: OSError) -> None:
     with pytest.raises(OSError, match=str(problem)) as caught, archive(tmp_path / "out"):

@@ -79,6 +79,7 @@ def test_what_is_measured_is_not_measured_again(run: Run, heard: Heard) -> None:
     assert heard.asked == asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [("--steps", "2"), ("--set", "framing=bare"), ("--clock", "free"), ("--seed", "1"), ("--precision", "fp32")],
@@ -270,6 +271,7 @@ def peer_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ..
     return asked
 
 
+@pytest.mark.slow
 def test_peers_are_compared_with_recipes(
     run: Run, heard: Heard, peer_asked: list[tuple[str, tuple[str, ...], dict[str, object]]]
 ) -> None:
@@ -433,6 +435,7 @@ def test_a_report_is_written_whole_or_not_at_all(run: Run, tmp_path: Path, monke
     assert run("bench", "report", tmp_path / "nothing", "-o", page).exit_code == 2
 
 
+@pytest.mark.slow
 def test_explain_says_where_the_wait_comes_from(run: Run, heard: Heard) -> None:
     """The recogniser shows each word a step after its end, with one round in between that is computed at once."""
     result = run(*ONE, "--steps", "0.5", "--explain")

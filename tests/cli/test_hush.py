@@ -30,6 +30,7 @@ def word(tmp_path: Path) -> Path:
     return tmp_path / "word.npz"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [(), ("--recipe", "whisper-streaming"), ("--recipe", "tide")])
 def test_a_file_is_used_offline_and_streaming(mode: tuple[str, ...], word: Path) -> None:
     result = transcribe(*mode, "--hush", word)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.cli.output import EXTENSIONS, Target, Writer, partial_path, plan_formats, plan_targets
+from whispertide.cli.output import FORMATS, Target, Writer, partial_path, plan_formats, plan_targets
 from whispertide.errors import OptionError, OutputError
-from whispertide.formats.files import FORMATS
+from whispertide.formats import files
 
 
-def test_the_extensions_are_the_formats() -> None:
-    assert set(EXTENSIONS) == FORMATS.keys()
+def test_the_command_line_knows_every_format() -> None:
+    assert set(FORMATS) == files.FORMATS.keys()
 
 
 def test_the_default_is_text_on_standard_output() -> None:

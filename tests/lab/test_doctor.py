@@ -166,6 +166,7 @@ def test_the_fp32_graphs_equal_transformers(fp32: WhisperModel, speech: FloatArr
     assert check.largest_error < 1e-4
 
 
+@pytest.mark.slow
 def test_an_engine_that_hears_something_else_fails(fp32: WhisperModel, speech: FloatArray) -> None:
     mel = log_mel(speech, 80, padding=480_000)[:, :N_FRAMES]
     start = list(fp32.tokenizer.sot_sequence(None, "transcribe", True))

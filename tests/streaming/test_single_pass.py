@@ -35,8 +35,6 @@ from whispertide.streaming.single_pass import UNHEARD, SinglePass
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span, join_words
 
-pytestmark = pytest.mark.slow
-
 CLIP = Path(__file__).parents[1] / "clips" / "river.flac"
 START = 3200 * 320  # somewhere in the middle of a stream
 
@@ -208,6 +206,7 @@ class ShiftingGuard:
         return self.index
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("frame", "other"), [(BARE, PAD30), (PAD30, BARE)])
 def test_what_shifts_backward_is_heard_once_more_in_the_other_framing(
     model: WhisperModel, frame: Framing, other: Framing
@@ -267,6 +266,7 @@ def test_the_padded_decode_has_no_prefix_and_no_annotations_and_speaks(model: Wh
     assert Asked.asked == ((NON_SPEECH,), True)
 
 
+@pytest.mark.slow
 def test_the_padded_decode_does_not_end_before_there_are_tokens_for_its_length(model: WhisperModel) -> None:
     listen = SinglePass(no_speech=1.0, loop_guard=False, must_speak=True)
     executor = SerialExecutor(Equipment(model, BARE))
@@ -314,6 +314,7 @@ def test_a_short_window_is_not_decoded_unless_it_is_the_last(executor: SerialExe
     assert hear(executor, listen, count=100, is_last=True).heard is None
 
 
+@pytest.mark.slow
 def test_silence_after_the_last_window_counts_for_nothing_but_the_end(executor: SerialExecutor) -> None:
     listen = SinglePass(silence=8_000, keep_attention=True)
     open_ended = hear(executor, replace(listen, silence=0), count=40_000, is_last=True)
@@ -442,6 +443,7 @@ def test_attention_is_kept_where_it_is_wanted(executor: SerialExecutor) -> None:
 # --- framings ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framing", [*map(get_framing, FRAMINGS), Buckets(masked=True)], ids=str)
 def test_every_framing_hears_the_clip(model: WhisperModel, framing: Framing) -> None:
     result = listened(hear(SerialExecutor(Equipment(model, framing)), SinglePass()))

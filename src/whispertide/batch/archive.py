@@ -15,7 +15,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -127,9 +127,19 @@ def opened(folder: Path, made: Made, tasks: Sequence[Task]) -> Iterator[Archive]
             entries = dict(_read(report_in(folder)))
             _check(folder, made, tasks, entries)
             _tidy(folder, tasks)
-            report = held.enter_context(report_in(folder).open("a", encoding="utf-8", newline="\n"))
+            report = held.enter_context(_appended(report_in(folder)))
             _end_line(report_in(folder), report)
         yield Archive(folder, report, entries)
+
+
+@contextmanager
+def _appended(path: Path) -> Iterator[TextIO]:
+    file = path.open("a", encoding="utf-8", newline="\n")
+    try:
+        yield file
+    finally:
+        with suppress(OSError):  # every line is flushed, so this is one that failed, which was told of, once more
+            file.close()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import typer
 
 from whispertide.cli import completion
 from whispertide.cli.exit import ExitCode, say
-from whispertide.cli.output import EXTENSIONS, FormatName
+from whispertide.cli.output import FORMATS, FormatName
 from whispertide.errors import OptionError
 from whispertide.options import (
     DEFAULT_RECIPE,
@@ -114,7 +114,7 @@ Text = Annotated[DecodeOptions, _TEXT]
 _BEAM = _text("--beam", metavar="N", min=1, help="Beam search over whole recordings; 1 (default): greedy search.")
 SearchedText = Annotated[DecodeOptions, _TEXT | {"beam": _BEAM}]  # a stream's search is its recipe's
 Format = Annotated[
-    FormatName | None, _text("--format", "-f", metavar="NAME", help=f"{', '.join(EXTENSIONS)}. Default: txt.")
+    FormatName | None, _text("--format", "-f", metavar="NAME", help=f"{', '.join(FORMATS)}. Default: txt.")
 ]
 Formats = Annotated[
     str | None,
@@ -122,7 +122,7 @@ Formats = Annotated[
         "--format",
         "-f",
         metavar="NAME,…",
-        help=f"{', '.join(EXTENSIONS)}; several into a folder. Default: by the output's extension, else txt.",
+        help=f"{', '.join(FORMATS)}; several into a folder. Default: by the output's extension, else txt.",
         autocompletion=completion.listed(completion.formats),
     ),
 ]
@@ -152,7 +152,7 @@ def format_names(given: str | None) -> list[str]:
     """The names in "srt,json", each once; none where nothing is given. Raises `OptionError` for an unknown one."""
     names = [] if given is None else list(dict.fromkeys(name.strip() for name in given.split(",")))
     for name in names:
-        check_choice("--format", name, EXTENSIONS)
+        check_choice("--format", name, FORMATS)
     return names
 
 

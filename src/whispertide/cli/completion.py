@@ -34,9 +34,9 @@ def models(incomplete: str) -> list[str]:
 
 def formats(incomplete: str) -> list[str]:
     """Names of formats."""
-    from whispertide.cli.output import EXTENSIONS
+    from whispertide.cli.output import FORMATS
 
-    return _starting(EXTENSIONS, incomplete)
+    return _starting(FORMATS, incomplete)
 
 
 def corpora(incomplete: str) -> list[str]:

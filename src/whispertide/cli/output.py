@@ -20,7 +20,7 @@ from whispertide.errors import OptionError, OutputError
 
 STDIN = "-"
 FormatName = Literal["txt", "srt", "vtt", "json", "jsonl", "tsv"]
-EXTENSIONS: tuple[str, ...] = get_args(FormatName)
+FORMATS: tuple[str, ...] = get_args(FormatName)
 _CHOOSE = "choose another output"
 _JOINABLE = ("txt", "json", "jsonl")  # the formats of which several fit into one stream
 
@@ -64,7 +64,7 @@ def plan_formats(inputs: Sequence[str], output: str | None, forms: Sequence[str]
 
 def as_folder(output: str | None) -> str | None:
     """The output as a folder, which may yet be made; one that is named as a file of some format stays a file."""
-    return f"{output}/" if output and _extension(Path(output)) not in EXTENSIONS else output
+    return f"{output}/" if output and _extension(Path(output)) not in FORMATS else output
 
 
 def _extension(path: Path) -> str:
@@ -96,9 +96,9 @@ def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Targe
 def _format_of(path: Path) -> str:
     """The format that a file's extension names; text without one. An unknown extension is an `OptionError`."""
     suffix = _extension(path)
-    if suffix and suffix not in EXTENSIONS:
+    if suffix and suffix not in FORMATS:
         raise OptionError(
-            f"expected an output that ends with .{', .'.join(EXTENSIONS)}; got {path.name!r}: choose one of them, or "
+            f"expected an output that ends with .{', .'.join(FORMATS)}; got {path.name!r}: choose one of them, or "
             "say with --format what to write into it"
         )
     return suffix or "txt"

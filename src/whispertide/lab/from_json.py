@@ -26,6 +26,8 @@ def built(kind: Any, value: Any) -> Any:
     if origin is dict and isinstance(value, dict):
         return {key: built(get_args(kind)[1], item) for key, item in value.items()}
     if origin is tuple and value is not None:
+        if isinstance(value, str):  # its characters would be taken for the items
+            raise TypeError(f"expected a list; got {value!r:.60}")
         first, *rest = get_args(kind)
         kinds = [first] * len(value) if rest == [...] else [first, *rest]
         if len(value) != len(kinds):

@@ -34,6 +34,7 @@ def boxes(drawing: Drawing) -> tuple[Bbox, Bbox, Bbox, list[Bbox]]:
     return title.get_window_extent(), plot, figure.legends[0].get_window_extent(), notes
 
 
+@pytest.mark.slow
 def test_files_are_png_pdf_and_csv(tmp_path: Path) -> None:
     crowded().save(tmp_path / "a.b")
     assert (tmp_path / "a.b.png").read_bytes().startswith(b"\x89PNG")
@@ -46,6 +47,7 @@ def test_the_same_numbers_make_the_same_picture() -> None:
     assert [crowded().image(kind) for kind in ("png", "pdf")] == [crowded().image(kind) for kind in ("png", "pdf")]
 
 
+@pytest.mark.slow
 def test_curves_are_read_back(tmp_path: Path) -> None:
     crowded().save(tmp_path / "a")
     about, curves, levels = read(tmp_path / "a.csv")

@@ -57,6 +57,7 @@ def test_the_level_wanders_within_its_range() -> None:
     assert np.abs(np.diff(gains)).max() < 0.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_is_seeded_and_within_full_scale(kind: str) -> None:
     sound = KINDS[kind](5 * 16000, dice(3))

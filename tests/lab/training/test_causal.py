@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,6 @@ from whispertide.checkpoint.low_rank import adapted_names, merged
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import block_ends, causal_log_mel
-from whispertide.streaming.blocks import Blocks
-
-if find_spec("peft") is None:  # to import it takes seconds, and most workers need none of it
-    pytest.skip("peft is not installed", allow_module_level=True)
-
 from whispertide.lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer
 from whispertide.lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions
 from whispertide.lab.training.causal_decoding import Shown, arwer, shown_at_ends
@@ -32,6 +26,7 @@ from whispertide.lab.training.loop import LOG, STATE
 from whispertide.lab.training.lora import adapt, adapters
 from whispertide.lab.training.network import load_network, new_network
 from whispertide.lab.training.shards import Shards, open_shards, write_shard
+from whispertide.streaming.blocks import Blocks
 
 pytestmark = pytest.mark.slow
 

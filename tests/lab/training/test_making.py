@@ -101,6 +101,7 @@ def make(folder: Path, hours: float, recipe: Recipe = RECIPE, sentences: Path | 
     return make_speech(folder, recipe, hours, 2, advance=lambda *_: None, announce=lambda _: None, sentences=sentences)
 
 
+@pytest.mark.slow
 def test_a_folder_is_made_and_added_to(tmp_path: Path, ends: list[str]) -> None:
     made = make(tmp_path, 15 / 3600)
     assert made.shards == 1
@@ -188,6 +189,7 @@ def test_a_shard_that_fails_is_an_error_with_its_reason(tmp_path: Path, ends: li
     assert len(list(tmp_path.glob("0*.json"))) == 3
 
 
+@pytest.mark.slow
 def test_a_shard_may_warn_at_length_and_in_no_encoding(tmp_path: Path, ends: list[str]) -> None:
     ends[0] = "loudly"
     assert make(tmp_path, 40 / 3600).shards == 2

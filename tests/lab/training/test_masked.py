@@ -1,7 +1,6 @@
 """Teaching an encoder to hear in blocks: the student is what runs, nothing changes at first, a loss that falls."""
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,6 @@ from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import GROUPS, MaskedAdapter
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
-
-if find_spec("peft") is None:  # to import it takes seconds, and most workers need none of it
-    pytest.skip("peft is not installed", allow_module_level=True)
-
 from whispertide.lab.training.masked import MaskedOptions, MaskedTrainer, open_trainer
 from whispertide.lab.training.masked_batches import MaskedBatches, MaskedBatchOptions
 from whispertide.lab.training.masked_network import distances, encode_masked

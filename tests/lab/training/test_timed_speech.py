@@ -13,6 +13,7 @@ from whispertide.lab.training.shards import open_shards
 from whispertide.lab.training.timed_speech import PACES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_shard(tmp_path: Path, number: int) -> None:
     command = [sys.executable, "-m", "whispertide.lab.training.timed_speech", str(tmp_path), str(number), "7", "20"]

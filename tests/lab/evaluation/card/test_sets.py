@@ -121,6 +121,7 @@ def test_a_manifest_as_for_training_is_one_set(tmp_path: Path) -> None:
         real_parts(path, {"fr"}, quick=False, seed=0)
 
 
+@pytest.mark.slow
 def test_windows_and_excerpts_without_speech(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     windows, excerpts = nonspeech_parts(quick=True, seed=0)

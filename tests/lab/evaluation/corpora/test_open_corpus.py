@@ -85,6 +85,7 @@ def test_a_path_with_a_colon(tmp_path: Path) -> None:
     assert len(list(open_corpus(f"librispeech:{folder}").utterances())) == 2
 
 
+@pytest.mark.slow
 def test_nonspeech_needs_no_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", "")
