@@ -16,6 +16,7 @@ from whispertide.lab.evaluation.peers import (
     PeerUnavailable,
     get_peer,
     registry,
+    run_offline,
     run_peer_over,
     running,
     why_not,
@@ -107,6 +108,10 @@ def test_a_failing_peer_says_why(log: Path, tmp_path: Path) -> None:
     write_stub(tmp_path, "raise RuntimeError('no such instruction')")
     with pytest.raises(PeerUnavailable, match=r"whisper\.cpp failed: RuntimeError: no such instruction"):
         run_one("whisper.cpp", NANO, utterance(1600))
+
+
+def test_every_offline_program_can_be_run() -> None:
+    assert {peer.name for peer in PEERS.values() if peer.program == "run_offline"} == set(run_offline.PROGRAMS)
 
 
 def test_who_is_here(log: Path) -> None:

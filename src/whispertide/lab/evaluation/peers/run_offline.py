@@ -70,12 +70,12 @@ def _whisper_cpp(job: Job) -> Transcribe:
     return lambda samples: " ".join(segment.text for segment in model.transcribe(samples))
 
 
-_PROGRAMS = {"faster-whisper": _faster_whisper, "openai-whisper": _openai_whisper, "whisper.cpp": _whisper_cpp}
+PROGRAMS = {"faster-whisper": _faster_whisper, "openai-whisper": _openai_whisper, "whisper.cpp": _whisper_cpp}
 
 
 def load(job: Job) -> Recogniser:
     """Open the converted model."""
-    return offline(_PROGRAMS[job.recogniser](job))
+    return offline(PROGRAMS[job.recogniser](job))
 
 
 if __name__ == "__main__":
