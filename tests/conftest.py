@@ -88,6 +88,20 @@ def compile_share(config: pytest.Config, number: int, count: int) -> None:
             _write_pyc(config.stash[assertstate_key], code, checksum, compiled)
 
 
+# What takes seconds to import, and helpers that import it. With the first layer that it makes torch imports a compiler.
+HEAVY = (
+    re.compile(r"\b(transformers|peft|lora|hf_model|openai_model|openai_timing|import whisper|from whisper import)\b"),
+    re.compile(r"\b(torch|small_training|small_rivals)\b"),
+)
+
+
+@cache
+def light(file: Path) -> tuple[bool, ...]:
+    """Whether a file needs none of the first, and whether it needs none of the second."""
+    text = file.read_text()
+    return tuple(not heavy.search(text) for heavy in HEAVY)
+
+
 @cache
 def names_slow(file: Path) -> bool:
     """Whether a file says the word; `pytest_collection_modifyitems` sees to it that whoever has slow tests does."""
@@ -111,10 +125,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before some are deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A slow test in a file that does not say so would never be run."""
+    """The first of several processes has all tests that import what takes long to import. A slow test in a file that
+    does not say so would never be run.
+    """
     unnamed = {str(item.path) for item in items if item.get_closest_marker("slow") and not names_slow(item.path)}
     if unnamed:
         raise pytest.UsageError(f"expected the word slow in files with slow tests; it is not in {sorted(unnamed)}")
+    items.sort(key=lambda item: light(item.path))
 
 
 def pytest_collection_finish() -> None:

@@ -15,9 +15,15 @@ from whispertide.lab.evaluation.items.static_decoding import FRAMES
 from whispertide.options import EngineOptions
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Graphs are built once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def runner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+def runner(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Any:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(cache))
     return SimpleNamespace(
         models=("nano.en",),
         quick=True,
@@ -51,7 +57,7 @@ def test_medians_are_of_rounds() -> None:
 
 
 @pytest.mark.slow
-def test_both_ways_compute_the_same(runner: Any, tmp_path: Path) -> None:
+def test_both_ways_compute_the_same(runner: Any, cache: Path) -> None:
     ways = [items._opened(runner, name) for name in items.BUILDERS]
     dims = runner.transcriber("nano.en").dims
     mel = np.random.default_rng(5).standard_normal((1, dims.n_mels, 2 * FRAMES)).astype(np.float32)
@@ -63,6 +69,6 @@ def test_both_ways_compute_the_same(runner: Any, tmp_path: Path) -> None:
     assert ways[0][1].decode(12) == ways[1][1].decode(12)
     products = [
         sum(node.op_type == "Conv" for node in onnx.load(folder / "encoder.onnx", load_external_data=False).graph.node)
-        for folder in sorted((tmp_path / "benchmarks").iterdir())
+        for folder in sorted((cache / "benchmarks").iterdir())
     ]
     assert products[0] > products[1] == 2, "only the two convolutions of Whisper's own are left"
