@@ -75,12 +75,13 @@ def refuse_slow_files(config: pytest.Config) -> None:
 
 
 def compile_share(config: pytest.Config, number: int, count: int) -> None:
-    """In a fresh checkout each process would compile all test files, at the same time. Now each compiles its part
-    first, and finds the others' parts compiled.
+    """In a fresh checkout each process would compile all test files that are wanted, at the same time. Now each
+    compiles its part first, and finds the others' parts compiled.
     """
     if sys.dont_write_bytecode:
         return
-    for file in sorted(Path(__file__).parent.rglob("test_*.py"))[number::count]:
+    wanted = [file for file in Path(__file__).parent.rglob("test_*.py") if not pytest_ignore_collect(file, config)]
+    for file in sorted(wanted)[number::count]:
         compiled = get_cache_dir(file) / (file.stem + PYC_TAIL)
         if not compiled.exists():
             compiled.parent.mkdir(exist_ok=True)

@@ -15,6 +15,7 @@ from multilingual_tokenizer import multilingual_tokenizer
 from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, load_checkpoint
 from whispertide.checkpoint.layout import Shape, expected_shapes
 from whispertide.checkpoint.weights import TensorStore
+from whispertide.lab.training.checkpoint_folder import shape_config
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
@@ -42,15 +43,9 @@ def hf_config(dims: ModelDims) -> dict[str, object]:
         "activation_function": "gelu",
         "num_mel_bins": dims.n_mels,
         "max_source_positions": dims.n_audio_ctx,
-        "d_model": dims.n_audio_state,
-        "encoder_attention_heads": dims.n_audio_head,
-        "encoder_layers": dims.n_audio_layer,
-        "encoder_ffn_dim": 4 * dims.n_audio_state,
         "vocab_size": dims.n_vocab,
         "max_target_positions": dims.n_text_ctx,
-        "decoder_attention_heads": dims.n_text_head,
-        "decoder_layers": dims.n_text_layer,
-        "decoder_ffn_dim": 4 * dims.n_text_state,
+        **shape_config(dims),
         **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), eot),
         "decoder_start_token_id": eot + 1,
     }
@@ -78,7 +73,7 @@ def random_folder(folder: Path, dims: ModelDims, *, seed: int = 0, embedding: fl
     return folder
 
 
-def random_checkpoint(folder: Path, dims: ModelDims, *, embedding: float = 0.02) -> Checkpoint:
+def random_whisper(folder: Path, dims: ModelDims, *, embedding: float = 0.02) -> Checkpoint:
     """The same as a checkpoint, with the bundled model's tokenizer whatever the vocabulary is."""
     tensors = TensorStore.from_folder(random_folder(folder, dims, embedding=embedding))
     generation = GenerationConfig.for_openai(dims)

@@ -10,6 +10,7 @@ from safetensors.numpy import save_file
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.layout import expected_shapes
 from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.lab.training.checkpoint_folder import shape_config
 
 TOY = ModelDims(80, 1500, 8, 2, 1, 51_864, 448, 8, 2, 1)
 
@@ -18,9 +19,7 @@ def toy_checkpoint(folder: Path) -> Path:
     """Write it into a new folder and return that."""
     folder.mkdir(parents=True)
     config = json.loads((BUNDLED_DIR / "nano.en" / "config.json").read_text())
-    shape = {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "num_hidden_layers": 1}
-    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
-    (folder / "config.json").write_text(json.dumps(config | shape | heads))
+    (folder / "config.json").write_text(json.dumps(config | shape_config(TOY)))
     shutil.copy(BUNDLED_DIR / "nano.en" / "tokenizer.json", folder)
     rng = np.random.default_rng(0)
     tensors = {name: rng.standard_normal(size).astype(np.float16) for name, size in expected_shapes(TOY).items()}

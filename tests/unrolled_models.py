@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from random_models import MINI, random_checkpoint, speechlike
+from random_models import MINI, random_whisper, speechlike
 from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.rules import Rules, build_rules
@@ -48,7 +48,7 @@ class Pair:
 
 def random_pair(folder: Path, layout: UnrolledLayout) -> Pair:
     """Random weights of a small shape, peaked attention, fp32. What comes next depends on what was said."""
-    checkpoint = random_checkpoint(folder / "mini", MINI, embedding=0.1)
+    checkpoint = random_whisper(folder / "mini", MINI, embedding=0.1)
     (folder / "unrolled").mkdir()
     options = EngineOptions(precision="fp32", provider="cpu", threads=1)
     model = WhisperModel(checkpoint, OnnxEngine(GraphFiles(checkpoint, "fp32", folder), options))

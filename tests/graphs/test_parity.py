@@ -19,7 +19,7 @@ import pytest
 import torch
 import transformers
 
-from random_models import TRUE_WIDTHS, random_checkpoint, speechlike
+from random_models import TRUE_WIDTHS, random_whisper, speechlike
 from reference import nano
 from whispertide.checkpoint import Checkpoint
 from whispertide.graphs.store import GraphFiles
@@ -70,7 +70,7 @@ def live_tokens(checkpoint: Checkpoint) -> IntArray:
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     folder = tmp_path_factory.mktemp("parity")
     name = request.param
-    checkpoint = nano().checkpoint if name == "nano.en" else random_checkpoint(folder / "hf", TRUE_WIDTHS[name])
+    checkpoint = nano().checkpoint if name == "nano.en" else random_whisper(folder / "hf", TRUE_WIDTHS[name])
     module = transformers.WhisperForConditionalGeneration.from_pretrained(
         checkpoint.tensors.files[0].parent, attn_implementation="eager", dtype=torch.float32
     )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from random_models import TRUE_WIDTHS, random_checkpoint
+from random_models import TRUE_WIDTHS, random_whisper
 from reference import nano
 from whispertide.checkpoint import Checkpoint
 from whispertide.errors import GraphError
@@ -84,7 +84,7 @@ def error(ours: FloatArray, reference: FloatArray) -> float:
     "name", ["nano.en", pytest.param("tiny.en", marks=pytest.mark.slow), pytest.param("base", marks=pytest.mark.soak)]
 )
 def test_pieces_are_the_masked_whole(name: str, tmp_path: Path) -> None:
-    engine = of_nano() if name == "nano.en" else engine_of(random_checkpoint(tmp_path / "hf", TRUE_WIDTHS[name]))
+    engine = of_nano() if name == "nano.en" else engine_of(random_whisper(tmp_path / "hf", TRUE_WIDTHS[name]))
     for sizes in ([5], [30, 5], [50, 7, 1]):
         check_pieces(engine, mel_of(1), ends_of(sizes))
 

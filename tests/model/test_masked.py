@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from random_models import TRUE_WIDTHS, random_checkpoint
+from random_models import TRUE_WIDTHS, random_whisper
 from reference import nano
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.mask import Mask
@@ -45,7 +45,7 @@ def engine() -> OnnxEngine:
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, OnnxEngine]:
-    checkpoint = random_checkpoint(tmp_path_factory.mktemp("tiny") / "hf", TRUE_WIDTHS["tiny.en"])
+    checkpoint = random_whisper(tmp_path_factory.mktemp("tiny") / "hf", TRUE_WIDTHS["tiny.en"])
     return checkpoint, engine_of(checkpoint)
 
 

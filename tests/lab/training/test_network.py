@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from random_models import MINI, TRUE_WIDTHS, random_checkpoint
+from random_models import MINI, TRUE_WIDTHS, random_whisper
 from reference import NANO, hf_model
 from small_training import small_dims
 from whispertide.checkpoint import Checkpoint, TensorStore, load_checkpoint
@@ -44,7 +44,7 @@ def question() -> tuple[Any, Any]:
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, Any]:
     """A checkpoint with random weights and the `transformers` module with the same."""
     folder = tmp_path_factory.mktemp("random") / "hf"
-    return random_checkpoint(folder, request.param), hf_model(folder)
+    return random_whisper(folder, request.param), hf_model(folder)
 
 
 @pytest.fixture(scope="module")
