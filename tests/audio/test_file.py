@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from audio.sounds import encode, encode_video, frequency, loudness, make_wav, tone, wav_bytes
 from whispertide.audio import file as audio_file
-from whispertide.audio.file import decode_blocks, duration_of, load_audio, pcm_blocks
+from whispertide.audio.file import audio_tracks, decode_blocks, duration_of, load_audio, pcm_blocks
 from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -283,11 +283,100 @@ def later(path: Path, whole: Path, from_s: float, by_s: float) -> Path:
     return path
 
 
+def silent(samples: FloatArray) -> float:
+    """Seconds without any sound, in pieces of 50 ms."""
+    pieces = samples[: len(samples) // 800 * 800].reshape(-1, 800)
+    return float((np.abs(pieces).max(axis=1) < 1e-3).sum()) * 0.05
+
+
+@pytest.mark.parametrize(("name", "codec"), [("a.mkv", "aac"), ("a.mp4", "aac")])
+def test_sound_that_begins_after_the_picture_has_silence_before_it(tmp_path: Path, name: str, codec: str) -> None:
+    """../shared/bug-inputs/delay7.mkv: subtitles were early by the delay, and the file was called cut off."""
+    import av
+
+    whole = encode(tmp_path / f"whole-{name}", codec, tone(2.0, 44_100), 44_100, video=True)
+    path = tmp_path / name
+    with av.open(str(whole)) as source, av.open(str(path), "w") as target:
+        copies = {stream.index: target.add_stream_from_template(stream) for stream in source.streams}
+        for packet in source.demux():
+            if packet.dts is None or packet.pts is None:
+                continue
+            if packet.stream.type == "audio":
+                packet.pts += round(3.0 / packet.time_base)
+                packet.dts += round(3.0 / packet.time_base)
+            packet.stream = copies[packet.stream.index]
+            target.mux(packet)
+    samples, error = collect(decode_blocks(path))
+    assert error is None
+    assert len(samples) / SAMPLE_RATE == pytest.approx(5.0, abs=0.1)
+    assert not samples[: round(2.9 * SAMPLE_RATE)].any()
+    assert frequency(samples[-20_000:-3_000]) == pytest.approx(440, abs=4)
+
+
+def test_lost_packets_are_silent(tmp_path: Path) -> None:
+    """../shared/bug-inputs/gap15.ts: what followed lost packets was early by their length."""
+    import av
+
+    whole = encode(tmp_path / "whole.ts", "aac", tone(4.0, 48_000), 48_000)
+    path = tmp_path / "a.ts"
+    with av.open(str(whole)) as source, av.open(str(path), "w") as target:
+        track: Any = source.streams.audio[0]
+        copied = target.add_stream_from_template(track)
+        begin = float(track.start_time * track.time_base)
+        for packet in source.demux(track):
+            if packet.dts is None or packet.pts is None or 1.0 <= packet.pts * packet.time_base - begin < 3.0:
+                continue
+            packet.stream = copied
+            target.mux(packet)
+    samples, error = collect(decode_blocks(path))
+    assert error is None
+    assert len(samples) / SAMPLE_RATE == pytest.approx(4.0, abs=0.1)
+    assert silent(samples) == pytest.approx(2.0, abs=0.15)
+
+
+def two_tracks(path: Path) -> Path:
+    """A film with two languages: 440 Hz in English, 880 Hz in German."""
+    import av
+
+    with av.open(str(path), "w") as container:
+        streams: list[Any] = [container.add_stream("pcm_s16le", rate=SAMPLE_RATE, layout="mono") for _ in range(2)]
+        for stream, language in zip(streams, ("eng", "ger"), strict=True):
+            stream.metadata["language"] = language
+        for stream, freq in zip(streams, (440.0, 880.0), strict=True):
+            sound = np.round(tone(1.0, freq=freq) * 32767).astype(np.int16)
+            frame = av.AudioFrame.from_ndarray(sound[None, :], format="s16", layout="mono")
+            frame.rate, frame.pts = SAMPLE_RATE, 0
+            container.mux(stream.encode(frame))
+            container.mux(stream.encode(None))
+    return path
+
+
+def test_which_of_several_tracks(tmp_path: Path) -> None:
+    path = two_tracks(tmp_path / "a.mka")
+    tracks = audio_tracks(path)
+    assert tracks.names == ("eng", "ger")
+    assert str(tracks) == "2 audio tracks: 1 (eng), 2 (ger)"
+    pitches = [
+        frequency(np.concatenate(list(decode_blocks(path, track=number)))) for number in (None, tracks.preferred, 1, 2)
+    ]
+    assert pitches == pytest.approx([pitches[1], pitches[1], 440, 880], abs=4)
+    with pytest.raises(AudioFileError, match=r"a\.mka: expected a track from 1 to 2; got 3"):
+        next(decode_blocks(path, track=3))
+
+
+def test_channels_that_cancel_each_other_out_are_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(make_wav(np.stack([tone(1.0), -tone(1.0)], axis=1), SAMPLE_RATE))
+    with pytest.warns(UserWarning, match=r"a\.wav: for 1\.0 s the channels cancel each other out"):
+        check_tone(load_audio(path), 1.0)
+
+
 @pytest.mark.parametrize(("name", "codec", "rate"), [("a.mka", "flac", 16_000), ("a.webm", "libopus", 48_000)])
-@pytest.mark.parametrize("from_s", [-1.0, 1.0], ids=["a late beginning", "a gap"])
+@pytest.mark.parametrize(("from_s", "silent_s"), [(-1.0, 0.0), (1.0, 1.0)], ids=["a late beginning", "a gap"])
 def test_time_stamps_may_begin_late_and_have_gaps(
-    tmp_path: Path, name: str, codec: str, rate: int, from_s: float
+    tmp_path: Path, name: str, codec: str, rate: int, from_s: float, silent_s: float
 ) -> None:
+    """Nothing comes before the sound, so a late beginning is the beginning; a gap is silent."""
     whole = encode(tmp_path / f"whole-{name}", codec, tone(2.0, rate), rate)
     path = later(tmp_path / name, whole, from_s, 1.0)
     promised = duration_of(path)
@@ -295,7 +384,8 @@ def test_time_stamps_may_begin_late_and_have_gaps(
     assert promised > 2.9
     samples, error = collect(decode_blocks(path))
     assert error is None
-    assert len(samples) / SAMPLE_RATE == pytest.approx(2.0, abs=0.06)
+    assert len(samples) / SAMPLE_RATE == pytest.approx(2.0 + silent_s, abs=0.06)
+    assert silent(samples) == pytest.approx(silent_s, abs=0.1)
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 7 // 10])
     assert isinstance(collect(decode_blocks(path))[1], TruncatedAudioError)
 
@@ -323,7 +413,8 @@ def test_damage_in_the_middle_loses_only_that_part(tmp_path: Path) -> None:
     path.write_bytes(data)
     samples, error = collect(decode_blocks(path))
     assert isinstance(error, TruncatedAudioError)
-    assert 3.0 < len(samples) / SAMPLE_RATE < 4.5
+    assert len(samples) / SAMPLE_RATE == pytest.approx(5.0, abs=0.1)
+    assert 0.5 < silent(samples) < 2.0  # what comes after the damage stays where it was
     assert frequency(samples[-16_000:-2000]) == pytest.approx(440, abs=4)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from audio.sounds import frequency, loudness, tone
 from whispertide.audio.buffer import sanitize, to_float
-from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder, StreamingResampler, downmix, to_int16
+from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder, StreamingResampler, to_int16
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -78,10 +78,12 @@ def test_portions_do_not_change_the_result(
 
 def test_bytes_of_an_unfinished_sample_are_left_over() -> None:
     decoder = PcmDecoder(SAMPLE_RATE, channels=2)
-    assert len(decoder.feed(b"\0" * 7)) == 1
+    assert decoder.bytes_per_frame == 4
+    got = [decoder.feed(b"\0" * 7)]
     assert decoder.leftover == 3
-    assert len(decoder.feed(b"\0")) == 1
+    got.append(decoder.feed(b"\0"))
     assert decoder.leftover == 0
+    assert len(np.concatenate([*got, decoder.flush()])) == 2
 
 
 def test_floats_that_are_no_numbers_are_counted() -> None:
@@ -141,8 +143,35 @@ def test_sixteen_kilohertz_passes_through_unchanged() -> None:
 
 def test_channels_are_mixed_by_their_mean() -> None:
     stereo = np.stack([tone(0.1), -tone(0.1, freq=880)], axis=1)
-    assert np.allclose(downmix(stereo), (stereo[:, 0] + stereo[:, 1]) / 2)
-    assert np.allclose(StreamingResampler(SAMPLE_RATE, 2).push(stereo), downmix(stereo))
+    assert np.allclose(resample(stereo, SAMPLE_RATE, 2), (stereo[:, 0] + stereo[:, 1]) / 2)
+
+
+@pytest.mark.parametrize("residue", [0.0, 0.02])
+def test_channels_of_opposite_phase_do_not_cancel(residue: float) -> None:
+    voice = tone(0.5, 44_100)
+    resampler = StreamingResampler(44_100, 2)
+    out = np.concatenate([resampler.push(np.stack([voice, (residue - 1) * voice], axis=1)), resampler.flush()])
+    assert loudness(out[500:-500]) == pytest.approx(0.5 / np.sqrt(2), rel=0.01)
+    assert resampler.cancelled_s == pytest.approx(0.5)
+
+
+@given(channels=st.integers(2, 8), level=st.floats(0.01, 1.0), noise=st.floats(0, 0.001), seed=st.integers(0, 9))
+def test_a_voice_on_one_of_several_channels_is_not_taken_for_a_cancelled_one(
+    channels: int, level: float, noise: float, seed: int
+) -> None:
+    sound = np.random.default_rng(seed).normal(0, noise, (4_000, channels)).astype(np.float32)
+    sound[:, seed % channels] += tone(0.25, level=level)
+    resampler = StreamingResampler(SAMPLE_RATE, channels)
+    out = np.concatenate([resampler.push(sound), resampler.flush()])
+    assert resampler.cancelled_s == 0
+    assert np.allclose(out, sound.mean(axis=1), atol=1e-6)
+
+
+def test_the_opposite_phase_of_noise_too_faint_to_hear_is_left_alone() -> None:
+    hiss = np.full((4_000, 2), [5e-4, -5e-4], np.float32)
+    resampler = StreamingResampler(SAMPLE_RATE, 2)
+    assert not np.concatenate([resampler.push(hiss), resampler.flush()]).any()
+    assert resampler.cancelled_s == 0
 
 
 @pytest.mark.parametrize("rate", [0, -16_000, 999, 768_001])

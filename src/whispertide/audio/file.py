@@ -1,8 +1,8 @@
 """Audio from files, pipes and file objects: whatever ffmpeg's libraries read, as a stream of 16 kHz mono blocks.
 
-Memory is constant however long the file is. Time is counted in decoded samples: gaps and offsets between the time
-stamps of a container are not filled. Of several audio tracks the one ffmpeg prefers is taken; channels are mixed
-by their mean. Zero-length audio (a header without samples) is no error: it yields nothing. Of a file that is still
+Memory is constant however long the file is. Time is the container's: audio that begins later than the picture, or after
+lost packets, has silence before it (`timeline`). Of several audio tracks the one ffmpeg prefers is taken, unless
+another is asked for; channels are mixed by their mean. Zero-length audio (a header without samples) is no error: it yields nothing. Of a file that is still
 being written, what was there when it was opened is decoded. Only recordings are decoded: a playlist or any other form
 that leads to other files, devices or the network is refused, so files from strangers are safe to open.
 
@@ -14,6 +14,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy as np
 from whispertide.audio.buffer import to_float
 from whispertide.audio.container import promised_size
 from whispertide.audio.pcm import PcmDecoder, StreamingResampler
+from whispertide.audio.timeline import Timeline
 from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -44,12 +46,17 @@ _OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
 _TOLERANCE_S = 0.25
 
 
-def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE) -> Iterator[FloatArray]:
+def decode_blocks(
+    source: AudioSource, *, block: int = SAMPLE_RATE, track: int | None = None
+) -> Iterator[FloatArray]:
     """Decode `source` to 16 kHz mono float32, [block] samples at a time (the last block may be shorter).
+
+    `track` is the number of the audio track, from 1; None takes the one that ffmpeg prefers (see `audio_tracks`).
 
     A path, or a binary file object from its current position on (which need not be seekable, and stays open).
     Full scale is +-1; samples beyond it are kept. Samples that are no numbers become silence; a `UserWarning`
-    at the end says how many. Nothing is opened before the first block is asked for.
+    at the end says how many, another how long channels cancelled each other out. Nothing is opened before the first
+    block is asked for.
 
     Raises `AudioFileError` if there is nothing to decode: missing, unreadable, a directory, empty, not audio, without
     an audio track. Raises `TruncatedAudioError` *after* the last block if the file is cut off or parts of it are
@@ -57,9 +64,9 @@ def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE) -> Iterator[
     """
     if block < 1:
         raise OptionError(f"expected a block of at least 1 sample; got {block}")
-    with _opened(source) as track:
-        yield from rechunk(track.samples(), block)
-        track.complain()
+    with _opened(source, track) as opened:
+        yield from rechunk(opened.samples(), block)
+        opened.complain()
 
 
 def load_audio(source: AudioSource) -> FloatArray:
@@ -81,6 +88,24 @@ def duration_of(source: AudioSource) -> float | None:
         return track.duration_s()
 
 
+@dataclass(frozen=True, slots=True)
+class AudioTracks:
+    """The audio tracks of a file: what each is called ("" where nothing is said), and the number of the preferred."""
+
+    names: tuple[str, ...]
+    preferred: int
+
+    def __str__(self) -> str:
+        listed = ", ".join(f"{number}{name and f' ({name})'}" for number, name in enumerate(self.names, 1))
+        return f"{len(self.names)} audio tracks: {listed}"
+
+
+def audio_tracks(source: AudioSource) -> AudioTracks:
+    """Which audio tracks a file has, numbered from 1. Raises `AudioFileError` as `decode_blocks` does."""
+    with _opened(source) as track:
+        return track.tracks()
+
+
 def pcm_blocks(
     stream: BinaryIO, rate: int, *, channels: int = 1, sample_format: str = "s16le", block: int = SAMPLE_RATE // 10
 ) -> Iterator[FloatArray]:
@@ -96,7 +121,7 @@ def pcm_blocks(
     for samples in rechunk(_pcm_parts(stream, decoder), block):
         any_audio = True
         yield samples
-    _warn_replaced("the input", decoder.replaced)
+    _warn_repaired("the input", decoder.replaced, decoder.cancelled_s)
     if decoder.leftover and not any_audio:
         raise AudioError(
             f"expected audio; the input ended inside its first sample: {decoder.leftover} of "
@@ -143,9 +168,15 @@ def rechunk(parts: Iterable[FloatArray], block: int) -> Iterator[FloatArray]:
         raise broken
 
 
-def _warn_replaced(name: str, count: int) -> None:
-    if count:
-        warnings.warn(f"{name}: {count} samples were not numbers (NaN or infinite) and became silence", stacklevel=3)
+def _warn_repaired(name: str, replaced: int, cancelled_s: float) -> None:
+    if replaced:
+        warnings.warn(f"{name}: {replaced} samples were not numbers (NaN or infinite) and became silence", stacklevel=3)
+    if cancelled_s:
+        warnings.warn(
+            f"{name}: for {cancelled_s:.1f} s the channels cancel each other out (opposite phase): the louder one alone "
+            "was heard",
+            stacklevel=3,
+        )
 
 
 class _Source:
@@ -192,12 +223,12 @@ class _Source:
 
 
 @contextmanager
-def _opened(source: AudioSource) -> Iterator["_Track"]:
+def _opened(source: AudioSource, number: int | None = None) -> Iterator["_Track"]:
     """Open `source` down to its audio track; every failure becomes an `AudioFileError` that names it."""
     import av
 
     if not isinstance(source, str | os.PathLike):
-        with _opened_container(_Source(source), _name(source), av) as track:
+        with _opened_container(_Source(source), _name(source), number, av) as track:
             yield track
         return
     name = os.fspath(source)
@@ -205,7 +236,7 @@ def _opened(source: AudioSource) -> Iterator["_Track"]:
         file = open(name, "rb")  # noqa: SIM115 (closed below; only the opening belongs into this try)
     except OSError as error:
         raise AudioFileError(f"{name}: {_why_not_opened(error)}") from error
-    with file, _opened_container(_Source(file), name, av) as track:
+    with file, _opened_container(_Source(file), name, number, av) as track:
         yield track
 
 
@@ -231,7 +262,7 @@ def _tag_settings(av: Any) -> dict[str, str]:
 
 
 @contextmanager
-def _opened_container(source: _Source, name: str, av: Any) -> Iterator["_Track"]:
+def _opened_container(source: _Source, name: str, number: int | None, av: Any) -> Iterator["_Track"]:
     if source.size == 0:
         raise AudioFileError(f"{name}: the file is empty (0 bytes); expected audio")
     try:
@@ -245,7 +276,22 @@ def _opened_container(source: _Source, name: str, av: Any) -> Iterator["_Track"]
             f"{name}: expected audio that ffmpeg reads (WAV, FLAC, MP3, Ogg, M4A …); {what}"
         ) from error
     with container:
-        yield _Track(container, source, name, av)
+        yield _Track(container, source, name, number, av)
+
+
+def _tag(stream: Any, name: str) -> str:
+    """A tag of a stream; "" where it says nothing ("und" is MP4's undetermined language)."""
+    value = stream.metadata.get(name, "")
+    return "" if value == "und" else str(value)
+
+
+def _clock_s(text: str) -> float | None:
+    """Matroska's "00:01:02.500000000" in seconds; None for anything else."""
+    try:
+        hours, minutes, seconds = text.split(":")
+        return 3600 * int(hours) + 60 * int(minutes) + float(seconds)
+    except ValueError:
+        return None
 
 
 def _refuse(url: str, *_: object) -> Any:
@@ -259,21 +305,39 @@ def _reason(error: Exception) -> str:
 class _Track:
     """The audio track of an open container, and what went wrong while it was read."""
 
-    def __init__(self, container: Any, source: _Source, name: str, av: Any) -> None:
+    def __init__(self, container: Any, source: _Source, name: str, number: int | None, av: Any) -> None:
         self._container, self._source, self._name, self._av = container, source, name, av
-        self._stream = container.streams.best("audio")
-        if self._stream is None:
-            kinds = ", ".join(sorted({stream.type for stream in container.streams})) or "nothing"
-            raise AudioFileError(f"{name}: expected an audio track; the file holds only {kinds}")
+        self._stream = self._chosen(number)
         if self._stream.codec_context is None:
             raise AudioFileError(f"{name}: this build of ffmpeg has no decoder for the file's audio; convert it to WAV")
         self._resampler: StreamingResampler | None = None
         self._replaced = 0
+        self._cancelled_s = 0.0
+        begin = container.start_time
+        self._timeline = Timeline(begin / av.time_base if begin else 0.0)
         # In seconds, because the rate may change in mid-stream.
         self._decoded_s = 0.0
         self._end_s = 0.0  # where the newest frame ends by its time stamp
         self._damaged = 0  # packets that could not be decoded
         self._failure = ""  # why reading stopped before the end
+
+    def _chosen(self, number: int | None) -> Any:
+        """The audio stream of this number, from 1, or the preferred one."""
+        tracks = self._container.streams.audio
+        if not tracks:
+            kinds = ", ".join(sorted({stream.type for stream in self._container.streams})) or "nothing"
+            raise AudioFileError(f"{self._name}: expected an audio track; the file holds only {kinds}")
+        if number is None:
+            return self._container.streams.best("audio")
+        if not 1 <= number <= len(tracks):
+            raise AudioFileError(f"{self._name}: expected a track from 1 to {len(tracks)}; got {number}")
+        return tracks[number - 1]
+
+    def tracks(self) -> AudioTracks:
+        """All audio tracks by language and title, and which one this is."""
+        streams = self._container.streams.audio
+        names = tuple(" ".join(filter(None, (_tag(stream, "language"), _tag(stream, "title")))) for stream in streams)
+        return AudioTracks(names, streams.index(self._stream) + 1)
 
     def duration_s(self) -> float | None:
         """By the track, else by the container."""
@@ -312,9 +376,13 @@ class _Track:
                 raise AudioFileError(f"{self._name}: {error}") from error
         values = frame.to_ndarray()  # planar: [channels, n]; packed: [1, n * channels]
         samples = to_float(values.T if frame.format.is_planar else values.reshape(-1, channels))
-        self._decoded_s += len(samples) / rate
+        length_s = len(samples) / rate
+        self._decoded_s += length_s
         if frame.time is not None:
-            self._end_s = frame.time + len(samples) / rate
+            self._end_s = frame.time + length_s
+        missing = round(self._timeline.advance(frame.time, length_s) * rate)
+        for at in range(0, missing, rate):
+            yield current.push(np.zeros((min(rate, missing - at), channels), np.float32))
         yield current.push(samples)
 
     def _flushed(self) -> FloatArray:
@@ -322,11 +390,12 @@ class _Track:
             return np.zeros(0, np.float32)
         rest = self._resampler.flush()
         self._replaced += self._resampler.replaced
+        self._cancelled_s += self._resampler.cancelled_s
         return rest
 
     def complain(self) -> None:
         """After the last sample: warn of repaired samples, raise if the audio was not whole."""
-        _warn_replaced(self._name, self._replaced)
+        _warn_repaired(self._name, self._replaced, self._cancelled_s)
         reason = self._missing()
         if reason and not self._decoded_s:
             raise AudioFileError(f"{self._name}: expected audio; none could be decoded: {reason}")
@@ -358,5 +427,10 @@ class _Track:
         """The exact length by the header, where there is one for this track alone."""
         if not _EXACT & set(self._container.format.name.split(",")):
             return None
+        if "matroska" in self._container.format.name:  # ffmpeg gives every track the length of the longest
+            own = _clock_s(self._stream.metadata.get("DURATION", ""))
+            if own is not None:
+                return own
+            return self.duration_s() if len(self._container.streams) == 1 else None
         alone = len(self._container.streams) == 1
         return self.duration_s() if self._stream.duration or alone else None

@@ -1,7 +1,8 @@
 """Bytes and samples of any kind, rate and number of channels to 16 kHz mono float32, in any portions and without I/O.
 
 Every way into the program goes through here. Channels are mixed by their mean, so a voice on one of two channels is
-6 dB quieter and no mix can clip; resampling is soxr's HQ (about 125 dB of rejection, some 30 ms of look-ahead). Samples
+6 dB quieter and no mix can clip; where channels of opposite phase cancel each other out, the loudest one stands for all.
+Resampling is soxr's HQ (about 125 dB of rejection, some 30 ms of look-ahead). Samples
 beyond +-1 are kept as they are: clipped or overdriven audio is the user's. Samples that are no numbers become silence
 and are counted.
 """
@@ -24,11 +25,48 @@ MAX_RATE = 768_000
 MAX_CHANNELS = 64
 
 
-def downmix(samples: FloatArray) -> FloatArray:
-    """[n] or [n, channels] -> [n]: the mean of the channels."""
-    if samples.ndim == 1:
-        return samples
-    return samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
+# Mixed in pieces of 20 ms, each by what it is itself.
+_PIECES_PER_S = 50
+# A piece is cancelled if less than this is left of the loudest channel's energy, of which a mean of n channels keeps at
+# least 1/n² where they do not cancel, and if there was any to hear.
+_LEFT, _AUDIBLE = 0.04, 1e-6
+
+
+class Downmix:
+    """Channels -> one, portion by portion; the portions do not change the result.
+
+    A piece in which the channels cancel each other out (one of them with its poles swapped) is taken from its loudest
+    channel. `cancelled` counts the samples of such pieces. What does not fill a piece waits for the next portion.
+    """
+
+    def __init__(self, rate: int, channels: int) -> None:
+        self.cancelled = 0
+        self._piece = max(1, rate // _PIECES_PER_S)
+        self._waiting = np.zeros((0, channels), np.float32)
+
+    def push(self, samples: FloatArray) -> FloatArray:
+        """Samples [n, channels] -> [m] of the pieces that are full."""
+        both = np.concatenate([self._waiting, samples])
+        whole = len(both) - len(both) % self._piece
+        self._waiting = both[whole:]
+        return self._mixed(both[:whole].reshape(-1, self._piece, both.shape[1]))
+
+    def flush(self) -> FloatArray:
+        """What was waiting, [m]."""
+        rest, self._waiting = self._waiting, self._waiting[:0]
+        return self._mixed(rest[None]) if len(rest) else rest[:, 0]
+
+    def _mixed(self, pieces: FloatArray) -> FloatArray:
+        """[k, piece, channels] -> [k * piece]."""
+        mixed = pieces.mean(axis=2, dtype=np.float32)
+        energies = np.square(pieces, dtype=np.float64).mean(axis=1)  # [k, channels]
+        loudest = energies.max(axis=1, initial=0)
+        left = np.square(mixed, dtype=np.float64).mean(axis=1)
+        # The mean keeps 1/n² of a voice that is on one of n channels; only opposite phase takes nearly all of it.
+        gone = (loudest > _AUDIBLE) & (left < _LEFT / pieces.shape[2] ** 2 * loudest)
+        mixed[gone] = np.take_along_axis(pieces[gone], energies[gone].argmax(axis=1)[:, None, None], axis=2)[..., 0]
+        self.cancelled += int(gone.sum()) * pieces.shape[1]
+        return mixed.reshape(-1)
 
 
 def check_shape(rate: int, channels: int) -> None:
@@ -44,7 +82,7 @@ class StreamingResampler:
 
     `push` as often as there is audio, then `flush` once. The outputs together have round(n * 16000 / rate_in)
     samples (give or take one) and are aligned with the input. `replaced` counts samples that were no numbers.
-    At 16 kHz nothing is delayed or changed.
+    At 16 kHz one channel is neither delayed nor changed; several wait for pieces of 20 ms.
     """
 
     def __init__(self, rate_in: int, channels: int = 1) -> None:
@@ -53,6 +91,7 @@ class StreamingResampler:
         self.rate_in = rate_in
         self.channels = channels
         self.replaced = 0
+        self._downmix = Downmix(rate_in, channels) if channels > 1 else None
         self._soxr: Any = None
         if rate_in != SAMPLE_RATE:
             import soxr
@@ -71,11 +110,18 @@ class StreamingResampler:
             raise OptionError(f"expected samples of shape {expected}; got {list(shape)}")
         clean, replaced = sanitize(np.asarray(samples, np.float32))
         self.replaced += replaced
-        return self._resample(downmix(clean), last=False)
+        mono = clean.reshape(-1) if self._downmix is None else self._downmix.push(clean)
+        return self._resample(mono, last=False)
 
     def flush(self) -> FloatArray:
         """The rest, [m], at the end of the input; afterwards the resampler is used up."""
-        return self._resample(np.zeros(0, np.float32), last=True)
+        rest = np.zeros(0, np.float32) if self._downmix is None else self._downmix.flush()
+        return self._resample(rest, last=True)
+
+    @property
+    def cancelled_s(self) -> float:
+        """For how long channels of opposite phase cancelled each other out, in seconds."""
+        return 0.0 if self._downmix is None else self._downmix.cancelled / self.rate_in
 
     def _resample(self, mono: FloatArray, *, last: bool) -> FloatArray:
         if self._soxr is None:
@@ -141,6 +187,11 @@ class PcmDecoder:
     def replaced(self) -> int:
         """How many samples were no numbers (NaN, infinite) and became silence."""
         return self._resampler.replaced
+
+    @property
+    def cancelled_s(self) -> float:
+        """For how long channels of opposite phase cancelled each other out, in seconds."""
+        return self._resampler.cancelled_s
 
     def feed(self, data: bytes) -> FloatArray:
         """The next bytes -> samples that are ready, [m] (possibly none)."""

@@ -34,10 +34,11 @@ class PcmFormat:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One input; `pcm` only for standard input that is not a file of its own."""
+    """One input; `pcm` only for standard input that is not a file of its own. `track` is which of several, from 1."""
 
     name: str
     pcm: PcmFormat | None = None
+    track: int | None = None
 
     @property
     def label(self) -> str:
@@ -79,24 +80,38 @@ class Source:
                 f"{error}; raw PCM comes by standard input: whispertide transcribe - --rate 16000 < {self.name}"
             ) from error
 
+    def which_track(self) -> str:
+        """What to say of a file with several audio tracks where none was asked for; "" otherwise.
+
+        Raises `AudioFileError` where there is nothing to decode.
+        """
+        if self.is_pipe or self.track is not None:
+            return ""
+        from whispertide.audio.file import audio_tracks
+
+        tracks = audio_tracks(self.name)
+        if len(tracks.names) == 1:
+            return ""
+        return f"{self.label}: {tracks}; this hears track {tracks.preferred}. For another one: --track N"
+
     def blocks(self) -> "Iterator[FloatArray]":
         """16 kHz mono blocks. Raises what `audio.file` raises, while it is read."""
         from whispertide.audio.file import decode_blocks, pcm_blocks
 
         if self.name != STDIN:
-            return decode_blocks(self.name)
+            return decode_blocks(self.name, track=self.track)
         if self.pcm is None:
-            return _file_on_stdin()
+            return _file_on_stdin(self.track)
         return pcm_blocks(
             stdin_bytes(), self.pcm.rate, channels=self.pcm.channels, sample_format=self.pcm.sample_format
         )
 
 
-def _file_on_stdin() -> "Iterator[FloatArray]":
+def _file_on_stdin(track: int | None) -> "Iterator[FloatArray]":
     from whispertide.audio.file import decode_blocks
 
     try:
-        yield from decode_blocks(stdin_bytes())
+        yield from decode_blocks(stdin_bytes(), track=track)
     except AudioFileError as error:
         raise AudioFileError(f"{error}; if it is raw PCM, say so with its rate, such as --rate 16000") from error
 

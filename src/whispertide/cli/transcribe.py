@@ -42,6 +42,10 @@ def transcribe(
         ),
     ] = None,
     form: arguments.Formats = None,
+    track: Annotated[
+        int | None,
+        typer.Option("--track", metavar="N", min=1, help="Which audio track of a video, from 1. Default: the main one."),
+    ] = None,
     subtitles: arguments.Subtitles,
     text: arguments.SearchedText,
     stream: arguments.Stream,
@@ -72,7 +76,7 @@ def transcribe(
     word = stream.hush_word()
     # A folder gives a folder, also where it holds one recording.
     destination = output if names == files else as_folder(output)
-    sources = [Source(name, pcm) for name in names]
+    sources = [Source(name, pcm, track) for name in names]
     targets = plan_formats(names, destination, arguments.format_names(form))
     options, live = arguments.checked(text), pace == "live"
     recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
@@ -126,6 +130,8 @@ def _probed(sources: Sequence[Source]) -> tuple[dict[int, float | None], dict[in
     for number, source in enumerate(sources):
         try:
             durations[number] = source.probe()
+            if several := source.which_track():
+                say(several)
         except AudioError as error:
             codes[number] = report(error)
     return durations, codes

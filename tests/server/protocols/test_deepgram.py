@@ -243,9 +243,9 @@ def test_any_rate_any_channels_any_of_its_encodings() -> None:
 
 def test_channels_are_mixed() -> None:
     talk = listen(channels="2")
-    talk.send(np.array([[8_192, -8_192], [16_384, 0]], np.int16).tobytes())
+    talk.send(np.array([[8_192, -8_192], [16_384, 0]] * 160, np.int16).tobytes())  # a piece of 20 ms
     (audio,) = [action for action in talk.performed if isinstance(action, Audio)]
-    assert audio.samples.tolist() == [0.0, 0.25]
+    assert audio.samples.tolist() == [0.0, 0.25] * 160
 
 
 @pytest.mark.parametrize("cut", [1, 3, 100])
