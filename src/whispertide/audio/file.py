@@ -46,9 +46,7 @@ _OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
 _TOLERANCE_S = 0.25
 
 
-def decode_blocks(
-    source: AudioSource, *, block: int = SAMPLE_RATE, track: int | None = None
-) -> Iterator[FloatArray]:
+def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE, track: int | None = None) -> Iterator[FloatArray]:
     """Decode `source` to 16 kHz mono float32, [block] samples at a time (the last block may be shorter).
 
     `track` is the number of the audio track, from 1; None takes the one that ffmpeg prefers (see `audio_tracks`).

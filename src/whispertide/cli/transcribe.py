@@ -44,7 +44,9 @@ def transcribe(
     form: arguments.Formats = None,
     track: Annotated[
         int | None,
-        typer.Option("--track", metavar="N", min=1, help="Which audio track of a video, from 1. Default: the main one."),
+        typer.Option(
+            "--track", metavar="N", min=1, help="Which audio track of a video, from 1. Default: the main one."
+        ),
     ] = None,
     subtitles: arguments.Subtitles,
     text: arguments.SearchedText,
