@@ -2,9 +2,10 @@
 
 Memory is constant however long the file is. Time is the container's: audio that begins later than the picture, or after
 lost packets, has silence before it (`timeline`). Of several audio tracks the one ffmpeg prefers is taken, unless
-another is asked for; channels are mixed by their mean. Zero-length audio (a header without samples) is no error: it yields nothing. Of a file that is still
-being written, what was there when it was opened is decoded. Only recordings are decoded: a playlist or any other form
-that leads to other files, devices or the network is refused, so files from strangers are safe to open.
+another is asked for; channels are mixed by their mean. Zero-length audio (a header without samples) is no error: it
+yields nothing. Of a file that is still being written, what was there when it was opened is decoded. Only recordings are
+decoded: a playlist or any other form that leads to other files, devices or the network is refused, so files from
+strangers are safe to open.
 
 Knows nothing of speech. Resampling and repair are `audio.pcm`'s.
 """
@@ -171,8 +172,8 @@ def _warn_repaired(name: str, replaced: int, cancelled_s: float) -> None:
         warnings.warn(f"{name}: {replaced} samples were not numbers (NaN or infinite) and became silence", stacklevel=3)
     if cancelled_s:
         warnings.warn(
-            f"{name}: for {cancelled_s:.1f} s the channels cancel each other out (opposite phase): the louder one alone "
-            "was heard",
+            f"{name}: for {cancelled_s:.1f} s the channels cancel each other out (opposite phase): the louder one "
+            "alone was heard",
             stacklevel=3,
         )
 

@@ -1,9 +1,8 @@
 """Bytes and samples of any kind, rate and number of channels to 16 kHz mono float32, in any portions and without I/O.
 
 Every way into the program goes through here. Channels are mixed by their mean, so a voice on one of two channels is
-6 dB quieter and no mix can clip; where channels of opposite phase cancel each other out, the loudest one stands for all.
-Resampling is soxr's HQ (about 125 dB of rejection, some 30 ms of look-ahead). Samples
-beyond +-1 are kept as they are: clipped or overdriven audio is the user's. Samples that are no numbers become silence
+6 dB quieter and no mix can clip; where channels of opposite phase cancel each other out, the loudest one stands for
+all. Resampling is soxr's HQ (about 125 dB of rejection, some 30 ms of look-ahead). Samples beyond +-1 are kept as they are: clipped or overdriven audio is the user's. Samples that are no numbers become silence
 and are counted.
 """
 
