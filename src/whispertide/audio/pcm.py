@@ -2,8 +2,9 @@
 
 Every way into the program goes through here. Channels are mixed by their mean, so a voice on one of two channels is
 6 dB quieter and no mix can clip; where channels of opposite phase cancel each other out, the loudest one stands for
-all. Resampling is soxr's HQ (about 125 dB of rejection, some 30 ms of look-ahead). Samples beyond +-1 are kept as they are: clipped or overdriven audio is the user's. Samples that are no numbers become silence
-and are counted.
+all. Resampling is soxr's HQ (about 125 dB of rejection, some 30 ms of look-ahead). Samples beyond +-1
+are kept as they are: clipped or overdriven audio is the user's. Samples that are no numbers become silence and are
+counted.
 """
 
 from typing import Any
