@@ -58,7 +58,7 @@ class Downmix:
 
     def _mixed(self, pieces: FloatArray) -> FloatArray:
         """[k, piece, channels] -> [k * piece]."""
-        mixed = pieces.mean(axis=2, dtype=np.float32)
+        mixed: FloatArray = pieces.mean(axis=2, dtype=np.float32)
         energies = np.square(pieces, dtype=np.float64).mean(axis=1)  # [k, channels]
         loudest = energies.max(axis=1, initial=0)
         left = np.square(mixed, dtype=np.float64).mean(axis=1)
