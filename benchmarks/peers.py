@@ -37,7 +37,7 @@ from whispertide.lab.evaluation.watch import Watch
 from whispertide.lab.training.widen import widen
 from whispertide.options import EngineOptions
 
-MODELS = ("nano.en", "nano.en@base.en", "models/micro-long.en")  # "A@B": A widened to the shape of B
+MODELS = ("nano.en", "nano.en@base.en")  # "A@B": A widened to the shape of B
 CHOOSING, SEEDS = 910, (1011, 1012, 1013)  # nothing was tuned on the talks of the latter
 CORPUS = "rooms"
 RIVALS = ("whisper-streaming", "simulstreaming")  # a recipe of ours and a program, called alike
@@ -46,8 +46,6 @@ PEER_STEPS = {"simulstreaming": (0.1, 0.5, 1.0)}
 LIVE = {"whisperlivekit-localagreement": "whisper-streaming", "whisperlivekit-simulstreaming": "simulstreaming"}
 WHOLE = ("faster-whisper", "openai-whisper", "whisper.cpp")  # these transcribe when all audio is there
 UNGATED = "vad=false"
-# What `whispertide tune --short` finds; the first live use of a checkpoint that knows no short windows runs it.
-TUNED = {"models/micro-long.en": ("framing=zeros", "zeros_s=1", "shift_guard=true", "short_s=2.5")}
 
 
 class OutOfTime(Exception):  # noqa: N818  it is an answer: what is measured is kept
@@ -181,7 +179,7 @@ def best(study: Study, model: str, name: str) -> float | None:
 
 def contenders(model: str, steps: dict[str, float], *settings: str) -> list[CellRequest]:
     """Ours and the stepped programs, at their best steps."""
-    requests = grid(("tide",), (model,), (CORPUS,), (), (*TUNED.get(model, ()), *settings))
+    requests = grid(("tide",), (model,), (CORPUS,), (), settings)
     for name, step in steps.items():
         peer = name.removeprefix(PEER)
         requests += (
@@ -260,10 +258,9 @@ def measured(study: Study, name: str) -> Measured:
 
 
 LEAD = """
-**Compare errors with `micro-long.en`.** It was trained on windows of 30 s that are full of speech, and whole talks cost
-it half a point more than the same sentences alone. `nano.en` hears short windows much better than long ones, so
-programs that hear long windows make more errors with it than they would with a checkpoint of OpenAI's: with `nano.en`
-compare times. The *offline* rows are the same weights with all audio at hand.
+**Compare times here, not errors.** `nano.en` hears short windows much better than long ones, so programs that hear long
+windows make more errors with it than they would with a checkpoint of OpenAI's. The *offline* rows are the same weights
+with all audio at hand.
 
 `rooms` is **synthetic speech** (espeak-ng, and flite where it is installed) as microphones in quiet rooms would record
 it, with the synthesizer's exact word times. A model "at the shape of base.en" is the same function widened: its cost is
@@ -280,7 +277,6 @@ here says how well a Whisper model hears people.**
 | step | the best of each (below); that of `tide` is as it comes, WhisperLiveKit has the one of its algorithm alone |
 | `peer:` | another program on the same weights and audio, in its own environment (`make peers`) |
 | `fallback=false` | Whisper's temperature fallback is off, see below |
-| `framing=zeros` | a second of silence after every window, guarded: what `tune --short` finds for `micro-long.en` |
 | `vad=false` | the voice gate is off, for ours and theirs alike |
 
 *Best step*: of the steps with at most a point more word errors than the lowest, the one that confirms soonest, for ours
@@ -306,7 +302,7 @@ programs next to it ask none. Nothing is clamped, rounded or truncated.
 
 
 def glance(study: Study, found: Sequence[Measured]) -> publish.Part:
-    """The table that the README has too."""
+    """The table of all programs and models."""
     note = (
         f"Each program at its best step, voice gate on, {len(study.options.seeds)} times {study.options.seconds:g} s "
         f"of `{CORPUS}`. `{PEER}`: another program. The last rows wait for all audio."

@@ -147,17 +147,6 @@ def test_an_entry_of_the_log_that_a_page_names_exists(page: Path) -> None:
     assert [name for name in named if not any(one.startswith(name.rstrip(".… ")) for one in known)] == []
 
 
-def test_the_table_next_to_other_programs_is_the_one_of_their_page() -> None:
-    (shown,) = (
-        table
-        for section in sections((ROOT / "README.md").read_text(encoding="utf-8"))
-        for table in tables(section)
-        if "peer:" in "".join(table)
-    )
-    page = (DOCS / "peers.md").read_text(encoding="utf-8")
-    assert shown in [table for section in sections(page) for table in tables(section)]
-
-
 def test_the_table_of_recipes_is_that_of_its_plot() -> None:
     """WER and when a word is confirmed, as rounded. If this fails: `make pictures`, and the table that it prints."""
     with (DOCS / "benchmarks" / "recipes-trade-off.csv").open(encoding="utf-8", newline="") as file:

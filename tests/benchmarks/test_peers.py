@@ -18,8 +18,6 @@ from whispertide.lab.evaluation.replay import Recogniser
 from whispertide.lab.evaluation.runner import Runner
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
-from whispertide.lab.tune import changes
-from whispertide.streaming.framing import Zeros
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.short_windows import Costs, Framed, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray
@@ -124,13 +122,6 @@ def headings(page: str) -> list[str]:
 def test_the_published_page_says_what_the_script_does(script: ModuleType) -> None:
     """What stands above its tables; if this fails: `python benchmarks/peers.py --page`."""
     assert script.LEAD.strip() in (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
-
-
-def test_tide_is_tuned_where_its_first_live_use_tunes_it(script: ModuleType) -> None:
-    """With what tuning keeps of a second of silence."""
-    for gate in ((), (script.UNGATED,)):
-        (untuned,), (tuned,) = (script.contenders(name, {}, *gate) for name in ("nano.en", "models/micro-long.en"))
-        assert tuned.recipe == untuned.recipe.replace(**changes(Zeros()))
 
 
 @pytest.mark.slow

@@ -123,7 +123,7 @@ def test_every_bad_line_is_named(manifest: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--shape", "small"), 2, "nano.en, micro.en"),
+        (("--shape", "small"), 2, "nano.en, tiny.en"),
         ((), 2, "expected --shape"),
         (("--from", "nano.en", "--set", "speed=1"), 2, "smoothing"),
         (("--from", "nano.en", "--set", "steps=3"), 2, "expected --steps"),

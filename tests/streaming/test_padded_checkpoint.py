@@ -1,4 +1,4 @@
-"""Every recipe with a checkpoint that was trained on 30 s of padding alone, as OpenAI's were: hardly a word is made up.
+"""Every recipe with a checkpoint that says nothing of short windows, as OpenAI's: hardly a word is made up.
 
 Two sentences with a pause between them and silence around. What is inserted is what counts here; a small checkpoint
 mishears some words.
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.audio.file import load_audio
 from whispertide.errors import CheckpointNotFoundError
@@ -24,16 +25,15 @@ from whispertide.streaming.short_windows import Costs, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 TESTS = Path(__file__).parents[1]
-MODEL = TESTS.parent / "models" / "micro-padded.en"
 CLIP = TESTS / "clips" / "winter.flac"
 MOST_INSERTED, MOST_WRONG = 1, 6  # of 13 words
 TUNED = Calibration(changes(Zeros()), "it was measured")
 TIDE = RECIPES["tide"]
 
 
-@cache
-def transcriber() -> Transcriber:
-    return load(str(MODEL), threads=1, provider="cpu")
+@pytest.fixture(scope="module")
+def transcriber(tmp_path_factory: pytest.TempPathFactory) -> Transcriber:
+    return load(str(without_short_windows(tmp_path_factory.mktemp("unsaid"))), threads=1, provider="cpu")
 
 
 @cache
@@ -64,8 +64,8 @@ CASES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", CASES)
-def test_hardly_anything_is_made_up(recipe: Recipe) -> None:
-    session = transcriber().session(recipe)
+def test_hardly_anything_is_made_up(transcriber: Transcriber, recipe: Recipe) -> None:
+    session = transcriber.session(recipe)
     audio = speech()
     events = [event for at in range(0, len(audio), 1600) for event in session.push(audio[at : at + 1600])]
     events += session.finish()
@@ -75,8 +75,8 @@ def test_hardly_anything_is_made_up(recipe: Recipe) -> None:
     assert errors.substitutions + errors.deletions <= MOST_WRONG, heard
 
 
-def test_the_others_need_more_than_the_checkpoint() -> None:
-    assert not any(transcriber().can_stream(RECIPES[name]) for name in ("whisperflow", "whisperrt"))
+def test_the_others_need_more_than_the_checkpoint(transcriber: Transcriber) -> None:
+    assert not any(transcriber.can_stream(RECIPES[name]) for name in ("whisperflow", "whisperrt"))
     for name, command in (("whisperflow", "hush"), ("whisperrt", "causal")):
-        with pytest.raises(CheckpointNotFoundError, match=f"whispertide train {command} .*micro-padded.en"):
-            transcriber().session(name)
+        with pytest.raises(CheckpointNotFoundError, match=f"whispertide train {command} .*nano-unsaid.en"):
+            transcriber.session(name)

@@ -1,11 +1,11 @@
 """Which framing a checkpoint gets: by what it says, and by one measurement, which is given here."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import OptionError
@@ -21,7 +21,6 @@ from whispertide.streaming.stages import SerialExecutor
 
 AS_IT_IS = get_recipe("tide")
 TIDE = AS_IT_IS.replace(step_s=0.3)
-PADDED = Path(__file__).parents[2] / "models" / "micro-padded.en"
 QUICK_S, SLOW_S = 0.12, 0.42
 
 
@@ -156,8 +155,8 @@ def test_which_recipes_leave_their_framing_open() -> None:
 
 
 @pytest.fixture(scope="module")
-def padded_model() -> WhisperModel:
-    return load(str(PADDED), threads=1).model
+def padded_model(tmp_path_factory: pytest.TempPathFactory) -> WhisperModel:
+    return load(str(without_short_windows(tmp_path_factory.mktemp("unsaid"))), threads=1).model
 
 
 @pytest.mark.parametrize(("seconds", "framing"), [(QUICK_S, PAD30), (SLOW_S, Zeros(whole_s=20.0))])

@@ -52,7 +52,7 @@ def fit(
     shape: Annotated[
         str | None,
         typer.Option(
-            "--shape", metavar="NAME", help="nano.en, micro.en, base.en ...: from scratch, or grow --from into it."
+            "--shape", metavar="NAME", help="nano.en, tiny.en, base.en ...: from scratch, or grow --from into it."
         ),
     ] = None,
     model: Annotated[

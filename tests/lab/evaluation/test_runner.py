@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lab.evaluation.counting_watch import CountingWatch
+from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.checkpoint.attachments import digest_folder
 from whispertide.checkpoint.latecontext import COMMANDS, load_late
@@ -31,7 +32,6 @@ from whispertide.types import SAMPLE_RATE
 USUAL, QUICK = 3, 2
 # 45 s in which nobody speaks: five clips, the last of 5 s
 SILENCE = Recordings("silence", "0", (Utterance("u", (), 45, lambda: np.arange(45 * SAMPLE_RATE, dtype=np.float32)),))
-PADDED = str(Path(__file__).parents[3] / "models" / "micro-padded.en")
 
 
 class Measuring:
@@ -110,7 +110,12 @@ def test_an_excerpt_is_measured_whole(tmp_path: Path, setup: Setup, count: int) 
     ],
 )
 def test_a_cell_says_how_its_windows_were_framed(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch, encode_s: float, framing: str, changes: tuple[str, ...]
+    runner: Runner,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    encode_s: float,
+    framing: str,
+    changes: tuple[str, ...],
 ) -> None:
     """The framing of tide may be the outcome of a measurement: then it is part of what the cell is."""
     specs: list[CellSpec] = []
@@ -120,13 +125,14 @@ def test_a_cell_says_how_its_windows_were_framed(
         return SimpleNamespace(score={"wer": 0.0})
 
     monkeypatch.setattr(runner, "_measure", found)
-    runner._loaded = (PADDED, Transcriber(load(PADDED, threads=1).model, measure=lambda _: Costs(encode_s)))
-    runner.cell("tide", model=PADDED)
+    unsaid = str(without_short_windows(tmp_path / "models"))
+    runner._loaded = (unsaid, Transcriber(load(unsaid, threads=1).model, measure=lambda _: Costs(encode_s)))
+    runner.cell("tide", model=unsaid)
     measured = specs[-1]
     assert (measured.settings["framing"], measured.changes) == (framing, changes)
-    runner.cell("tide", f"framing={framing}", *changes, model=PADDED)
+    runner.cell("tide", f"framing={framing}", *changes, model=unsaid)
     assert specs[-1].key == measured.key  # asked for by name it is the same cell
-    runner.cell("tide", "framing=bare", model=PADDED)
+    runner.cell("tide", "framing=bare", model=unsaid)
     assert (specs[-1].settings["shift_guard"], specs[-1].changes) == ("False", ())
     assert specs[-1].key != measured.key
 

@@ -51,7 +51,7 @@ def test_a_multiple_says_the_same(width: int, heads: int, layers: int) -> None:
 def test_another_width_says_nearly_the_same() -> None:
     """tiny.en's width is one and a half of nano.en's: the norms see other means, and nothing else differs."""
     source = load_network(nano())
-    grown = grow(source, shaped(nano().dims, "micro.en"), 0)
+    grown = grow(source, shaped(nano().dims, "tiny.en"), 0)
     before, after = logits(source), logits(grown)
     together = torch.corrcoef(torch.stack([before.flatten(), after.flatten()]))[0, 1]
     assert float(together) > 0.95

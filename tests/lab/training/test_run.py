@@ -231,12 +231,12 @@ def test_what_cannot_begin(speech: Path, network: Whisper, tmp_path: Path, monke
         begun(tmp_path / "a", speech, shape=None)
     with pytest.raises(OptionError, match="nowhere smaller"):
         begun(tmp_path / "a", speech, shape="low", model="nano.en")
-    with pytest.raises(OptionError, match=r"nano\.en, micro\.en"):
+    with pytest.raises(OptionError, match=r"nano\.en, tiny\.en"):
         begun(tmp_path / "a", speech, shape="huge")
     with pytest.raises(OptionError, match="trained checkpoint"):
         begun(tmp_path / "a", speech, lora=4)
     with pytest.raises(OptionError, match="trained checkpoint"):
-        begun(tmp_path / "a", speech, lora=4, shape="micro.en", model="nano.en")
+        begun(tmp_path / "a", speech, lora=4, shape="tiny.en", model="nano.en")
     with pytest.raises(OptionError, match="whole vocabulary"):
         begun(tmp_path / "a", speech, model="nano.en", lora=4, vocabulary="used")
     with pytest.raises(UnknownLanguageError, match="English-only"):
