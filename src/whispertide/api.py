@@ -380,8 +380,12 @@ def _blocks(audio: Audio) -> Iterable[FloatArray]:
 def _then_fail(segments: Iterable[OfflineSegment], recording: Recording) -> Iterator[OfflineSegment]:
     """The segments; then what was wrong with the rest of the recording is raised."""
     yield from segments
-    if recording.broken is not None:
-        raise recording.broken
+    broken = recording.broken
+    if broken is not None:
+        try:
+            raise broken
+        finally:
+            del broken, recording  # the error has this frame: it would keep itself and all the audio
 
 
 def text_segment(segment: OfflineSegment) -> TextSegment:

@@ -105,6 +105,16 @@ def audio_tracks(source: AudioSource) -> AudioTracks:
         return track.tracks()
 
 
+def counted_s(source: AudioSource, most_s: float) -> float:
+    """Seconds of audio by its packets, of which only those are decoded that do not say how long they are. Counted until
+    they are more than `most_s`: some twenty times as fast as decoding. What cannot be read is not counted.
+
+    Raises `AudioFileError` as `decode_blocks` does. The file of a seekable file object can be decoded afterwards.
+    """
+    with _opened(source) as track:
+        return track.counted_s(most_s)
+
+
 def pcm_blocks(
     stream: BinaryIO, rate: int, *, channels: int = 1, sample_format: str = "s16le", block: int = SAMPLE_RATE // 10
 ) -> Iterator[FloatArray]:
@@ -164,7 +174,10 @@ def rechunk(parts: Iterable[FloatArray], block: int) -> Iterator[FloatArray]:
     if count:
         yield np.concatenate(waiting)
     if broken is not None:
-        raise broken
+        try:
+            raise broken
+        finally:
+            del broken  # the error has this frame: it would keep itself, and whoever reads the file
 
 
 def _warn_repaired(name: str, replaced: int, cancelled_s: float) -> None:
@@ -344,6 +357,26 @@ class _Track:
             return float(self._stream.duration * self._stream.time_base)
         duration = self._container.duration
         return duration / self._av.time_base if duration and duration > 0 else None
+
+    def counted_s(self, most_s: float) -> float:
+        """Of its packets, until it is more than `most_s`."""
+        counted_s = 0.0
+        try:
+            for packet in self._container.demux(self._stream):
+                counted_s += self._packet_s(packet)
+                if counted_s > most_s:
+                    break
+        except (self._av.FFmpegError, OSError):
+            pass  # here the audio ends, and `samples` says why
+        return counted_s
+
+    def _packet_s(self, packet: Any) -> float:
+        if packet.duration and packet.time_base:
+            return float(packet.duration * packet.time_base)
+        try:
+            return float(sum(frame.samples / frame.sample_rate for frame in packet.decode()))
+        except self._av.FFmpegError:  # damaged: it will be skipped
+            return 0.0
 
     def samples(self) -> Iterator[FloatArray]:
         """All of the track at 16 kHz mono, in portions as they come."""

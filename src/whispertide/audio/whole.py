@@ -28,6 +28,6 @@ class Recording:
         except AudioError as error:
             if self.samples == 0:
                 raise
-            self.broken = error
+            self.broken = error.with_traceback(None)  # its frames have this recording and what was made of it
         if self.samples == 0:
             raise AudioError("there is no audio in it: it is empty")

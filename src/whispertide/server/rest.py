@@ -114,6 +114,7 @@ class Rest:
             except (OptionError, base.ProtocolError) as error:
                 raise HttpError(400, str(error)) from error
             job = Job(self.hub.models[wanted.model], wanted.file, wanted.options, self.hub.options.limits.upload_s)
+            await self._transcribed(asyncio.to_thread(job.check_length))
             running = self.uploads.run(job, _party(request))
             stack.push_async_callback(running.aclose)
             if wanted.stream:
@@ -182,9 +183,10 @@ class Rest:
             self.hub.metrics.uploads.labels("left").inc()
             raise HttpError(400, "expected the client to wait for the answer; it left")
         finally:
-            for one in (task, over, *left):
-                one.cancel()
-            await asyncio.gather(task, over, *left, return_exceptions=True)
+            await _ended((task, over, *left))
+            # An error that is raised here has this frame. If that had the task, which has the error, all that the work
+            # had in its frames would stay.
+            del task
 
     async def _streamed(
         self,
@@ -264,6 +266,12 @@ def _party(request: Request) -> str:
     """Whose request it is: a key's, or an address's."""
     address = request.client.host if request.client else ""
     return getattr(request.state, "owner", "") or address
+
+
+async def _ended(tasks: Sequence["asyncio.Task[Any]"]) -> None:
+    for one in tasks:
+        one.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _next(running: AsyncGenerator[OfflineSegment, None]) -> OfflineSegment | None:

@@ -14,13 +14,14 @@ from functools import partial
 from typing import BinaryIO
 
 from whispertide.api import Transcriber
-from whispertide.audio.file import decode_blocks
+from whispertide.audio.file import counted_s, decode_blocks, duration_of
 from whispertide.decoding.longform import OfflineSegment
-from whispertide.errors import TruncatedAudioError, WhispertideError
+from whispertide.errors import AudioError, TruncatedAudioError, WhispertideError
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, seconds, to_samples
 
 _NICE = 10
+_PADDED_S = 1.0  # by encoders: packets may say a little more than they hold
 _ARRIVING = 4  # as many files may come in at once, in multiples of those that may wait: they lie on the disk
 
 
@@ -58,18 +59,38 @@ class Job:
             self._stop.set()
             await step(int)  # what was under way has ended
 
+    def check_length(self) -> None:
+        """Raises `TooLongError` for a file that says itself that it is too long, and is. What else is wrong with it is
+        found when it is decoded.
+        """
+        at = self._file.tell()
+        with contextlib.suppress(AudioError):
+            stated_s = duration_of(self._file) or 0.0
+            self._file.seek(at)
+            if stated_s > self._limit_s:  # one that is cut off may have less
+                self._count()
+        self._file.seek(at)
+
+    def _count(self) -> None:
+        most_s = self._limit_s + _PADDED_S
+        if counted_s(self._file, most_s) > most_s:
+            raise self._too_long()
+
+    def _too_long(self) -> TooLongError:
+        return TooLongError(f"expected at most {self._limit_s:g} s of audio in a file; this one has more. Split it")
+
     def _blocks(self) -> Iterator[FloatArray]:
-        """The audio, up to where it is whole."""
-        limit = to_samples(self._limit_s)
+        """The audio, up to where it is whole. It is counted first: its features would take minutes and much memory."""
+        limit, at = to_samples(self._limit_s), self._file.tell()
+        self._count()
+        self._file.seek(at)
         try:
             for block in decode_blocks(self._file):
                 if self._stop.is_set():
                     return
                 self.samples += len(block)
-                if self.samples > limit:
-                    raise TooLongError(
-                        f"expected at most {self._limit_s:g} s of audio in a file; this one has more. Split it"
-                    )
+                if self.samples > limit:  # its packets say less than they hold
+                    raise self._too_long()
                 yield block
         except TruncatedAudioError as error:
             self.warning = str(error)
