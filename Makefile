@@ -4,20 +4,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check audit lock pin-image bench soak slow golden pictures screenshots mutants clean
+.PHONY: demo test test-cli check audit lock pin-image bench soak slow golden pictures screenshots mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
 
 # Processes of one thread each; the one that is done first takes tests from the others. Compiled files are kept,
-# whatever the environment says: to compile the tests anew takes longer than to run many of them.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest
+# whatever the environment says: to compile the tests anew takes longer than to run many of them. Files are UTF-8.
+PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONUTF8=1 OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest
 # A third process computes while the tests of another wait for sockets.
 BOTH_CORES := --numprocesses 3 --dist worksteal
 
 # `make check` has the tests of imports.
 test: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) --ignore tests/test_imports.py
+
+# Part of `make test`; CI runs it also in terminals of other widths, in colour, in a locale that knows ASCII alone.
+test-cli: $(VENV)/.test
+	$(PYTEST) $(BOTH_CORES) tests/cli
 
 slow: $(VENV)/.torch
 	$(PYTEST) $(BOTH_CORES) -m 'slow and not soak'

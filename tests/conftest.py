@@ -50,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until everything is collected: of that nothing is garbage
     # who is trusted: an authority that signed nothing, as every client of HTTP reads all that the system trusts
     os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("nobody.pem"))
+    forget_the_terminal()
     share_vocabularies()
     if asks_for_fast(config):
         sys.modules["torch"] = None  # type: ignore[assignment]  # they run where it is not installed
@@ -58,6 +59,19 @@ def pytest_configure(config: pytest.Config) -> None:
     setattr(typer.testing, "_get_command", cache(get_command))  # noqa: B010  (not exported, says mypy)
     if worker := getattr(config, "workerinput", None):
         compile_share(config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+
+
+# What rich and typer ask, some of it once, when they are imported.
+TERMINAL = re.compile(
+    r"LINES|TERM|TERMINAL_WIDTH|(FORCE_|NO_|COLOR|CLI|PY_|TTY_)\w+|GITHUB_ACTIONS|_TYPER_\w+|LANG|LANGUAGE|LC_\w+"
+)
+
+
+def forget_the_terminal() -> None:
+    """How wide and colourful the terminal of whoever runs the tests is, and its language, counts in no test."""
+    for name in [name for name in os.environ if TERMINAL.fullmatch(name)]:
+        del os.environ[name]
+    os.environ.update({"COLUMNS": "80", "TERM": "xterm", "LC_ALL": "C.UTF-8"})
 
 
 def asks_for_fast(config: pytest.Config) -> bool:

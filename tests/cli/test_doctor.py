@@ -47,6 +47,13 @@ def test_the_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert f"how tide frames its windows\n{WHY}\n" in result.stdout
 
 
+def test_a_narrow_terminal_loses_no_verdict(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    found(monkeypatch, GOOD, BAD)
+    out = run("doctor").stdout
+    assert (out.count("passed"), out.count("FAILED"), out.count("…")) == (1, 1, 0)
+
+
 def test_a_busy_machine_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found(monkeypatch, speed=Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 3.0))
     assert "busy" in run("doctor").stdout

@@ -156,6 +156,7 @@ def show(found: Diagnosis) -> None:
     from whispertide.lab.doctor import BUSY, PARITY, RULE
 
     console, speed = Console(highlight=False), found.speed
+    console.width = max(console.width, 80)  # a narrower terminal breaks lines; a narrower table loses verdicts
     engine = f"{speed.precision}, {speed.provider}, {speed.threads} threads"
     busy = "The machine was busy. Measure again when it is idle." if speed.spread > BUSY else ""
     for title, explanation, rows in (

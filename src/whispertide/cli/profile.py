@@ -92,6 +92,7 @@ def show(measured: "list[Measured]", title: str) -> None:
         style = "bold" if item is measured[0] else ""
         table.add_row(places.executor, str(places.encoder), str(decoder), *figures, style=style)
     console = Console(highlight=False)
+    console.width = max(console.width, 80)  # a narrower table loses figures
     console.print(title, style="bold")
     console.print("every: time between results. delay: half of that plus the round. Best first.", style="dim")
     console.print(table)
