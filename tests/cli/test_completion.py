@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from whispertide.checkpoint.names import ALIASES, SHORT_NAMES
 from whispertide.cli.main import app
-from whispertide.lab.evaluation.corpora import MADE, READ
+from whispertide.lab.evaluation.corpora import MADE, NAMES, READ
 from whispertide.streaming.recipes import RECIPES
 
 
@@ -33,7 +33,7 @@ def test_models(where: str) -> None:
 
 
 def test_corpora() -> None:
-    assert offered("whispertide bench paper npusper --corpus ") == [*MADE, *(f"{name}:" for name in READ)]
+    assert offered("whispertide bench paper npusper --corpus ") == [*MADE, *NAMES, *(f"{name}:" for name in READ)]
     assert offered("whispertide bench run --corpora no") == ["noisy", "nonspeech"]
 
 

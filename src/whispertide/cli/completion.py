@@ -41,9 +41,9 @@ def formats(incomplete: str) -> list[str]:
 
 def corpora(incomplete: str) -> list[str]:
     """Names of corpora; those that are read from a folder end with the colon before its path."""
-    from whispertide.lab.evaluation.corpora import MADE, READ
+    from whispertide.lab.evaluation.corpora import MADE, NAMES, READ
 
-    return _starting((*MADE, *(f"{name}:" for name in READ)), incomplete)
+    return _starting((*MADE, *NAMES, *(f"{name}:" for name in READ)), incomplete)
 
 
 def listed(complete: Complete) -> Complete:

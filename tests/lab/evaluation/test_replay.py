@@ -90,6 +90,11 @@ def test_a_cell_sums_counts_and_pools_latencies() -> None:
     assert score["wer_minus_offline"] == pytest.approx(0.3)
 
 
+def test_a_cell_counts_what_speakers_were_asked_to_read() -> None:
+    rows = [judge(replace(CAT, prompted=True), cat_trace()), judge(DOG, dog_trace())]
+    assert aggregate(rows, ABOUT)["prompted"] == 1
+
+
 def test_words_in_silence_are_hallucinated_and_have_no_error_rate() -> None:
     said = trace((10.0, "thank you", ""), audio_s=30.0)
     score = aggregate([judge(SILENCE, said)], ABOUT)

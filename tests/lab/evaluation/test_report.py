@@ -121,6 +121,13 @@ def test_what_is_not_known_is_a_dash_and_draws_nothing(tmp_path: Path) -> None:
     ]
 
 
+def test_references_that_nobody_checked_are_told(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    cells = [make_cell(results, corpus="people", score={"prompted": count, "utterances": 9}) for count in (0, 2)]
+    assert [len(report.notes([cell])) for cell in cells] == [0, 1]
+    assert report.notes(cells[1:])[0].startswith("people: 2 of 9 recordings are scored against what the speaker was")
+
+
 def test_latencies_of_too_few_words_are_marked(tmp_path: Path, undrawn: None) -> None:
     results = results_in(tmp_path)
     sure = make_cell(results, utterances=3, score={"matched": 0.96, "matched_enough": True})

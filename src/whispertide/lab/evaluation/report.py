@@ -187,6 +187,12 @@ def notes(cells: Sequence[Cell]) -> list[str]:
             "the beginning of a recording), last text (from its end) and revisions need no word times; --align makes "
             "word times by forced alignment."
         )
+    prompted = {cell.spec.corpus: cell.score for cell in cells if cell.score.get("prompted")}
+    found += [
+        f"{corpus}: {score['prompted']} of {counted(score['utterances'], 'recording')} are scored against what the "
+        "speaker was asked to read; what was said otherwise counts as an error."
+        for corpus, score in prompted.items()
+    ]
     return found
 
 

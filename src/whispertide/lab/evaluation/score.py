@@ -17,6 +17,7 @@ A row of an utterance:
 
 The row of a cell begins with what was measured. Rates are per reference word, latencies in seconds, costs per second of
 audio. `matched_enough` False: the latencies cover less than 95 % of the reference words and are no basis for a claim.
+`prompted` utterances are scored against what their speakers were asked to read.
 `word_times` are "exact", or "aligned by MODEL", on which no claim about latency should rest, or None: there are no
 latencies. `cursor_s` is clamped as published by OpenBench, `cursor_unclamped_s` is not. `avg_beam` is the mean number
 of hypotheses in a decoder run that looks for text, `reduce_ratio` the share of those runs with one (WhisperFlow,
@@ -67,6 +68,7 @@ def judge(utterance: Utterance, trace: Trace) -> Json:
         "seconds": trace.audio_s,
         "group": utterance.group,
         "language": utterance.language,
+        "prompted": utterance.prompted,
         **asdict(words),
         "words": words.reference,
         "errors": words.errors,
@@ -114,6 +116,7 @@ def aggregate(rows: Sequence[Json], about: Mapping[str, Any]) -> Json:
     return {
         **{name: value for name, value in about.items() if name != "wer_offline"},
         "utterances": len(rows),
+        "prompted": int(total("prompted")),
         "audio_s": audio,
         "words": words.reference,
         "wer": words.rate,

@@ -27,6 +27,7 @@ class Utterance:
     aligned_by    the model that placed the words by forced alignment, if nobody knows exact times; empty if none did
     group         recordings of one speaker, voice or session, for breakdowns
     intent        what the speaker of a command wants, where that is known
+    prompted      whether the words are those that the speaker was asked to read, unchecked
     """
 
     id: str
@@ -38,6 +39,7 @@ class Utterance:
     language: str = "en"
     aligned_by: str = ""
     intent: str | None = None
+    prompted: bool = False
 
     @property
     def word_times(self) -> str:

@@ -175,7 +175,8 @@ def test_quick_reads_a_seeded_part(tmp_path: Path) -> None:
         ('{"seconds": 1}', "expected an object with file"),
         ('{"file": "a.flac", "ref_quality": "asr"}', "can be scored"),
         (
-            '{"file": "a", "ref_quality": "human", "words_source": "hand", "words": [{"word": "a"}]}',
+            '{"file": "manifest.jsonl", "transcript": "a", "ref_quality": "human", "words_source": "hand", '
+            '"words": [{"word": "a"}]}',
             "expected words with word, start and end",
         ),
     ],
@@ -194,4 +195,37 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
 
 def test_a_folder_without_manifest_is_said(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"expected manifest\.jsonl"):
+        open_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"transcript": None}, "expected the transcript of a.flac, whose ref_quality is human; got None"),
+        ({"transcript": " "}, "expected the transcript of a.flac"),
+        ({"seconds": "long"}, "expected seconds of a.flac as a number above 0; got 'long'"),
+        ({"seconds": 0}, "expected seconds of a.flac as a number above 0; got 0"),
+    ],
+)
+def test_an_entry_that_cannot_be_scored_is_named(tmp_path: Path, fields: dict[str, Any], why: str) -> None:
+    write(tmp_path, "manifest.jsonl", [entry(tmp_path, "a.flac", **fields)])
+    with pytest.raises(CorpusError, match=why):
+        open_manifest(tmp_path)
+
+
+def test_a_file_that_is_missing_or_listed_twice_is_named(tmp_path: Path) -> None:
+    entries = [entry(tmp_path, f"{name}.flac") for name in "abc"]
+    write(tmp_path, "manifest.jsonl", [*entries, entries[0]])
+    with pytest.raises(CorpusError, match=r"expected each file once; a.flac is there twice"):
+        open_manifest(tmp_path)
+    write(tmp_path, "manifest.jsonl", entries)
+    (tmp_path / "b.flac").unlink()
+    with pytest.raises(CorpusError, match=r"1 of 3 are missing, the first is b.flac"):
+        open_manifest(tmp_path)
+
+
+def test_a_group_of_files_that_nobody_listed_is_named(tmp_path: Path) -> None:
+    write(tmp_path, "manifest.jsonl", [entry(tmp_path, "a.flac")])
+    write(tmp_path, "longform_groups.jsonl", [{"group": "book", "files": ["a.flac", "b.flac"]}])
+    with pytest.raises(CorpusError, match=r"'book' names 'b.flac'"):
         open_manifest(tmp_path)

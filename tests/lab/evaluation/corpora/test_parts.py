@@ -121,8 +121,12 @@ def test_what_a_part_leaves_out_is_told() -> None:
     (line,) = left_out
     assert "1 recordings of talks are longer than 60 s and, without word times, cannot be cut" in line
     assert "--excerpt all" in line
-    _, (line,) = part_of(corpus, {"de"}, None, writer="nano.en")
-    assert line == "3 recordings of talks in en are left out: nano.en does not write that"
+    german = replace(corpus, items=(*corpus.items, replace(corpus.items[0], id="rede", language="de")))
+    part, (line,) = part_of(german, {"en"}, None, writer="nano.en")
+    assert line == "1 recordings of talks in de are left out: nano.en does not write that"
+    assert "rede" not in {item.id for item in part.utterances()}
+    with pytest.raises(CorpusError, match="all 3 of talks are in en: use a multilingual model"):
+        part_of(corpus, {"de"}, None, writer="nano.en")
 
 
 def test_by_turns() -> None:

@@ -1,7 +1,7 @@
 """What recognisers are measured on: made here, or read from folders that users have. One interface.
 
-`open_corpus("talks")` and `open_corpus("librispeech:PATH")` give a `Corpus` (`evaluation.trace`): a name, a hash, and
-utterances with their reference. Does not know recognisers or scores.
+`open_corpus("talks")`, `open_corpus("people-accents")` and `open_corpus("librispeech:PATH")` give a `Corpus`
+(`evaluation.trace`): a name, a hash, and utterances with their reference. Does not know recognisers or scores.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.evaluation.corpora.parts import PIECES, beginnings_for
+from whispertide.lab.evaluation.corpora.people import NAMES, check_people, is_people, open_people, place_of_people
 from whispertide.lab.speech.utterance import Corpus
 
 SPOKEN = ("talks", "rooms", "noisy")  # made with speech synthesizers
@@ -24,7 +25,9 @@ def open_corpus(
 ) -> Corpus:
     """The corpus that `spec` names: one of `MADE`, or one of `READ` with the path of its folder: "timit:PATH"
     ("manifest:PATH" also takes a manifest as for training, "commands:PATH" is of `whispertide train commands`).
-    "noisy:10" is at a ratio of 10 dB of speech to noise.
+    "noisy:10" is at a ratio of 10 dB of speech to noise. People's voices are "people", a part of them
+    ("people-accents"), or half of their speakers ("people-accents/report"), with a colon and the folder if it is not
+    the usual one.
 
     What is made is made on first use, with a progress bar, and kept in the cache directory. `quick` gives some
     minutes of it; the seed chooses which talks and sounds are made and which part of a folder a quick run reads.
@@ -34,6 +37,8 @@ def open_corpus(
     tool or a folder is missing or not as expected, `AudioFileError` for a file that is no audio.
     """
     kind, path = _parsed(spec)
+    if is_people(kind):
+        return open_people(kind, path, quick=quick, seed=seed)
     if kind in READ:
         return _opener(kind)(path, quick=quick, seed=seed)
     beginnings = None if length_s is None or quick else beginnings_for(length_s, pieces)
@@ -47,7 +52,9 @@ def check_corpus(spec: str) -> None:
         from whispertide.lab.speech.espeak import espeak_version
 
         espeak_version()
-    if kind in READ and not Path(path).expanduser().exists():
+    if is_people(kind):
+        path = str(place_of_people(path))
+    if (kind in READ or is_people(kind)) and not Path(path).expanduser().exists():
         raise CorpusError(f"expected the files of the corpus {kind} at {path}; it does not exist: check the path")
 
 
@@ -60,8 +67,10 @@ def _parsed(spec: str) -> tuple[str, str]:
         raise OptionError(f"expected {kind!r} alone; got {spec!r}: this corpus is made, not read from a folder")
     if kind in READ and not path:
         raise OptionError(f"expected the folder of this corpus: '{kind}:PATH'; got {spec!r}")
-    if kind not in (*MADE, *READ):
-        known = ", ".join((*MADE, *(f"{name}:PATH" for name in READ)))
+    if is_people(kind):
+        check_people(kind)
+    elif kind not in (*MADE, *READ):
+        known = ", ".join((*MADE, *NAMES, *(f"{name}:PATH" for name in READ)))
         raise OptionError(f"expected a corpus, one of {known}; got {spec!r}")
     return kind, path
 
@@ -92,4 +101,4 @@ def _opener(kind: str) -> Callable[..., Corpus]:
     return found
 
 
-__all__ = ["MADE", "READ", "Corpus", "CorpusError", "check_corpus", "open_corpus"]
+__all__ = ["MADE", "NAMES", "READ", "Corpus", "CorpusError", "check_corpus", "open_corpus"]

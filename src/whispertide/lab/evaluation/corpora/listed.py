@@ -26,7 +26,8 @@ AUDIO_SUFFIXES = (".flac", ".wav", ".opus", ".ogg", ".mp3", ".m4a", ".sph")
 class Recording:
     """What is said in some files, one after the other; `cut` keeps only those seconds (first, last) of them.
 
-    Without words nothing is said in them. `seconds` None: as long as the files' headers say.
+    Without words nothing is said in them. `seconds` None: as long as the files' headers say. `prompted`: the words are
+    those that the speaker was asked to read, and nobody checked that they were.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Recording:
     language: str = "en"
     cut: tuple[float, float] | None = None
     seconds: float | None = None
+    prompted: bool = False
 
     def utterance(self) -> Utterance:
         """As it is evaluated. Raises `AudioFileError` where a file is missing or no audio."""
@@ -48,6 +50,7 @@ class Recording:
             exact_times=self.exact_times,
             group=self.group,
             language=self.language,
+            prompted=self.prompted,
         )
 
     def length_s(self) -> float:
@@ -80,10 +83,15 @@ def _whole(files: tuple[Path, ...]) -> FloatArray:
 
 @dataclass
 class ListedCorpus:
-    """A corpus of recordings in a folder, in the order of the list."""
+    """A corpus of recordings in a folder, in the order of the list.
+
+    hand_labelled  recordings of the same source, in this corpus or not, whose words have exact times: on them a model
+                   that places words is checked
+    """
 
     name: str
     recordings: tuple[Recording, ...] = field(repr=False)
+    hand_labelled: tuple[Recording, ...] = field(default=(), repr=False)
 
     def utterances(self) -> Iterator[Utterance]:
         """In the order of the list. Raises `AudioFileError` where a file is missing."""
@@ -95,7 +103,8 @@ class ListedCorpus:
         digest, digest_of = hashlib.sha256(), cache(_file_digest)
         for one in self.recordings:
             words = [(word.text, word.start, word.end) for word in one.words]
-            digest.update(json.dumps([one.id, one.group, one.language, one.exact_times, one.cut, words]).encode())
+            facts = [one.id, one.group, one.language, one.exact_times, one.cut, words, *["prompted"] * one.prompted]
+            digest.update(json.dumps(facts).encode())
             for file in one.files:
                 digest.update(digest_of(file))
         return digest.hexdigest()[:12]
@@ -109,11 +118,18 @@ def _file_digest(file: Path) -> bytes:
         raise CorpusError(f"{file} is part of the corpus but cannot be read: {error.strerror or error}") from error
 
 
-def listed_corpus(name: str, recordings: Iterable[Recording], *, quick: bool, seed: int) -> ListedCorpus:
+def listed_corpus(
+    name: str,
+    recordings: Iterable[Recording],
+    *,
+    quick: bool,
+    seed: int,
+    hand_labelled: tuple[Recording, ...] = (),
+) -> ListedCorpus:
     """The corpus; with `quick` two minutes of it or a little more, chosen by the seed, in the list's order."""
     every = tuple(recordings)
     if not quick:
-        return ListedCorpus(name, every)
+        return ListedCorpus(name, every, hand_labelled)
     chosen: list[int] = []
     total = 0.0
     for at in np.random.RandomState(seed % 2**32).permutation(len(every)):
@@ -121,7 +137,7 @@ def listed_corpus(name: str, recordings: Iterable[Recording], *, quick: bool, se
             break
         chosen.append(int(at))
         total += every[int(at)].length_s()
-    return ListedCorpus(f"{name}-quick", tuple(every[at] for at in sorted(chosen)))
+    return ListedCorpus(f"{name}-quick", tuple(every[at] for at in sorted(chosen)), hand_labelled)
 
 
 def plain_words(text: str) -> tuple[RefWord, ...]:

@@ -76,13 +76,18 @@ def part_of(
     corpus: Corpus, languages: Collection[str], length_s: float | None, pieces: int = PIECES, *, writer: str
 ) -> tuple[Corpus, list[str]]:
     """What is in some languages, and of that so many seconds (None, or no more than there is: all); and what is left
-    out, a line each. `writer` is the name of the model that writes these languages.
+    out, a line each. `writer` is the name of the model that writes these languages. Raises `CorpusError` where none is.
     """
     left_out: list[str] = []
     every = list(corpus.utterances())
     others = [item.language for item in every if item.language not in languages]
     if others:
         what = f"{len(others)} recordings of {corpus.name} in {', '.join(sorted(set(others)))} are left out"
+        if len(others) == len(every):
+            raise CorpusError(
+                f"expected recordings in a language that {writer} writes; all {len(every)} of {corpus.name} are in "
+                f"{', '.join(sorted(set(others)))}: use a multilingual model, for example base, or another corpus"
+            )
         left_out.append(f"{what}: {writer} does not write that")
         corpus = in_languages(corpus, languages)
         every = list(corpus.items)
