@@ -3,9 +3,10 @@ from typing import Any
 
 import pytest
 
+import whispertide
 from lab.evaluation.corpora.test_manifest import entry, timed, write
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.evaluation.corpora import check_corpus, open_corpus, people
+from whispertide.lab.evaluation.corpora import check_corpus, open_corpus
 from whispertide.lab.evaluation.corpora.parts import part_of
 from whispertide.lab.evaluation.corpora.people import HALVES, NAMES, half_of, open_people
 
@@ -121,7 +122,7 @@ def test_the_named_folder_wins_and_without_one_it_lies_beside_the_checkout(
 ) -> None:
     place = tmp_path_factory.mktemp("work")
     package = place / "checkout" / "src" / "whispertide"
-    monkeypatch.setattr(people.whispertide, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(whispertide, "__file__", str(package / "__init__.py"))
     with pytest.raises(CorpusError, match="'people:FOLDER'"):
         check_corpus("people-accents")
     (place / "checkout").mkdir()
