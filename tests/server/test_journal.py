@@ -374,7 +374,7 @@ async def test_silence_does_not_fill_the_disk(tmp_path: Path) -> None:
             await accepted(one, 16_000 * count)
         (live,) = hub.sessions.values()
         async with asyncio.timeout(60):
-            while live.waiting or live.running:  # what is written may not have been heard yet
+            while live.unheard or live.running:  # what is written may not have been heard yet
                 await asyncio.sleep(0.01)
         await asyncio.wrap_future(written(hub.journal))
         copied(tmp_path / "journal", tmp_path / "copy")

@@ -107,7 +107,7 @@ async def test_audio_that_comes_too_fast_is_read_more_slowly_and_not_dropped() -
         async def watch() -> None:
             nonlocal most
             while True:
-                most = max([most, *(live.waiting for live in hub.sessions.values())])
+                most = max([most, *(live.unheard for live in hub.sessions.values())])
                 await asyncio.sleep(0.001)
 
         watching = asyncio.create_task(watch())

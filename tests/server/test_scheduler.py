@@ -26,6 +26,7 @@ from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import GraphError
 from whispertide.events import Confirmed, Error, Event, Intent, Lag
 from whispertide.options import DecodeOptions
+from whispertide.server.fair_queue import FairQueue
 from whispertide.server.intents import Intents
 from whispertide.server.live import LiveSession, Step
 from whispertide.server.load import Load
@@ -54,7 +55,7 @@ def audio(seconds: float) -> Audio:
 
 
 async def taken_in_turns(everybody: list[LiveSession]) -> list[Done]:
-    """All steps of these sessions, on one worker, until they have ended."""
+    """All steps of these sessions, on one worker, until they have ended. Each counts as much."""
     taken: list[Done] = []
     over = asyncio.Event()
 
@@ -63,13 +64,16 @@ async def taken_in_turns(everybody: list[LiveSession]) -> list[Done]:
         if all(live.ended for live in everybody):
             over.set()
 
-    scheduler = Scheduler(1, Load(), done)
-    scheduler.start()
-    for live in everybody:
-        scheduler.wake(live)
-    async with asyncio.timeout(60):
-        await over.wait()
-    await scheduler.stop()
+    charge = FairQueue.charge
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FairQueue, "charge", lambda queue, one, _: charge(queue, one, 1.0))
+        scheduler = Scheduler(1, Load(), done)
+        scheduler.start()
+        for live in everybody:
+            scheduler.wake(live)
+        async with asyncio.timeout(60):
+            await over.wait()
+        await scheduler.stop()
     return taken
 
 

@@ -36,7 +36,8 @@ _SWEEP_S = 0.5
 # So many times its limit of sessions an owner may have waiting for clients; then the one with least audio gives way.
 _PARKED = 4
 _PATIENCE = 20  # so many times the usual audio of a session may wait for a shared journal
-_PORTION_S = 0.5  # of audio that a session takes at once where intents are told: seldom has it more than one pilot
+_PORTION_S = 1.0  # of audio that a session takes at once
+_PILOTED_S = 0.5  # where intents are told: seldom has it more than one pilot
 _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would fill the memory with their heads
 
 
@@ -269,7 +270,7 @@ class Hub:
         unsafe = live.accepted - live.safe
         if not self.is_durable(live):  # it does not wait for its journal, within bounds
             unsafe //= _PATIENCE
-        return max(live.waiting, unsafe) < most and live.outbox.waiting < live.outbox.limit // 2
+        return max(live.unheard, unsafe) < most and live.outbox.waiting < live.outbox.limit // 2
 
     def restore(self, live: LiveSession) -> None:
         """A session from an earlier life of the server: it goes on, and waits for its client."""
@@ -303,7 +304,7 @@ class Hub:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _put(self, live: LiveSession, command: Command) -> None:
-        for portion in (command,) if live.intents is None else _portions(command):
+        for portion in _portions(command, _PORTION_S if live.intents is None else _PILOTED_S):
             if self.journal is not None:  # first: a step in progress may take it at once and write its state
                 self.journal.put(live, portion)
             live.put(portion)
@@ -369,9 +370,9 @@ class Hub:
                     self.drop(live)
 
 
-def _portions(command: Command) -> list[Command]:
+def _portions(command: Command, longest_s: float) -> list[Command]:
     """A long stretch of audio in several."""
     if not isinstance(command, base.Audio):
         return [command]
-    size = to_samples(_PORTION_S)
+    size = to_samples(longest_s)
     return [base.Audio(command.samples[at : at + size]) for at in range(0, len(command.samples), size)]

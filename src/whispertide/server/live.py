@@ -31,7 +31,7 @@ from whispertide.types import to_samples
 log = logging.getLogger("whispertide.server")
 
 Command = Audio | Configure | Clear | Flush | Finish
-_MOST_UNHEARD = to_samples(5)  # of audio that waits for a round while intents are told
+_MOST_UNHEARD = to_samples(5)  # of audio that a session takes before a round looks at it
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ class LiveSession:
     owner     whose API key opened it; only they may come back to it
     safe      samples that will not be lost even if the process dies (without a journal: those in its memory)
     accepted  samples that came in; `taken` those that the engine has
+    looked_at samples up to the end of the newest round, or all that are taken where no round is due
     heard     samples about which all is in the outbox that can be said before more audio comes
     wake      called, in the event loop, when there is something in the outbox
     """
@@ -83,6 +84,7 @@ class LiveSession:
     inbox: deque[Command] = field(default_factory=deque)
     accepted: int = 0
     taken: int = 0
+    looked_at: int = 0
     heard: int = 0
     safe: int = 0
     commands: int = 0  # taken from the inbox so far
@@ -92,19 +94,24 @@ class LiveSession:
     running: bool = False
     suspended: bool = False  # the server stops, and the session goes on in its next life
     parked_at: float | None = None  # since when it has no client
+    worked: float = 0.0  # its tag (`fair_queue`)
     level: int = 0
     asked_recipe: Recipe = field(init=False)  # what the client asked for, before quality was lowered
     _pending: Flush | Finish | None = None
-    _looked_at: int = 0  # what was taken before the newest round
 
     def __post_init__(self) -> None:
         self.asked_recipe = self.session.recipe
         self.session.tells_lag = False  # it knows only the audio that it was given; `_round` knows what else came in
 
     @property
-    def waiting(self) -> int:
-        """Samples that came in and that the engine does not have yet."""
-        return self.accepted - self.taken
+    def unheard(self) -> int:
+        """Samples that came in and that no round has looked at, though one is due: waiting, or taken already."""
+        return self.accepted - self.looked_at
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it waits for its client."""
+        return self.parked_at is not None
 
     @property
     def busy(self) -> bool:
@@ -142,6 +149,8 @@ class LiveSession:
     def step(self, level: int) -> Step:
         """Take what is in the inbox, up to a command that needs an answer or tells an intent, and run at most one
         round: none where an intent took as long as one, and audio waits that a later round hears, too.
+
+        However fast audio comes in meanwhile, no more is taken than five seconds that no round has looked at.
         """
         entries: list[Entry] = []
         taken: list[Command] = []
@@ -149,12 +158,12 @@ class LiveSession:
         try:
             self._set_level(level)
             tells_intent = False
-            while self._pending is None and self.inbox and not tells_intent:
+            while self._pending is None and self.inbox and not tells_intent and self._has_room:
                 taken.append(self.inbox.popleft())
                 self._carry_out(taken[-1], entries)
                 tells_intent = any(isinstance(entry, Intent) for entry in entries)
             if not (tells_intent and self._can_wait):
-                result, self._looked_at = self._round(entries), self.taken
+                result = self._round(entries)
         except WhispertideError as error:
             log.warning("session failed", extra={"session": self.id, "problem": str(error)})
             entries += self._fail(str(error))
@@ -173,7 +182,11 @@ class LiveSession:
     @property
     def _can_wait(self) -> bool:
         """Whether more audio is there already, so that one round can hear all of it."""
-        return self._pending is None and bool(self.inbox) and self.taken - self._looked_at < _MOST_UNHEARD
+        return self._pending is None and bool(self.inbox) and self._has_room
+
+    @property
+    def _has_room(self) -> bool:
+        return self.taken - self.looked_at < _MOST_UNHEARD
 
     def _carry_out(self, command: Command, entries: list[Entry]) -> None:
         match command:
@@ -238,6 +251,7 @@ class LiveSession:
             if plan is not None:
                 behind = 0 if plan.is_last else self.accepted - plan.window.end
                 self.session.note_lag(plan.window.end, behind, self.level)
+            self.looked_at = self.taken if plan is None else max(self.looked_at, plan.window.end)
         finally:
             # Also where the round has failed: what was said before that is told first.
             entries += self.session.drain()

@@ -50,7 +50,7 @@ def rebuilt(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
     live.commands = kept.taken
     live.observers = (journal,)
     later = sum(len(command.samples) for command in kept.later if isinstance(command, Audio))
-    live.accepted = live.taken = kept.samples - later
+    live.accepted = live.taken = live.looked_at = kept.samples - later
     for command in kept.later:
         live.put(command)
     live.safe = live.accepted

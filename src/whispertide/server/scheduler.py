@@ -1,18 +1,17 @@
-"""Whose turn it is: many sessions take steps on a few worker threads, first come, first served.
+"""Many sessions take steps on a few worker threads, each in its turn.
 
-A step runs at most one round and about one pilot (`live`), so a session that has more to do goes to the end of the
-queue: nobody waits longer than one step of everybody else. Lives in the event loop and never blocks it. Knows nothing
-of sockets.
+A step runs at most one round and about one pilot (`live`), so a session that has more to do waits its turn again
+(`fair_queue`). Lives in the event loop and never blocks it. Knows nothing of sockets.
 """
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from whispertide.server.fair_queue import FairQueue
 from whispertide.server.live import LiveSession, Step
 from whispertide.server.load import Load
 
@@ -37,7 +36,7 @@ class Scheduler:
     def __init__(self, workers: int, load: Load, on_done: Callable[[Done], None]) -> None:
         self.load = load
         self.running = 0
-        self._queue: deque[LiveSession] = deque()
+        self._queue: FairQueue[LiveSession] = FairQueue()
         self._workers = workers
         self._on_done = on_done
         self.on_step: Callable[[Done], None] | None = None  # is told first
@@ -73,11 +72,11 @@ class Scheduler:
 
     def _enqueue(self, live: LiveSession) -> None:
         live.queued_at = self._loop.time()
-        self._queue.append(live)
+        self._queue.add(live)
 
     def _dispatch(self) -> None:
         while self._queue and self.running < self._workers:
-            live = self._queue.popleft()
+            live = self._queue.take()
             assert live.queued_at is not None
             since, live.queued_at, live.running = live.queued_at, None, True
             self.running += 1
@@ -86,6 +85,7 @@ class Scheduler:
 
     def _end(self, live: LiveSession, since: float, waited: float, done: "asyncio.Future[Step]") -> None:
         self.running -= 1
+        self._queue.charge(live, self._loop.time() - since - waited)
         if done.cancelled() or (failed := done.exception()) is not None:
             live.running = False
             if not done.cancelled():

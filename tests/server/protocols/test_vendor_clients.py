@@ -93,7 +93,7 @@ class Served:
     def is_settled(self) -> bool:
         """Whether the newest session has done all that it can do."""
         live = self.watcher.sessions[-1].live if self.watcher.sessions else None
-        return live is not None and not live.waiting and not live.running and live.queued_at is None
+        return live is not None and not live.unheard and not live.running and live.queued_at is None
 
     def check(self, text: str) -> None:
         assert text == self.watcher.sessions[-1].text

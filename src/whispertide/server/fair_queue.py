@@ -1,0 +1,84 @@
+"""Whose turn it is: workers' time is shared equally by API keys, and the share of a key by its sessions.
+
+Fair queueing by virtual time (Goyal, Vin and Cheng, SIGCOMM 1996, section 2), by keys and within each by sessions.
+Everyone has a tag, the time that was worked for them, and the least is next. Who comes back after a silence begins at
+the least tag of those that have something to do: nothing is owed for the silence. So whoever needs less than their
+share is next when a worker is free, however much the others want. Of one key's sessions those whose client is gone
+come last.
+
+Pure: how long a step took is told.
+"""
+
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+
+class Turn(Protocol):
+    """A session as the queue sees it: its owner is an API key; `worked` is its tag, in seconds."""
+
+    owner: str
+    worked: float
+
+    @property
+    def is_left(self) -> bool:
+        """Nobody is connected to it."""
+
+
+T = TypeVar("T", bound=Turn)
+
+
+@dataclass(slots=True)
+class _Key:
+    """An API key: its tag, and the least one of its sessions."""
+
+    worked: float = 0.0
+    least: float = 0.0
+
+
+@dataclass(slots=True)
+class FairQueue(Generic[T]):
+    """Sessions that wait for a step. There are as many keys as the server knows, and a tag is all it keeps of one."""
+
+    _waiting: list[T] = field(default_factory=list)
+    _at_work: list[T] = field(default_factory=list)
+    _keys: dict[str, _Key] = field(default_factory=dict)
+    _least: float = 0.0  # tag of a key
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, one: T) -> None:
+        """It has something to do."""
+        key = self._keys.setdefault(one.owner, _Key())
+        key.worked = max(key.worked, self._least)
+        one.worked = max(one.worked, key.least)
+        self._waiting.append(one)
+
+    def take(self) -> T:
+        """Who is next; of equals whoever waits longest. Raises `ValueError` where nobody waits."""
+        one = min(self._waiting, key=lambda one: (self._keys[one.owner].worked, one.is_left, one.worked))
+        self._waiting.remove(one)
+        self._at_work.append(one)
+        return one
+
+    def charge(self, one: T, seconds: float) -> None:
+        """That long was worked for one that was taken, and now it is done."""
+        one.worked += seconds
+        self._keys[one.owner].worked += seconds
+        # While it counts among them: what it has come short by is not lost to it if it has more to do.
+        self._advance(self._keys[one.owner], one.owner)
+        self._at_work.remove(one)
+
+    def remove(self, one: T) -> None:
+        """It waits no longer."""
+        self._waiting.remove(one)
+
+    def clear(self) -> None:
+        """Nobody waits any longer."""
+        self._waiting.clear()
+
+    def _advance(self, key: _Key, owner: str) -> None:
+        busy = [*self._waiting, *self._at_work]
+        self._least = max(self._least, min(self._keys[one.owner].worked for one in busy))
+        present = [one.worked for one in busy if one.owner == owner and not one.is_left]
+        key.least = max([key.least, *([min(present)] if present else [])])
