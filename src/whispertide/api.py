@@ -25,7 +25,7 @@ from whispertide.audio.buffer import checked
 from whispertide.audio.whole import Recording
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.languages import language_choice
-from whispertide.decoding.longform import OfflineSegment
+from whispertide.decoding.longform import OfflineSegment, pad_or_trim
 from whispertide.errors import AudioError
 from whispertide.events import Event
 from whispertide.formats.document import Document, TextSegment
@@ -172,7 +172,7 @@ class Transcriber:
         a language), and `GraphError`.
         """
         recording = Recording(_blocks(audio))
-        segments = tuple(self._segments(recording, options, progress, "pad30"))
+        segments = tuple(self._segments(recording, options, progress, None))
         if recording.broken is not None:
             warnings.warn(str(recording.broken), stacklevel=2)
         return Document(
@@ -191,12 +191,13 @@ class Transcriber:
         *,
         options: DecodeOptions | None = None,
         progress: Callable[[int, int], None] | None = None,
-        framing: str = "pad30",
+        framing: str | None = None,
     ) -> Iterator[OfflineSegment]:
         """The same, segment by segment as each 30 s window is done; whoever stops early keeps what there is. Of audio
         that is cut off the `AudioError` is raised after the last segment.
 
-        `framing` is how windows reach the encoder (`streaming.framing`), of which only the last is shorter than 30 s.
+        `framing` is how windows reach the encoder (`streaming.framing`), of which only the last is shorter than 30 s;
+        None: padded as by openai/whisper and faster-whisper.
         Raises `OptionError` for an unknown one, and what `suffix_for` raises for want of a hush word.
         """
         recording = Recording(_blocks(audio))
@@ -207,9 +208,9 @@ class Transcriber:
         blocks: Iterable[FloatArray],
         options: DecodeOptions | None,
         progress: Callable[[int, int], None] | None,
-        framing: str,
+        framing: str | None,
     ) -> Iterator[OfflineSegment]:
-        frame = get_framing(framing)
+        frame = pad_or_trim if framing is None else get_framing(framing)
         hush_s = DEFAULT_S if self.hush is None else self.hush.seconds
         return transcribe_blocks(
             self.model,

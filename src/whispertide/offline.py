@@ -18,7 +18,7 @@ from whispertide.audio.buffer import to_float
 from whispertide.audio.pcm import to_int16
 from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted
 from whispertide.decoding.language import choose_language
-from whispertide.decoding.longform import Frame, OfflineSegment, Transcription, pad30
+from whispertide.decoding.longform import Frame, OfflineSegment, Transcription, pad_or_trim
 from whispertide.features import Features
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray
@@ -47,7 +47,7 @@ def transcribe_blocks(
     options: DecodeOptions,
     *,
     progress: Progress | None = None,
-    frame: Frame = pad30,
+    frame: Frame = pad_or_trim,
     suffix: FloatArray | None = None,
 ) -> Iterator[OfflineSegment]:
     """Transcribe a recording that comes in blocks of 16 kHz mono samples, as `audio.file.decode_blocks` gives them.

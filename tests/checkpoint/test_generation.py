@@ -23,9 +23,10 @@ def test_all_values_of_a_generation_config() -> None:
         "max_initial_timestamp_index": 50,
         "condition_on_prev_tokens": False,
         "short_windows": True,
+        "silent_padding": True,
     }
     assert GenerationConfig.from_hf(said, {"suppress_tokens": [9]}, BASE) == GenerationConfig(
-        ((1, 0), (2, 7)), (1, 2), (220, 50257), 50, False, True
+        ((1, 0), (2, 7)), (1, 2), (220, 50257), 50, False, True, True
     )
     assert GenerationConfig.from_hf(None, {}, BASE).condition_on_prev_tokens is None
 

@@ -33,6 +33,8 @@ class GenerationConfig:
     recording should be shown the text before them (`transformers` knows it by that name), None where it is silent.
     `short_windows` says whether the checkpoint was trained on windows shorter than 30 s, too; OpenAI's were not, and
     whoever is silent counts as they do (the key is ours, `training.run` writes it).
+    `silent_padding` says whether it knows nothing after a recording but silence; others are offline padded by zeros in
+    the log-mel (ours, too).
     """
 
     alignment_heads: Heads = ()
@@ -41,6 +43,7 @@ class GenerationConfig:
     max_initial_timestamp_index: int | None = None
     condition_on_prev_tokens: bool | None = None
     short_windows: bool = False
+    silent_padding: bool = False
 
     @classmethod
     def from_hf(
@@ -65,6 +68,7 @@ class GenerationConfig:
             max_initial_timestamp_index=_checked(source, "max_initial_timestamp_index", "a number", _is_id),
             condition_on_prev_tokens=_checked(source, "condition_on_prev_tokens", "true or false", _is_switch),
             short_windows=_checked(source, "short_windows", "true or false", _is_switch) or False,
+            silent_padding=_checked(source, "silent_padding", "true or false", _is_switch) or False,
         )
 
     @classmethod

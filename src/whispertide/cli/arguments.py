@@ -245,7 +245,7 @@ Stream = Annotated[
         "framing": _stream(
             "--framing",
             metavar="NAME",
-            help="How windows reach the model: pad30, bare, buckets, zeros, hush. Default: the recipe's, or pad30.",
+            help="How windows reach the model: pad30, bare, buckets, zeros, hush. Default: the recipe's.",
         ),
         "hush": _stream("--hush", metavar="FILE", help="Hush word (.npz, .csv) for --framing hush."),
         "executor": _stream(

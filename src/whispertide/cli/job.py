@@ -222,9 +222,9 @@ class StreamJob(Job):
 
 @dataclass(slots=True)
 class OfflineJob(Job):
-    """`framing` is how windows reach the encoder."""
+    """`framing` is how windows reach the encoder; None: as by openai/whisper and faster-whisper."""
 
-    framing: str = "pad30"
+    framing: str | None = None
     _run: OfflineRun = field(init=False)
     as_it_comes: ClassVar = ("txt",)
 

@@ -97,9 +97,7 @@ def transcribe(
         about = (transcriber, options, targets[number], source.label, duration_s, place)
         try:
             if recipe is None:
-                job: Job = OfflineJob(
-                    *about, subtitles=subtitles, framing="hush" if word else stream.framing or "pad30"
-                )
+                job: Job = OfflineJob(*about, subtitles=subtitles, framing="hush" if word else stream.framing)
             else:
                 job = StreamJob(*about, subtitles=subtitles, recipe=recipe, live=live)
             codes[number] = job.run(_blocks(source, recipe, live=live))[1]

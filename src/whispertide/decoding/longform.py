@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
+
 from whispertide.decoding.draft import Drafter, Reference
 from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.search import NO_STEPS, Guard, Steps
@@ -67,12 +69,19 @@ class Frame(Protocol):
 
 
 def pad30(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
-    """Whisper's own framing: silence after the audio, up to 30 s, as our checkpoints were trained.
-
-    whisper.cpp pads so, too; `transcribe` of openai/whisper pads with zeros in the log-mel instead, and there sentences
-    that a recording breaks off are made up to their end.
-    """
+    """Silence after the audio, up to 30 s, as in Whisper's training; whisper.cpp pads so, too."""
     return model.encode(padded(mel, N_FRAMES), taps=taps)
+
+
+def pad_or_trim(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
+    """Zeros in the log-mel after the audio, up to 30 s, as `transcribe` of openai/whisper and faster-whisper pad.
+
+    They are a faint sound, and OpenAI's checkpoints make fewer errors with it than with silence (docs/LOG.md). Those
+    that know nothing but silence get that.
+    """
+    if model.generation.silent_padding:
+        return pad30(model, mel, taps=taps)
+    return model.encode(np.pad(mel, [(0, 0), (0, N_FRAMES - mel.shape[1])]), taps=taps)
 
 
 @dataclass(frozen=True, slots=True)
