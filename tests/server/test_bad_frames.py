@@ -8,7 +8,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.server import ServerProtocol
 
-from served import client, keyed, logged_errors, served
+from served import client, keyed, limited, logged_errors, served
 from standing_server import Standing, every_socket, frame, raw_socket, until_closed
 
 
@@ -65,6 +65,25 @@ def test_requests_that_are_none(town: Standing, data: bytes) -> None:
     answer = asyncio.run(talk())
     assert b"Traceback" not in answer
     assert not answer or answer.startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+@pytest.mark.parametrize("path", ["/healthz", "/v1/audio/transcriptions", "/not/there"])
+async def test_a_body_of_two_lengths_is_refused_and_nothing_after_it_is_a_request(path: str, version: str) -> None:
+    """A proxy that goes by the other length would take the second request for part of the first, or the first of
+    somebody else's.
+    """
+    head = f"POST {path} HTTP/{version}\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+    if version == "1.1":
+        head += "Content-Length: 5\r\n"
+    async with served(limited()) as (server, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(f"{head}\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        answer = await until_closed(reader)
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert b"connection: close" in answer.lower()
 
 
 def test_a_body_that_turns_into_nonsense_after_its_answer() -> None:

@@ -80,7 +80,7 @@ def make_app(hub: Hub) -> Starlette:
     return Starlette(
         routes=routes,
         lifespan=lifespan,
-        middleware=[Middleware(_Headers), _pages(hub.options.access.origins)],
+        middleware=[Middleware(_Headers), Middleware(_OneLength), _pages(hub.options.access.origins)],
         exception_handlers={HttpError: answer, HTTPException: answer_plain},
     )
 
@@ -195,6 +195,25 @@ class _Headers:
             await send(message)
 
         await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+class _OneLength:
+    """Refuses a request whose body has two lengths (RFC 9112, section 6.1): a proxy may have taken the other one, and
+    what follows for the next request. The connection is closed.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        names = {name for name, _ in scope.get("headers", ())}
+        old = scope.get("http_version") == "1.0"  # which knows no chunks
+        if scope["type"] != "http" or b"transfer-encoding" not in names or not (b"content-length" in names or old):
+            await self.app(scope, receive, send)
+            return
+        message = "expected Content-Length or Transfer-Encoding; got both, or the latter in HTTP/1.0"
+        refused = HttpError(400, message, {"connection": "close"})
+        await JSONResponse(refused.body, refused.status, refused.headers)(scope, receive, send)
 
 
 def _policy(host: bytes) -> bytes:

@@ -1,12 +1,27 @@
-"""Structured logs: one JSON object a line, on standard error. What was said is not among the fields."""
+"""Structured logs: one JSON object a line, on standard error. What was said is not among the fields.
+
+A fault is one line: what it was and where it arose. Lines of one kind that come too often are counted in place of being
+written: nobody can fill a disk by failing.
+"""
 
 import json
 import logging
 import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 _SHOWN = 8  # characters of a session's id
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+_FRAMES = 6  # of a fault, the innermost
+_CHARACTERS = 500  # of what an error says, and of a line's event: either may quote a client
+_BURST, _RATE = 100, 5.0  # lines of one kind at once, and a second on average
+_KINDS = 500  # all others are one
+_LOGGERS = ("whispertide.server", "uvicorn", "asyncio", "py.warnings")
 
 
 class JsonLines(logging.Formatter):
@@ -18,22 +33,86 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": _short(record.getMessage()),
             **{key: value for key, value in vars(record).items() if key not in _STANDARD},
         }
-        if record.exc_info:
-            fields["traceback"] = self.formatException(record.exc_info)
+        if (error := _error_of(record)) is not None:
+            fields["error"] = _short(f"{type(error).__name__}: {error}")
+            fields["at"] = _where(error)
         if "session" in fields:  # whoever knows the whole id may resume it
             fields["session"] = str(fields["session"])[:_SHOWN]
         # in ASCII, because what a client chose may steer a terminal or turn the direction of a line
         return json.dumps(fields, ensure_ascii=True, default=str)
 
 
+def _error_of(record: logging.LogRecord) -> BaseException | None:
+    return record.exc_info[1] if record.exc_info else None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 3] + "..."
+
+
+def _where(error: BaseException) -> str:
+    """The innermost frames, outermost first: "rest.py:12 run > uploads.py:34 step"."""
+    frames = list(traceback.walk_tb(error.__traceback__))[-_FRAMES:]
+    return " > ".join(f"{Path(frame.f_code.co_filename).name}:{line} {frame.f_code.co_name}" for frame, line in frames)
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Lines that are alike: how many may still come at once, and how many were left out since the last."""
+
+    tokens: float
+    at: float
+    left_out: int = 0
+
+
+@dataclass
+class Repeats:
+    """Lets so many lines of a kind through: `burst` at once and `rate` a second. The next that comes through says, as
+    `repeated`, how many before it did not. Confirmed text (`--log-transcripts`) was asked for, all of it.
+    """
+
+    burst: int = _BURST
+    rate: float = _RATE
+    clock: Callable[[], float] = time.monotonic
+    _kinds: dict[tuple[object, ...], _Kind] = field(default_factory=dict)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether this line is written."""
+        if hasattr(record, "text"):
+            return True
+        now, key = self.clock(), _kind_of(record)
+        if key not in self._kinds and len(self._kinds) >= _KINDS:
+            key = ()
+        kind = self._kinds.setdefault(key, _Kind(self.burst, now))
+        kind.tokens, kind.at = min(kind.tokens + (now - kind.at) * self.rate, self.burst), now
+        if kind.tokens < 1:
+            kind.left_out += 1
+            return False
+        kind.tokens -= 1
+        if kind.left_out:
+            record.repeated, kind.left_out = kind.left_out, 0
+        return True
+
+
+def _kind_of(record: logging.LogRecord) -> tuple[object, ...]:
+    """By where a fault arose, since its text may name what differs each time; else by the text that the program has."""
+    error = _error_of(record)
+    told = str(record.msg) if error is None else (type(error).__name__, _where(error))
+    return record.name, record.levelno, told, getattr(record, "kind", ""), getattr(record, "protocol", "")
+
+
 def set_up(level: str = "info") -> None:
-    """Send this server's log, and what uvicorn and asyncio have to say, to standard error."""
+    """Send this server's log, warnings, and what uvicorn and asyncio have to say, to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("whispertide.server", "uvicorn", "asyncio"):
+    handler.addFilter(Repeats())
+    logging.captureWarnings(True)
+    # Python would remember each text that it has warned of, for good; clients make as many as they like.
+    warnings.simplefilter("always")
+    for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(level.upper() if name == "whispertide.server" else logging.WARNING)
