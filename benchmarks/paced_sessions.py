@@ -93,14 +93,27 @@ async def pace(talk: Talk, send: Callable[[bytes], Awaitable[None]]) -> None:
         await send(block.tobytes())
 
 
-async def converse(address: str, talk: Talk, heard: Heard, last: str | bytes, take: Callable[..., bool]) -> None:
-    """Say the talk and then `last`; `take(message, seconds since the first block)` is told what comes, until True."""
+async def converse(
+    address: str,
+    talk: Talk,
+    heard: Heard,
+    last: str | bytes,
+    take: Callable[..., bool],
+    first: str = "",
+    wrap: Callable[[bytes], str | bytes] = bytes,
+) -> None:
+    """Say `first`, the talk in messages that `wrap` makes of blocks of 16-bit samples, and then `last`.
+
+    `take(message, seconds since the first block)` is told what comes, until True.
+    """
     try:
         async with connect(address, **SETTINGS) as socket:
+            if first:
+                await socket.send(first)
             began = time.perf_counter()
 
             async def speak() -> None:
-                await pace(talk, socket.send)
+                await pace(talk, lambda block: socket.send(wrap(block)))
                 await socket.send(last)
 
             speaking = asyncio.create_task(speak())
@@ -116,7 +129,7 @@ async def converse(address: str, talk: Talk, heard: Heard, last: str | bytes, ta
         heard.problem = heard.problem or f"{type(error).__name__}: {error}"
 
 
-async def listen_to_us(port: int, talk: Talk, heard: Heard) -> None:
+async def listen_to_us(port: int, talk: Talk, heard: Heard, query: str = "") -> None:
     """One session of the native protocol."""
 
     def take(event: dict[str, Any], now: float) -> bool:
@@ -128,10 +141,10 @@ async def listen_to_us(port: int, talk: Talk, heard: Heard) -> None:
             heard.complete = abs(event["duration"] - seconds(len(talk.samples))) < 0.001
         return False  # the server closes
 
-    await converse(f"ws://127.0.0.1:{port}/ws", talk, heard, '{"type":"finish"}', take)
+    await converse(f"ws://127.0.0.1:{port}/ws{query}", talk, heard, '{"type":"finish"}', take)
 
 
-async def listen_to_livekit(port: int, talk: Talk, heard: Heard) -> None:
+async def listen_to_livekit(port: int, talk: Talk, heard: Heard, query: str = "") -> None:
     """One session of WhisperLiveKit's own WebSocket: its `lines` are what it confirmed."""
 
     def take(state: dict[str, Any], now: float) -> bool:
@@ -141,4 +154,4 @@ async def listen_to_livekit(port: int, talk: Talk, heard: Heard) -> None:
         heard.words += [(word, now) for word in words[len(heard.words) :]]
         return heard.complete
 
-    await converse(f"ws://127.0.0.1:{port}/asr", talk, heard, b"", take)
+    await converse(f"ws://127.0.0.1:{port}/asr{query}", talk, heard, b"", take)

@@ -30,13 +30,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from contenders import Contender, livekit, ours, started
 from empty_server import cycles, overhead
 from journals import JOURNALS, journal_at
+from noted_rows import Notes, Row
 from paced_sessions import Heard, Listen, Talk, beginning, in_common, make_talk
 
 from whispertide.checkpoint import load_checkpoint
@@ -49,32 +48,6 @@ LOOK_S = 2.0  # how often a run is looked at while it lasts
 ROUNDS_S = (0.0, 0.03)  # of a model that computes nothing; nano.en takes some 0.03
 LATE = 0.05  # of the words may be late: p95
 MATCHED = 0.95  # of the share of words that are matched with one session; the latencies of fewer tell too little
-Row = dict[str, Any]
-
-
-@dataclass
-class Notes:
-    """Rows that were measured before, by what determines them; `path` None: none are kept."""
-
-    path: Path | None
-    rows: dict[str, Row] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Read what is there."""
-        if self.path is not None and self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
-                noted = json.loads(line)
-                self.rows[noted["key"]] = noted["row"]
-
-    def row(self, key: str, measure: Callable[[], Row]) -> Row:
-        """The row of this key, measured if it is not there."""
-        if key not in self.rows:
-            self.rows[key] = measure()
-            if self.path is not None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                with self.path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"key": key, "row": self.rows[key]}) + "\n")
-        return self.rows[key]
 
 
 # --- load ------------------------------------------------------------------------------------------------------------

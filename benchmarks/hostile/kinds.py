@@ -1,0 +1,82 @@
+"""Every kind of hostile client by name, and how many of it there are where a siege does not say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hostile import crowds, frames, requests
+from hostile.assault import Attack
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a client does. `usual` are the numbers of threads that are tried."""
+
+    attack: Attack
+    usual: tuple[int, ...]
+    about: str
+
+
+KINDS: Mapping[str, Kind] = {
+    "unpaced": Kind(frames.unpaced, (2, 8), "sends a file as fast as it is taken"),
+    "unpaced-lines": Kind(frames.unpaced_lines, (4,), "the same over the TCP port for lines"),
+    "60x": Kind(frames.Hurried(60.0), (2,), "sends sixty times faster than life"),
+    "30x": Kind(frames.Hurried(30.0), (2,), "thirty times"),
+    "speakers": Kind(frames.Hurried(1.0), (24,), "speaks at the pace of life: many of one key"),
+    "pings": Kind(frames.pings, (1, 4, 16), "empty WebSocket pings"),
+    "fragments": Kind(frames.fragments, (4,), "audio in fragments of one byte"),
+    "keepalives": Kind(frames.keepalives, (4,), "text messages that ask for nothing"),
+    "leave": Kind(frames.leave, (8,), "begins, sends 12 s in one frame and leaves, over and over"),
+    "uploads": Kind(requests.uploads, (4,), "files of 4 h of silence in 2 MB, Ogg Opus"),
+    "stated-uploads": Kind(requests.stated_uploads, (4,), "the same as FLAC, which states its length"),
+    "idle": Kind(crowds.idle, (1,), "600 idle WebSockets of one key, from three addresses"),
+    "silent": Kind(crowds.silent, (1,), "768 silent sockets of three addresses"),
+    "wrong-keys": Kind(requests.wrong_keys, (4,), "wrong keys, one after the other"),
+    "guesses": Kind(requests.guesses, (4,), "guesses sessions to resume"),
+    "ahead": Kind(requests.ahead, (4,), "HTTP requests sent ahead, whose answers nobody reads"),
+    "requests": Kind(requests.requests, (4,), "what may be asked over HTTP, as fast as it is answered"),
+    "unread": Kind(frames.unread, (4,), "sends speech and strange messages, and reads nothing"),
+    "values": Kind(frames.values, (4,), "JSON of 300,000 values"),
+    "nonsense": Kind(frames.nonsense, (4,), "random bytes on every port"),
+    "describe": Kind(frames.describe, (4,), "Wyoming's question, over and over"),
+    "opus": Kind(frames.opus, (4,), "4 h of Opus in Ogg in 2 MB, as a live stream"),
+    "webm": Kind(frames.webm, (4,), "the same in WebM"),
+}
+
+
+@dataclass(frozen=True)
+class Force:
+    """A kind, and how many of it: `pings:16`."""
+
+    name: str
+    clients: int
+
+    def __str__(self) -> str:
+        """As it is asked for."""
+        return f"{self.name}:{self.clients}"
+
+
+Siege = tuple[Force, ...]  # those that come at the same time; none: nobody does
+
+
+def named(siege: Siege) -> str:
+    """As it is asked for, `pings:4+unpaced:2`; `alone` where nobody comes."""
+    return "+".join(map(str, siege)) or "alone"
+
+
+def parsed(text: str) -> list[Siege]:
+    """`pings:4`, `pings` (its usual numbers, one after the other) or `pings:4+unpaced:2`. Raises `ValueError`."""
+    names = text.split("+")
+    if len(names) == 1 and text in KINDS:
+        return [(Force(text, clients),) for clients in KINDS[text].usual]
+    return [tuple(_force(name) for name in names)]
+
+
+def _force(text: str) -> Force:
+    name, _, clients = text.partition(":")
+    if name not in KINDS or (clients and not 1 <= int(clients) <= 64):
+        raise ValueError(f"expected KIND or KIND:CLIENTS (1 to 64), of {', '.join(KINDS)}; got {text}")
+    return Force(name, int(clients) if clients else KINDS[name].usual[0])
+
+
+EVERYTHING = tuple(siege for name in KINDS for siege in parsed(name))
+TOGETHER = ("unpaced:4+pings:4", "leave:8+uploads:4", "idle+values:4", "nonsense:4+wrong-keys:4", "silent+keepalives:4")

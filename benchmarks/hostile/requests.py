@@ -1,0 +1,74 @@
+"""What hostile clients ask over HTTP: too often, too much, without the right, or without reading the answer."""
+
+import secrets
+from pathlib import Path
+
+from hostile.assault import FLAC, HOURS, Assault
+from hostile.wire import Wire, connection, request, websocket
+
+_BOUNDARY = "a-line-between"
+_PATIENCE_S = 120.0
+
+
+def uploads(assault: Assault, _: int) -> None:
+    """Hours of silence as a file of few bytes, whose container does not say how long it is."""
+    _upload(assault, assault.material / HOURS)
+
+
+def stated_uploads(assault: Assault, _: int) -> None:
+    """The same as FLAC, which says at once how long it is."""
+    _upload(assault, assault.material / FLAC)
+
+
+def _upload(assault: Assault, file: Path) -> None:
+    head = f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="{file.name}"\r\n\r\n'
+    body = head.encode() + file.read_bytes() + f"\r\n--{_BOUNDARY}--\r\n".encode()
+    asked = request(
+        "POST",
+        "/v1/audio/transcriptions",
+        assault.key,
+        f"Content-Type: multipart/form-data; boundary={_BOUNDARY}",
+        body=body,
+    )
+    with connection(assault) as wire:
+        _ask(wire, asked)
+
+
+def _ask(wire: Wire, asked: bytes) -> None:
+    wire.write(asked)
+    answer = wire.until(b"\r\n\r\n", _PATIENCE_S)
+    wire.assault.met[f"HTTP {answer[9:12].decode('ascii', 'replace')}"] += bool(answer)
+
+
+def wrong_keys(assault: Assault, number: int) -> None:
+    """Another wrong key with every connection; every other one wants a WebSocket."""
+    guess = secrets.token_urlsafe(16)
+    if number % 2:
+        with websocket(assault, key=guess):
+            return
+    with connection(assault) as wire:
+        _ask(wire, request("GET", "/v1/models", guess))
+
+
+def guesses(assault: Assault, _: int) -> None:
+    """Guesses sessions of others to resume."""
+    with websocket(assault, f"/ws?session={secrets.token_urlsafe(16)}&last_seq=0") as wire:
+        wire.until(b"unknown_session")
+
+
+def ahead(assault: Assault, _: int) -> None:
+    """Requests sent ahead, thousands of them, of which no answer is read."""
+    asked = request("GET", "/openapi.json", assault.key) * 1000
+    with connection(assault, buffer=4096) as wire:
+        wire.reads = False
+        for _turn in assault.turns():
+            wire.write(asked)
+
+
+def requests(assault: Assault, _: int) -> None:
+    """What may be asked, as fast as it is answered."""
+    paths = ("/metrics", "/v1/models", "/openapi.json", "/")
+    with connection(assault) as wire:
+        for turn in assault.turns():
+            wire.write(request("GET", paths[turn % len(paths)], assault.key))
+            wire.until(b"HTTP/1.1 ")
