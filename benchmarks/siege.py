@@ -48,7 +48,7 @@ from whispertide.types import seconds
 HONEST, HOSTILE = "honest-key-0001", "hostile-key-0001"
 FOLDER = Path(__file__).parents[1] / "bench-results" / "siege"
 WARM_UP_S = 2.0
-AHEAD_S = 1.0  # the hostile begin before the honest one
+AHEAD_S = 3.0  # the hostile begin before the honest one: some need to fill all places
 LATE_S = 30.0  # after its audio; an honest session that has not ended then will not
 SETTLED_S = 75.0  # until memory is back: abandoned sessions wait a minute for their clients
 ROUND_S = 1.0  # of one of many attacks

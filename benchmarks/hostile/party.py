@@ -13,7 +13,7 @@ from typing import Any
 from hostile.kinds import Force, Siege
 
 LONGEST_S = 600.0
-_BACK_S = 15.0  # to come back when it is called; uploads wait for an answer
+_BACK_S = 150.0  # to come back when it is called: some wait for an answer
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,12 @@ class Wire:
             raise ConnectionAbortedError("the server closed")
         return came
 
-    def until(self, sign: bytes, patience_s: float = 30.0) -> bytes:
-        """What comes, until `sign` is in it or the attack is over. Raises `OSError`: the server closed, or is slow."""
+    def until(self, sign: bytes, patience_s: float = 30.0, *, stays: bool = False) -> bytes:
+        """What comes, until `sign` is in it or the attack is over, if the client does not stay for the answer even so.
+        Raises `OSError`: the server closed, or is slow.
+        """
         came, late = b"", time.monotonic() + patience_s
-        while sign not in came and self.assault.going:
+        while sign not in came and (stays or self.assault.going):
             if time.monotonic() > late:
                 raise TimeoutError("no answer")
             select.select([self.socket], [], [], _LOOK_S)
