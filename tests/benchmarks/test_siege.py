@@ -107,7 +107,7 @@ def test_kinds_are_asked_for_by_name(script: ModuleType) -> None:
     assert [named(siege) for siege in parsed("pings")] == ["pings:1", "pings:4", "pings:16"]
     assert [named(siege) for siege in parsed("pings:3+unpaced")] == ["pings:3+unpaced:2"]
     for wrong in ("pongs", "pings:0", "pings:65", "pings:x"):
-        with pytest.raises(ValueError, match="expected|invalid"):
+        with pytest.raises(ValueError, match=r"expected|invalid"):
             parsed(wrong)
 
 
