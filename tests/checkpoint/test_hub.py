@@ -15,8 +15,9 @@ import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
+from checkpoint.converted_files import fused, random_tensors, write_ct2
 from checkpoint.fake_hub import FakeHub, running_hub
-from whispertide.checkpoint import hub, load_checkpoint
+from whispertide.checkpoint import ModelDims, hub, load_checkpoint
 from whispertide.checkpoint.download import format_size, hub_cache, needed_files
 from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel
 from whispertide.errors import (
@@ -420,3 +421,53 @@ def test_a_gated_file_that_is_refused_says_what_to_do(online: FakeHub, files: di
     online.gated.add(CAUSAL)
     with pytest.raises(DownloadError, match=f"base_300.pt asks .*agree to terms.*co/{CAUSAL}, .*hf auth login"):
         hub.pull(f"{CAUSAL}/base_300.pt")
+
+
+@pytest.fixture
+def converted(repo: dict[str, bytes], dims: ModelDims, tmp_path: Path) -> dict[str, bytes]:
+    """A repository as faster-whisper's are."""
+    config = {"alignment_heads": [[0, 1]], "lang_ids": [], "suppress_ids": [1], "suppress_ids_begin": [220]}
+    return {
+        "config.json": json.dumps(config).encode(),
+        "tokenizer.json": repo["tokenizer.json"],
+        "vocabulary.txt": b"a\n",
+        "README.md": b"# faster",
+        "model.bin": write_ct2(tmp_path / "converted" / "model.bin", fused(random_tensors(dims))).read_bytes(),
+    }
+
+
+FASTER = "Systran/faster-whisper-base.en"
+
+
+def test_a_conversion_for_faster_whisper(online: FakeHub, converted: dict[str, bytes], dims: ModelDims) -> None:
+    online.repos[FASTER] = {"main": converted}
+    folder = hub.resolve(FASTER)
+    assert {path.name for path in folder.iterdir()} == {"config.json", "model.bin", "tokenizer.json", "vocabulary.txt"}
+    assert online.downloads[-1] == "model.bin"
+    online.requests.clear()
+    model = load_checkpoint(FASTER)  # from the cache, where faster-whisper finds it, too
+    assert (model.name, model.argument, model.dims) == (FASTER, FASTER, dims)
+    assert model.generation.alignment_heads == ((0, 1),)
+    assert online.requests == []
+    listed = {info.name: info for info in hub.list_models()}[FASTER]
+    assert (listed.state, listed.path) == ("cached", folder)
+
+
+def test_another_conversion_is_refused_before_its_weights(online: FakeHub, converted: dict[str, bytes]) -> None:
+    online.repos["org/translator"] = {"main": converted | {"config.json": b'{"bos_token": "<s>"}'}}
+    with pytest.raises(CheckpointError, match="is of another model"):
+        hub.resolve("org/translator")
+    assert "model.bin" not in online.downloads
+    assert "org/translator" not in {info.name for info in hub.list_models()}
+
+
+def test_a_file_of_whisper_cpp(online: FakeHub) -> None:
+    online.repos["ggerganov/whisper.cpp"] = {
+        "main": dict.fromkeys(("ggml-base.en.bin", "ggml-base.bin", "x.md"), b"lmgg")
+    }
+    assert hub.resolve("ggerganov/whisper.cpp/ggml-base.en.bin").name == "ggml-base.en.bin"
+    assert online.downloads == ["ggml-base.en.bin"]
+    with pytest.raises(DownloadError, match=r"it has ggml-base\.bin, ggml-base\.en\.bin"):
+        hub.resolve("ggerganov/whisper.cpp/ggml-tiny.bin")
+    with pytest.raises(CheckpointError, match=r"name one of them, such as ggerganov/whisper\.cpp/ggml-base\.bin"):
+        hub.resolve("ggerganov/whisper.cpp")

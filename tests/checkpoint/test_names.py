@@ -53,9 +53,9 @@ def test_a_file_on_the_hub() -> None:
     assert find(f"{name}@v1") == HubModel("MLSpeech/CarelessWhisper-Streaming", "v1", "base_300.pt")
     assert (str(find(name)), display_name(name)) == (name, name)
     for local in ("./org/name/x.pt", "org/name/folder/x.pt", "name/x.pt"):
-        with pytest.raises(CheckpointNotFoundError, match=r"OpenAI \.pt file"):
+        with pytest.raises(CheckpointNotFoundError, match=r"OpenAI \.pt"):
             find(local)
-    with pytest.raises(CheckpointNotFoundError, match=r"OpenAI \.pt file"):
+    with pytest.raises(CheckpointNotFoundError, match=r"OpenAI \.pt"):
         find(Path(name))
 
 

@@ -121,7 +121,7 @@ def test_bytes_of_an_unknown_format(folder: Path) -> None:
     header, body = header_of(folder)
     header["__metadata__"]["format"] = "pt"
     with_header(folder, header, body)
-    with pytest.raises(CheckpointError, match="Quantised checkpoints"):
+    with pytest.raises(CheckpointError, match="Quantised ones"):
         read_all(folder)
 
 

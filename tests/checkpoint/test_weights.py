@@ -261,8 +261,8 @@ def with_header(header: object) -> bytes:
     [
         (b"", "only 0 bytes"),
         (b"\x05\x00", "only 2 bytes"),
-        (b"<!DOCTYPE html><html>", "is not a safetensors file"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "is not a safetensors file"),
+        (b"<!DOCTYPE html><html>", "expected a safetensors file at .* found bytes b'<!DO'"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "found a pointer of git LFS"),
         (with_header(b"\xff\xfe{}"), "damaged header"),
         (with_header(b"not json"), "damaged header"),
         (with_header([1, 2]), "damaged header"),

@@ -46,7 +46,7 @@ def test_without_the_file_there_is_none_of_that_length(word: Path) -> None:
 
 
 def test_a_hush_word_of_another_model_gets_a_warning(tmp_path: Path) -> None:
-    HushWord(np.zeros(8000, np.float32), "0" * 64).save(tmp_path / "other.npz")
+    HushWord(np.linspace(0, 0.01, 8000, dtype=np.float32), "0" * 64).save(tmp_path / "other.npz")
     result = transcribe("--framing", "hush", "--hush", tmp_path / "other.npz")
     assert result.exit_code == 0, result.stderr
     assert "warning: the hush word was trained for another checkpoint" in result.stderr

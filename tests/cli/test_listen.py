@@ -193,7 +193,7 @@ def test_a_hush_word_of_a_file_is_used(
 
     monkeypatch.setattr(api, "Transcriber", with_hush)
     monkeypatch.setattr(transcriber, "model", object(), raising=False)
-    HushWord(np.full(12_000, 0.01, np.float32)).save(tmp_path / "word.npz")
+    HushWord(np.linspace(0, 0.01, 12_000, dtype=np.float32)).save(tmp_path / "word.npz")
     assert run("listen", "--hush", tmp_path / "word.npz", "--executor", "serial").exit_code == 0
     assert given == [0.75]
     recipe = transcriber.recipes[-1]

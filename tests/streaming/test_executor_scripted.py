@@ -264,7 +264,7 @@ class TestMaking:
 
     @pytest.mark.parametrize("policy", ["local-agreement", "align-att"])
     def test_a_hush_word_goes_after_every_window(self, policy: str) -> None:
-        word = HushWord(np.full(4_000, 0.5, np.float32), "0" * 64)
+        word = HushWord(np.linspace(-0.5, 0.5, 4_000, dtype=np.float32), "0" * 64)
         executor, _ = self.make(PLAIN.replace(policy=policy, framing="hush", hush_s=0.25), hush=word)
         assert (executor.equipment.suffix is word.samples, executor.equipment.frame) == (True, Hush(hush_s=0.25))
         with pytest.raises(OptionError, match="hush_s"):

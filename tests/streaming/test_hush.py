@@ -96,6 +96,8 @@ DAMAGED = {
     "too long": ("x.csv", csv(*[0.1] * 80_001), r"shape \(80001,\)"),
     "not a number": ("x.csv", csv(*[0.1] * 8000, "nan"), "got 1 that are not finite, or louder"),
     "infinite": ("x.csv", csv(*[0.1] * 8000, "inf"), "got 1 that are not finite, or louder"),
+    "one number": ("x.csv", csv(*[0.1] * 8000), "all are one number"),
+    "silence": ("x.npz", npz(samples=np.zeros(8000, np.float32)), "all are one number"),
     "16-bit numbers": ("x.csv", csv(*[4000] * 8000), "louder"),
     "no text": ("x.csv", b"\xff\xfe\x00", "cannot be read"),
     "something else": ("x.npz", npz(samples=None), r"samples \[any\]; .* holds nothing"),
@@ -144,8 +146,28 @@ def test_one_of_another_model_is_used_with_a_warning(model: WhisperModel) -> Non
         assert suffix_for(model, 0.5, other) is other.samples
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        suffix_for(model, 0.5, HushWord(noise()))
         suffix_for(model, 0.5, HushWord(noise(), model.content_hash))
+
+
+def test_one_that_says_of_no_model_is_used_with_a_warning(model: WhisperModel) -> None:
+    with pytest.warns(UserWarning, match="trained for a checkpoint that its file does not name"):
+        suffix_for(model, 0.5, HushWord(noise()))
+
+
+def test_what_never_ends_is_not_read(tmp_path: Path) -> None:
+    for name in ("word.csv", "word.npz"):
+        (tmp_path / name).symlink_to("/dev/zero")
+        with pytest.raises(CheckpointError, match=r"hush word|CSV of samples"):
+            HushWord.load(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["word.csv", "word.npz"])
+def test_a_file_that_is_far_too_large_is_not_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(1 << 32)  # which takes no place on the disk
+    monkeypatch.setattr(Path, "open", None)
+    with pytest.raises(CheckpointError, match=r"hush word|CSV of samples"):
+        HushWord.load(tmp_path / name)
 
 
 def test_lengths_must_agree(model: WhisperModel) -> None:
@@ -306,7 +328,7 @@ def test_confirmed_text_is_append_only_and_does_not_depend_on_portions(
     model: WhisperModel, clip: FloatArray, name: str
 ) -> None:
     recipe = parse_overrides(get_recipe(name), ["framing=hush", "search=greedy"])
-    executor = make_executor(model, recipe, hush=HushWord(noise(level=0.05)))
+    executor = make_executor(model, recipe, hush=HushWord(noise(level=0.05), model.content_hash))
     rounds = tuple(range(SAMPLE_RATE, len(clip), SAMPLE_RATE))
 
     def run(sizes: list[int]) -> tuple[Word, ...]:

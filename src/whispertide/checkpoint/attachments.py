@@ -18,9 +18,11 @@ import numpy.typing as npt
 from whispertide.atomic import replacing
 from whispertide.checkpoint.loader import Checkpoint
 from whispertide.checkpoint.torch_zip import unfolds
+from whispertide.checkpoint.untrusted import check_regular
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 FORMAT = 1
+LARGEST = 200 << 20  # bytes; what goes with large-v3 has less
 # an array that the file does not have may be beyond all memory, and a report nested beyond all stacks
 _DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, MemoryError, RecursionError)
 _ABOUT = ("format", "content_hash", "report")  # what a file holds apart from the arrays
@@ -36,11 +38,13 @@ class Kind:
     title     what messages call one: "a hush word"
     file      its name next to the checkpoint, with {variant} where there can be several: "hush-{variant}s.npz"
     command   what makes one: "whispertide train hush --model {model} --seconds {variant}"
+    largest   bytes of a file; more belongs to something else
     """
 
     title: str
     file: str
     command: str
+    largest: int = LARGEST
 
     def place(self, folder: Path, variant: str = "") -> Path:
         """Where one lies in a folder, if there is one."""
@@ -102,7 +106,7 @@ def load(kind: Kind, path: Path, shapes: Shapes, content_hash: str = "") -> Atta
     """
     again = f"make it again with {kind.making()}"
     try:
-        found = _read(path)
+        found = _read(path, kind.largest)
         about = {name: found.pop(name) for name in _ABOUT}
         form, owner, report = int(about["format"]), str(about["content_hash"]), json.loads(str(about["report"]))
         if not isinstance(report, dict):
@@ -148,7 +152,8 @@ def carry_over(path: Path, target: Path, source_hash: str, content_hash: str) ->
     return True
 
 
-def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
+def _read(path: Path, largest: int = LARGEST) -> dict[str, npt.NDArray[Any]]:
+    check_regular(path, largest)
     with path.open("rb") as file, ZipFile(file) as archive:
         # Before numpy reads it, which would unpack whatever the file asks for.
         if unfolds(archive.infolist(), path.stat().st_size):

@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from whispertide.checkpoint.ctranslate2_layout import is_whisper_config
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.json_file import read_json
-from whispertide.checkpoint.names import HubModel
-from whispertide.checkpoint.vocabulary import ADDED_TOKENS_JSON, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON
-from whispertide.checkpoint.weights import WEIGHT_FORMATS, WEIGHTS, weight_files
+from whispertide.checkpoint.names import HubModel, single_files
+from whispertide.checkpoint.untrusted import first_of
+from whispertide.checkpoint.vocabulary import ADDED_TOKENS_JSON, LISTED, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON
+from whispertide.checkpoint.weights import CONVERTED, WEIGHT_FORMATS, WEIGHTS, weight_files
 from whispertide.errors import CheckpointError, DiskSpaceError, DownloadError, UnreachableError
 from whispertide.types import Announce
 
@@ -71,6 +73,15 @@ def is_complete(folder: Path) -> bool:
         return False
 
 
+def check_config(folder: Path, weights: Iterable[str]) -> None:
+    """Raises `CheckpointError` unless the configuration in a folder is that of a Whisper with weights of this kind."""
+    config = read_json(folder / CONFIG)
+    if CONVERTED not in weights:
+        ModelDims.from_hf_config(config)
+    elif not is_whisper_config(config):
+        raise CheckpointError(f"expected a Whisper of CTranslate2; {folder / CONFIG} is of another model")
+
+
 def held(model: HubModel) -> Path | None:
     """The folder, or the file, of a model that is in the cache and whole."""
     folder = snapshot(model)
@@ -86,7 +97,7 @@ def download(model: HubModel, announce: Announce | None = None) -> Path:
 
     `announce` is told what and how large, before. Raises `UnreachableError` (no network, or the hub is in trouble),
     `DownloadError` (offline, not on the hub, no access, no such revision, interrupted), `DiskSpaceError`, and
-    `CheckpointError` when it is no Whisper in the layout of transformers.
+    `CheckpointError` when it is no Whisper in the layout of transformers or CTranslate2.
     """
     sizes = _list_files(model)
     if model.file:
@@ -95,7 +106,7 @@ def download(model: HubModel, announce: Announce | None = None) -> Path:
     _prepare(model, sizes, (*small, *weights), announce)
     # The small files first: what is no Whisper is refused before gigabytes, and whole weights mean that all is there.
     place = _fetch(model, small)
-    ModelDims.from_hf_config(read_json(place / CONFIG))
+    check_config(place, weights)
     place = _fetch(model, [*small, *weights])
     if not is_complete(place):  # without a connection some versions of the library return what there is
         raise _interrupted(model, "the connection was lost")
@@ -104,7 +115,7 @@ def download(model: HubModel, announce: Announce | None = None) -> Path:
 
 def _download_file(model: HubModel, sizes: Mapping[str, int], announce: Announce | None) -> Path:
     if model.file not in sizes:
-        there = ", ".join(sorted(name for name in sizes if name.endswith(".pt"))) or "no .pt"
+        there = first_of(single_files(sizes)) or "no .pt and no ggml-*.bin"
         raise DownloadError(f"expected a file {model.file} in {model.repo}; it has {there}")
     _prepare(model, sizes, (model.file,), announce)
     return _fetch(model, [model.file]) / model.file
@@ -131,22 +142,26 @@ def download_tokenizer(model: HubModel, announce: Announce | None = None) -> Pat
 def needed_files(model: HubModel, available: Iterable[str]) -> tuple[list[str], list[str]]:
     """Of the files in a repository, the small ones and the weights that are needed; not their copies in other formats.
 
-    Raises `CheckpointError` when the repository holds no Hugging Face checkpoint.
+    Raises `CheckpointError` when the repository holds no checkpoint of transformers or CTranslate2.
     """
     names = set(available)
     index, weights = _choose_weights(names)
-    single = sorted(name for name in names if name.endswith(".pt"))
+    single = single_files(names)
     if CONFIG not in names and single:
         raise CheckpointError(
-            f"{model} on the Hugging Face hub holds single checkpoints: {', '.join(single)}; name one of them, such as "
+            f"{model} on the Hugging Face hub holds single checkpoints: {first_of(single)}; name one of them, such as "
             f"{model.repo}/{single[0]}"
         )
     if CONFIG not in names or not weights:
         raise CheckpointError(
             f"{model} on the Hugging Face hub has no {CONFIG if weights else WEIGHTS}; expected a Whisper in the "
-            "layout of transformers. Conversions for other programs (GGML, CTranslate2, ONNX) cannot be loaded: name "
-            "the original model."
+            "layout of transformers or CTranslate2. GGUF and ONNX cannot be loaded: name the original model."
         )
+    if weights == [CONVERTED]:
+        # All that faster-whisper fetches, which shares the cache and looks for no more in a folder that is there.
+        return [
+            name for name in (CONFIG, "preprocessor_config.json", TOKENIZER_JSON, *LISTED) if name in names
+        ], weights
     tokenizer = [TOKENIZER_JSON] if TOKENIZER_JSON in names else [VOCAB_JSON, MERGES_TXT, ADDED_TOKENS_JSON]
     small = [name for name in (CONFIG, GENERATION_CONFIG, *tokenizer, *index) if name in names]
     return small, weights

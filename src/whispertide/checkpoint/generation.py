@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB, ModelDims
+from whispertide.checkpoint.untrusted import quoted
 from whispertide.errors import CheckpointError
 
 Head = tuple[int, int]  # (decoder layer, attention head)
@@ -97,7 +98,7 @@ def _checked(source: Mapping[str, Any], name: str, expected: str, is_good: Calla
     """The value of that name; None where there is none. Raises `CheckpointError` for one that is not as expected."""
     value = source.get(name)
     if value is not None and not is_good(value):
-        raise CheckpointError(f"expected {name} in the generation configuration to be {expected}; got {value!r}")
+        raise CheckpointError(f"expected {name} in the generation configuration to be {expected}; got {quoted(value)}")
     return value
 
 

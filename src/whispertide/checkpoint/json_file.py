@@ -4,18 +4,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+from whispertide.checkpoint.untrusted import brief, regular_bytes
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
-_MAX_JSON = 8_000_000  # bytes; the largest file of a Whisper, tokenizer.json, has half of that
+_MAX_JSON = 6_000_000  # bytes; the largest file of a Whisper, tokenizer.json, has less
 
 
 def read_bytes(path: Path) -> bytes:
     """A JSON file of a checkpoint. Raises `CheckpointError` for one that no checkpoint has, and `OSError`."""
-    with path.open("rb") as file:
-        content = file.read(_MAX_JSON + 1)
-    if len(content) > _MAX_JSON:
-        raise CheckpointError(f"expected at most {_MAX_JSON} bytes in {path}; got more: it belongs to no Whisper")
-    return content
+    try:
+        return regular_bytes(path, _MAX_JSON)
+    except ValueError as error:
+        raise CheckpointError(f"{path} belongs to no Whisper: {error}") from error
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -30,9 +30,11 @@ def read_json(path: Path) -> dict[str, Any]:
             f"expected {path.name} in {path.parent}, but it is not there; download the model again, or name a folder "
             "that holds a whole Hugging Face checkpoint"
         ) from error
+    except CheckpointError:
+        raise
     except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8, or nested too deep to be meant
         raise CheckpointError(
-            f"{path} is not valid JSON ({error}); it is damaged or truncated: download the model again"
+            f"{path} is not valid JSON ({brief(error)}); it is damaged or truncated: download the model again"
         ) from error
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.untrusted import first_of, quoted
 from whispertide.errors import CheckpointError
 
 Shape = tuple[int, ...]
@@ -86,21 +87,22 @@ def check_tensors(shapes: Mapping[str, Shape], dims: ModelDims, source: str) -> 
     missing = [name for name in expected if name not in shapes]
     if missing:
         raise CheckpointError(
-            f"{source} lacks {len(missing)} of the {len(expected)} tensors of this model, first {_first(missing)}; "
+            f"{source} lacks {len(missing)} of the {len(expected)} tensors of this model, first {first_of(missing)}; "
             "the weights are incomplete or belong to another model: download them again"
         )
     wrong = [name for name, shape in expected.items() if shapes[name] != shape]
     if wrong:
-        details = "; ".join(f"{name}: expected {expected[name]}, found {shapes[name]}" for name in wrong[:3])
+        name = wrong[0]
+        details = f"{name}: expected {expected[name]}, found {quoted(shapes[name])}"
         raise CheckpointError(
-            f"{len(wrong)} tensors of {source} do not have the shape that its configuration says: {details}. "
+            f"{len(wrong)} tensors of {source} do not have the shape that its configuration says, first {details}. "
             "The weights and the configuration belong to different models."
         )
     unknown = sorted(name for name in set(shapes) - set(expected) if name.startswith(("encoder.", "decoder.")))
     if unknown:
         raise CheckpointError(
             f"{source} has {len(unknown)} tensors that a Whisper of these dimensions does not have, first "
-            f"{_first(unknown)}; the configuration must be this model's, and adapters must be merged into the weights"
+            f"{first_of(unknown)}; the configuration must be this model's, and adapters must be merged into the weights"
         )
 
 
@@ -145,7 +147,3 @@ def _layer(prefix: str, width: int, inner: int, cross: bool) -> dict[str, Shape]
 
 def _norm(prefix: str, width: int) -> dict[str, Shape]:
     return {f"{prefix}.weight": (width,), f"{prefix}.bias": (width,)}
-
-
-def _first(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")

@@ -10,13 +10,16 @@ from pathlib import Path
 
 from whispertide.checkpoint import hub
 from whispertide.checkpoint.cache import file_digest
+from whispertide.checkpoint.ctranslate2_layout import generation_of
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.generation import GenerationConfig
+from whispertide.checkpoint.ggml_file import GgmlFile
 from whispertide.checkpoint.json_file import read_json
+from whispertide.checkpoint.magic import is_ggml
 from whispertide.checkpoint.names import as_argument, display_name
 from whispertide.checkpoint.tokenizer import Tokenizer
-from whispertide.checkpoint.vocabulary import has_tokenizer
-from whispertide.checkpoint.weights import TensorStore
+from whispertide.checkpoint.vocabulary import Vocabulary, has_tokenizer
+from whispertide.checkpoint.weights import CONVERTED, TensorStore, weight_files
 from whispertide.errors import CheckpointError, WhispertideError
 from whispertide.types import Announce
 
@@ -53,15 +56,13 @@ class Checkpoint:
 
     @property
     def place(self) -> Path | None:
-        """The user's own folder or `.pt`; None for a model that its name loads."""
+        """The user's own folder or file; None for a model that its name loads."""
         weights = self.tensors.files[0]
         try:
             known = hub.path(self.name)
         except WhispertideError:
             known = None
-        if known in (weights, weights.parent):
-            return None
-        return weights if weights.suffix == ".pt" else weights.parent
+        return None if known in (weights, weights.parent) else Path(self.tensors.source)
 
     @property
     def argument(self) -> str:
@@ -75,13 +76,19 @@ def load_checkpoint(
     """Open a Whisper checkpoint, downloading it first if need be.
 
     `name_or_path` is the bundled "nano.en", a short name ("base.en"), a hub id ("org/name", "org/name@revision"), a
-    folder in Hugging Face layout, or an OpenAI `.pt`. `announce` is told what is about to be downloaded and how large
+    folder in the layout of Hugging Face or CTranslate2 (faster-whisper), an OpenAI `.pt`, or a file of whisper.cpp
+    (`ggml-*.bin`). `announce` is told what is about to be downloaded and how large
     it is. Raises `CheckpointNotFoundError`, `DownloadError`, `DiskSpaceError`, or `CheckpointError` when the files are
     damaged or do not belong together.
     """
     place = hub.resolve(name_or_path, revision, announce=announce)
     name = display_name(name_or_path)
-    return _load_openai(name, place, announce) if place.is_file() else _load_folder(name, place, announce)
+    if place.is_file():
+        return _load_ggml(name, place) if is_ggml(place) else _load_openai(name, place, announce)
+    converted = place / CONVERTED  # a name that people give to whisper.cpp's files as well
+    if converted.is_file() and weight_files(place) == (converted,):
+        return _load_ggml(name, converted) if is_ggml(converted) else _load_ctranslate2(name, place, announce)
+    return _load_folder(name, place, announce)
 
 
 def _load_folder(name: str, folder: Path, announce: Announce | None) -> Checkpoint:
@@ -113,6 +120,22 @@ def _load_openai(name: str, path: Path, announce: Announce | None) -> Checkpoint
     tensors.check(dims)
     tokenizer = _tokenizer(path.parent, dims, announce)
     return Checkpoint(name, dims, GenerationConfig.for_openai(dims), tokenizer, tensors)
+
+
+def _load_ctranslate2(name: str, folder: Path, announce: Announce | None) -> Checkpoint:
+    tensors, dims = TensorStore.from_ctranslate2(folder)
+    tensors.check(dims)
+    config = folder / "config.json"
+    generation = generation_of(read_json(config) if config.is_file() else {}, dims)
+    return Checkpoint(name, dims, generation, _tokenizer(folder, dims, announce), tensors)
+
+
+def _load_ggml(name: str, path: Path) -> Checkpoint:
+    file = GgmlFile(path)
+    tensors = TensorStore.from_ggml(file)
+    tensors.check(file.dims)
+    tokenizer = Tokenizer(Vocabulary.of_bytes(path.parent, file.tokens, file.dims.n_vocab), file.dims.n_vocab)
+    return Checkpoint(name, file.dims, GenerationConfig.for_openai(file.dims), tokenizer, tensors)
 
 
 def _tokenizer(folder: Path, dims: ModelDims, announce: Announce | None) -> Tokenizer:

@@ -4,6 +4,7 @@ Nothing is downloaded or opened here.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,7 +16,9 @@ BUNDLED_DIR = Path(__file__).resolve().parent.parent / "bundled"
 
 @dataclass(frozen=True, slots=True)
 class HubModel:
-    """A repository on the hub; a `revision` of None is its main branch. With a `file` it is that `.pt` in it alone."""
+    """A repository on the hub; a `revision` of None is its main branch. With a `file` it is that one in it alone: a
+    `.pt`, or a `ggml-*.bin` of whisper.cpp.
+    """
 
     repo: str
     revision: str | None = None
@@ -56,7 +59,10 @@ SHORT_NAMES: dict[str, ShortName] = {
 ALIASES = {"large": "large-v3", "turbo": "large-v3-turbo"}
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_HUB_FILE = re.compile(rf"({_HUB_ID.pattern})/([A-Za-z0-9][\w.-]*\.pt)")
+_SINGLE_FILE = re.compile(r"[A-Za-z0-9][\w.-]*\.pt|ggml-[\w.-]+\.bin")  # a whole model by itself
+_HUB_FILE = re.compile(rf"({_HUB_ID.pattern})/({_SINGLE_FILE.pattern})")
+# A file of weights that stands for its folder, which has the configuration.
+_OF_A_FOLDER = re.compile(r".+\.safetensors|model\.bin")
 
 
 def bundled_names() -> tuple[str, ...]:
@@ -75,8 +81,7 @@ def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubMod
     name, at, pinned = str(name_or_path).partition("@")
     path = Path(name_or_path).expanduser()
     if str(name_or_path) and path.exists() and (isinstance(name_or_path, Path) or not _is_known(name)):
-        # A file of weights stands for its folder, which has the configuration.
-        path = path.parent if path.suffix == ".safetensors" and path.is_file() else path
+        path = path.parent if _OF_A_FOLDER.fullmatch(path.name) and path.is_file() else path
         return _unversioned(path, revision)
     if at and revision is not None:
         raise OptionError(f"expected one revision; got {pinned!r} in the name and {revision!r} apart from it")
@@ -87,11 +92,16 @@ def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubMod
         return _unversioned(BUNDLED_DIR / name, revision)
     if _is_known(name):
         return HubModel(SHORT_NAMES[ALIASES.get(name, name)].repo, revision)
-    if _HUB_ID.fullmatch(name) and not isinstance(name_or_path, Path) and not name.endswith(".pt"):
+    if _HUB_ID.fullmatch(name) and not isinstance(name_or_path, Path) and not _SINGLE_FILE.fullmatch(Path(name).name):
         return HubModel(name, revision)
     if (file := _HUB_FILE.fullmatch(name)) and not isinstance(name_or_path, Path):
         return HubModel(file[1], revision, file[2])
     raise _unknown(str(name_or_path))
+
+
+def single_files(names: Iterable[str]) -> list[str]:
+    """Those of the files in a repository that are a whole model by themselves."""
+    return sorted(name for name in names if _SINGLE_FILE.fullmatch(name))
 
 
 def display_name(name_or_path: str | Path) -> str:
@@ -122,9 +132,10 @@ def _unversioned(path: Path, revision: str | None) -> Path:
 
 
 def _unknown(name: str) -> CheckpointNotFoundError:
-    if name.startswith((".", "/", "~")) or "\\" in name or name.endswith((".pt", ".safetensors")):
+    if name.startswith((".", "/", "~")) or "\\" in name or name.endswith((".pt", ".safetensors", ".bin")):
         return CheckpointNotFoundError(
-            f"expected a folder with a Hugging Face checkpoint or an OpenAI .pt file at {name}, but nothing is there"
+            f"expected the folder of a checkpoint, an OpenAI .pt or a file of whisper.cpp at {name}, but nothing is "
+            "there"
         )
     known = [*bundled_names(), *SHORT_NAMES, *ALIASES]
     near = get_close_matches(name.lower(), known, n=3)

@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.checkpoint.magic import described
+from whispertide.checkpoint.untrusted import brief, elements, quoted
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 _LENGTH = struct.Struct("<Q")
 _MAX_HEADER = 2_000_000  # large-v3 needs 150,000
+_MOST_BYTES = 1 << 40  # far beyond any Whisper; what is really there is compared with the size of the file
 
 # dtype of the format -> how numpy reads it; bfloat16 has no numpy type and is read as the upper half of a float32.
 # Bytes are no weights; what they are, whoever reads them knows.
@@ -100,7 +103,8 @@ class SafetensorsFile:
         (length,) = _LENGTH.unpack(prefix)
         if length > _MAX_HEADER:
             raise CheckpointError(
-                f"{self.path} is not a safetensors file (its header would be {length} bytes long): download it again"
+                f"expected a safetensors file at {self.path}; found {described(prefix)}, a header of {length} bytes: "
+                "download it again"
             )
         if _LENGTH.size + length > size:
             raise self._truncated(_LENGTH.size + length, size)
@@ -112,9 +116,11 @@ class SafetensorsFile:
             metadata = header.pop("__metadata__", None)
             tensors = {name: self._tensor(name, entry, start) for name, entry in header.items()}
             ends = [start + entry["data_offsets"][1] for entry in header.values()]
+        except CheckpointError:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise CheckpointError(
-                f"{self.path} has a damaged header ({type(error).__name__}: {error}): download it again"
+                f"{self.path} has a damaged header ({brief(f'{type(error).__name__}: {error}')}): download it again"
             ) from error
         if max(ends, default=start) > size:
             raise self._truncated(max(ends), size)
@@ -124,14 +130,13 @@ class SafetensorsFile:
         dtype, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
         if dtype not in _DTYPES:
             raise CheckpointError(
-                f"{self.path}: {name} has the type {dtype}; expected {', '.join(FLOATS)}. Quantised checkpoints "
-                "cannot be loaded: take the original weights."
+                f"{self.path}: {brief(name)} has the type {brief(dtype)}; expected {', '.join(FLOATS)}. Quantised "
+                "checkpoints cannot be loaded: take the original weights."
             )
-        numbers = (*shape, begin, end)
-        if not all(isinstance(number, int) and number >= 0 for number in numbers):
-            raise ValueError(f"{name} has the shape {shape} and the place {begin}..{end}")
-        if end - begin != math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize:
-            raise ValueError(f"{name} of shape {shape} and type {dtype} occupies {end - begin} bytes")
+        if not all(type(number) is int and 0 <= number <= _MOST_BYTES for number in (begin, end)):
+            raise ValueError(f"no place {quoted((begin, end))}")
+        if end - begin != elements(shape, _MOST_BYTES) * np.dtype(_DTYPES[dtype]).itemsize:
+            raise ValueError(f"{brief(name)} of shape {shape} and type {dtype} occupies {end - begin} bytes")
         return StoredTensor(dtype, shape, start + begin)
 
     def _truncated(self, expected: int, size: int) -> CheckpointError:

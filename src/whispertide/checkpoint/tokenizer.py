@@ -14,6 +14,7 @@ from pathlib import Path
 
 from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES, language_code
+from whispertide.checkpoint.untrusted import quoted
 from whispertide.checkpoint.vocabulary import BYTE_OF, Vocabulary
 from whispertide.errors import CheckpointError, OptionError, UnknownLanguageError
 from whispertide.options import Task
@@ -193,7 +194,13 @@ class Tokenizer:
             raise CheckpointError(
                 f"token id {token} is not in the tokenizer of {self.folder}: the weights and the tokenizer do not match"
             )
-        return bytes(BYTE_OF[char] for char in text)
+        try:
+            return bytes(BYTE_OF[char] for char in text)
+        except KeyError:
+            raise CheckpointError(
+                f"token id {token} of the tokenizer in {self.folder} is spelled {quoted(text)}, which are no bytes: "
+                "it is damaged; download it again"
+            ) from None
 
     def split_to_word_tokens(
         self, tokens: Sequence[int], language: str | None = None

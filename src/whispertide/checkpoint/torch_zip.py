@@ -9,7 +9,6 @@ in place of values. Nothing here knows about Whisper.
 """
 
 import io
-import math
 import pickle
 import pickletools
 import zipfile
@@ -21,7 +20,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.checkpoint import magic
 from whispertide.checkpoint.safetensors_file import to_float
+from whispertide.checkpoint.untrusted import brief, elements, quoted
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 _DEPTH = 64  # a saved checkpoint has ten
@@ -71,7 +72,7 @@ def check_bounds(pickled: bytes) -> None:
 
 def _number(argument: object) -> int:
     if not isinstance(argument, int) or argument < 0:
-        raise ValueError(f"the pickle names its value {argument!r}")
+        raise ValueError(f"the pickle names its value {quoted(argument)}")
     return argument
 
 
@@ -109,9 +110,9 @@ def _taken(code: Any, stack: list[_Value | _Mark]) -> list[_Value]:
     return values
 
 
+_MOST_STRIDE = 1 << 40
 _MAX_PICKLE = 4 << 20  # bytes; large-v3 needs a few hundred thousand
 _MAX_ENTRIES = 20_000  # large-v3 has 1,300
-_ZIP_MAGIC = b"PK\x03\x04"
 _PICKLE_MAGIC = b"\x80"
 
 _STORAGE_DTYPES = {
@@ -150,11 +151,12 @@ class TorchTensor:
         numbers = (self.offset, *self.shape, *self.strides)
         # Exactly int: True is one, too, and no size.
         if len(self.shape) != len(self.strides) or not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError(f"tensor with shape {self.shape}, strides {self.strides}, offset {self.offset}")
-        if self.extent > self.storage.size - self.offset:
-            raise ValueError(f"tensor of shape {self.shape} reaches beyond its storage of {self.storage.size}")
-        if math.prod(self.shape) > self.storage.size:  # strides of 0 would make much out of little
-            raise ValueError(f"tensor of shape {self.shape} in a storage of {self.storage.size}")
+            raise ValueError("a tensor whose shape, strides and offset are no counts")
+        most = self.storage.size
+        elements(self.shape, most)  # strides of 0 would make much out of little
+        # Before they are multiplied: a number may itself have millions of digits.
+        if max((self.offset, *self.strides)) > _MOST_STRIDE or self.extent > most - self.offset:
+            raise ValueError(f"tensor of shape {quoted(self.shape)} reaches beyond its storage of {most}")
 
     @property
     def extent(self) -> int:
@@ -182,7 +184,7 @@ class TorchZip:
         self.path = path
         try:
             with path.open("rb") as file:
-                _check_magic(path, file.read(len(_ZIP_MAGIC)))
+                _check_magic(path, file.read(magic.SIZE))
             with zipfile.ZipFile(path) as archive:
                 _check_entries(path, archive.infolist())
                 self._sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
@@ -255,8 +257,8 @@ class TorchZip:
         except Exception as error:  # a damaged pickle can raise almost anything
             raise self._damaged(error) from error
 
-    def _damaged(self, reason: object) -> CheckpointError:
-        detail = f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else reason
+    def _damaged(self, reason: str | Exception) -> CheckpointError:
+        detail = brief(f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else reason, 100)
         return CheckpointError(f"{self.path} is damaged or truncated ({detail}); download it again")
 
 
@@ -281,20 +283,20 @@ class _TensorUnpickler(pickle.Unpickler):
             return self._globals[module, name]
         except KeyError:
             raise CheckpointError(
-                f"{self._path} refers to {module}.{name}, which a file of weights has no need of; it was not run. If "
-                "you trust the file, load it with torch and save only its 'dims' and 'model_state_dict' as plain "
+                f"{self._path} refers to {brief(f'{module}.{name}')}, which weights have no need of; it was not run. "
+                "If you trust the file, load it with torch and save only its 'dims' and 'model_state_dict' as plain "
                 "dictionaries."
             ) from None
 
     def persistent_load(self, pid: Any) -> Storage:
         tag, kind, key, _location, size = pid
         if tag != "storage" or kind not in _STORAGE_DTYPES or type(key) is not str or type(size) is not int:
-            raise ValueError(f"unknown storage {pid!r}")
+            raise ValueError(f"unknown storage {quoted(pid)}")
         expected = size * np.dtype(_STORAGE_DTYPES[kind]).itemsize
         found = self._sizes.get(f"{self._prefix}/data/{key}")
         if found != expected:
             raise CheckpointError(
-                f"{self._path} is damaged: expected {expected} bytes in its block data/{key}, found "
+                f"{self._path} is damaged: expected {quoted(expected)} bytes in its block data/{brief(key)}, found "
                 f"{'no such block' if found is None else found}; download it again"
             )
         return Storage(kind, key, size)
@@ -303,7 +305,7 @@ class _TensorUnpickler(pickle.Unpickler):
 def _rebuilder() -> Callable[..., TorchTensor]:
     def rebuild(storage: object, offset: int, shape: Any, strides: Any, *_: object) -> TorchTensor:
         if not isinstance(storage, Storage):
-            raise ValueError(f"tensor without a storage: {storage!r}")
+            raise ValueError(f"tensor without a storage: {quoted(storage)}")
         return TorchTensor(storage, offset, tuple(shape), tuple(strides))
 
     return rebuild
@@ -328,15 +330,15 @@ def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
         )
 
 
-def _check_magic(path: Path, magic: bytes) -> None:
-    if magic == _ZIP_MAGIC:
+def _check_magic(path: Path, start: bytes) -> None:
+    if start == magic.ZIP:
         return
-    if magic[:1] == _PICKLE_MAGIC:
+    if start[:1] == _PICKLE_MAGIC:
         raise CheckpointError(
             f"{path} has the format of torch before 1.6, which can only be read by running it. If you trust the file, "
             "convert it where torch is installed: "
             "python -c \"import torch; torch.save(torch.load('OLD.pt', weights_only=True), 'NEW.pt')\""
         )
     raise CheckpointError(
-        f"{path} is not a checkpoint: expected a zip file as torch.save writes it, found bytes {magic!r} at its start"
+        f"{path} is not a checkpoint: expected a zip file as torch.save writes it, found {magic.described(start)}"
     )

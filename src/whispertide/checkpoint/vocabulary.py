@@ -1,4 +1,4 @@
-"""The files of a tokenizer: every token's text and id, as GPT-2 and Hugging Face write them.
+"""The files of a tokenizer: every token's text and id, as GPT-2, Hugging Face and CTranslate2 write them.
 
 What the tokens mean to Whisper is `checkpoint.tokenizer`'s. The special ones are read at once, the megabytes of
 ordinary ones when they are first needed.
@@ -7,12 +7,15 @@ ordinary ones when they are first needed.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from whispertide.checkpoint.json_file import read_bytes, read_json
+from whispertide.checkpoint.ranked_vocabulary import merges_of, special_tokens, split_special, with_lost_merges
+from whispertide.checkpoint.untrusted import brief, quoted
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 if TYPE_CHECKING:
@@ -22,6 +25,10 @@ TOKENIZER_JSON = "tokenizer.json"
 VOCAB_JSON = "vocab.json"
 MERGES_TXT = "merges.txt"
 ADDED_TOKENS_JSON = "added_tokens.json"
+# All texts by id, without merges, as CTranslate2 has them.
+LISTED = ("vocabulary.json", "vocabulary.txt")
+
+_MOST_TOKENS = 1_000_000
 
 
 def _byte_characters() -> dict[int, str]:
@@ -31,18 +38,26 @@ def _byte_characters() -> dict[int, str]:
     return {byte: chr(byte) for byte in printable} | {byte: chr(0x100 + i) for i, byte in enumerate(others)}
 
 
-BYTE_OF = {char: byte for byte, char in _byte_characters().items()}
+_CHARACTER_OF = _byte_characters()
+BYTE_OF = {char: byte for byte, char in _CHARACTER_OF.items()}
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tokens of one checkpoint. `special` maps the text of each special token to its id.
+    """The tokens of one checkpoint. `special` maps the text of each special token to its id. `listed` are the texts of
+    the ordinary ones by id where these are known without their merges; else the files in `folder` have both.
 
     The properties and `encode` read the ordinary tokens, and raise `CheckpointError` when these are damaged.
     """
 
     folder: Path
     special: dict[str, int]
+    listed: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for text, token in self.special.items():
+            if type(token) is not int or not 0 <= token < _MOST_TOKENS:
+                raise self._damaged(f"{brief(text)} has the id {quoted(token)}")
 
     @classmethod
     def read(cls, folder: Path) -> Vocabulary:
@@ -56,19 +71,38 @@ class Vocabulary:
             )
         if (folder / TOKENIZER_JSON).is_file():
             return cls(folder, _special_of_tokenizer_json(folder / TOKENIZER_JSON))
+        for name in LISTED:
+            if (folder / name).is_file():
+                return cls(folder, *split_special(_texts_of(folder / name)))
         special = read_json(folder / VOCAB_JSON)
         if (folder / ADDED_TOKENS_JSON).is_file():
             special |= read_json(folder / ADDED_TOKENS_JSON)
         return cls(folder, {text: token for text, token in special.items() if text.startswith("<|")})
 
+    @classmethod
+    def of_bytes(cls, place: Path, tokens: Sequence[bytes], vocab_size: int) -> Vocabulary:
+        """Of an OpenAI model of which `place` has the bytes of the ordinary tokens, by id; more are left out.
+
+        Raises `CheckpointError` for a size of the vocabulary that OpenAI's models do not have, or too few tokens.
+        """
+        special = special_tokens(vocab_size)
+        count = min(special.values())
+        # The last one of a multilingual vocabulary is the empty text, which not every file counts.
+        if len(tokens) < count - 1:
+            raise CheckpointError(f"expected {count} tokens in {place}; it has {len(tokens)}: download it again")
+        texts = ("".join(_CHARACTER_OF[byte] for byte in token) for token in tokens[:count])
+        return cls(place, special, tuple(texts))
+
     def _read_model(self) -> tuple[dict[str, int], list[tuple[str, str]]]:
         """Ordinary tokens with their ids, and the merges in order of priority."""
+        if self.listed is not None:
+            return {text: token for token, text in enumerate(self.listed)}, merges_of(self.listed)
         path = self.folder / TOKENIZER_JSON
         try:
             if path.is_file():
                 model = read_json(path)["model"]
                 if model.get("type", "BPE") != "BPE":
-                    raise CheckpointError(f"expected a byte-pair tokenizer in {path}; got {model['type']!r}")
+                    raise CheckpointError(f"expected a byte-pair tokenizer in {path}; got {quoted(model['type'])}")
                 return model["vocab"], [_pair(merge) for merge in model["merges"]]
             lines = (self.folder / MERGES_TXT).read_text(encoding="utf-8").splitlines()
             merges = [_pair(line) for line in lines if line and not line.startswith("#version")]
@@ -76,7 +110,7 @@ class Vocabulary:
         except CheckpointError:
             raise
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise self._damaged(repr(error)) from error
+            raise self._damaged(f"{type(error).__name__}: {error}") from error
 
     @cached_property
     def _loaded(self) -> tuple[Any, dict[int, str]]:
@@ -86,6 +120,7 @@ class Vocabulary:
 
         vocab, merges = self._read_model()
         try:
+            merges = with_lost_merges(vocab, merges)
             encoder = Tokenizer(models.BPE(vocab=vocab, merges=merges))
         except Exception as error:  # the library raises bare Exception for a merge of unknown tokens
             raise self._damaged(error) from error
@@ -93,8 +128,8 @@ class Vocabulary:
         encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         return encoder, {token: text for text, token in vocab.items()}
 
-    def _damaged(self, reason: object) -> CheckpointError:
-        return CheckpointError(f"the tokenizer in {self.folder} is damaged ({reason}): download it again")
+    def _damaged(self, reason: str | Exception) -> CheckpointError:
+        return CheckpointError(f"the tokenizer in {self.folder} is damaged ({brief(reason)}): download it again")
 
     @cached_property
     def special_texts(self) -> dict[int, str]:
@@ -114,7 +149,22 @@ class Vocabulary:
 
 def has_tokenizer(folder: Path) -> bool:
     """Whether `folder` holds the files of a tokenizer."""
-    return (folder / TOKENIZER_JSON).is_file() or ((folder / VOCAB_JSON).is_file() and (folder / MERGES_TXT).is_file())
+    if any((folder / name).is_file() for name in (TOKENIZER_JSON, *LISTED)):
+        return True
+    return (folder / VOCAB_JSON).is_file() and (folder / MERGES_TXT).is_file()
+
+
+def _texts_of(path: Path) -> list[str]:
+    """The texts of all tokens, from a JSON list or one a line. Raises `CheckpointError` for anything else."""
+    try:
+        content = read_bytes(path).decode()
+        # Not `splitlines`, which also splits at characters that a token may have.
+        texts = json.loads(content) if path.suffix == ".json" else content.removesuffix("\n").split("\n")
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read ({brief(error)}): download the model again") from error
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise CheckpointError(f"expected a list of the texts of all tokens in {path}: download the model again")
+    return texts
 
 
 def _pair(merge: Any) -> tuple[str, str]:
@@ -128,7 +178,7 @@ def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
     try:
         text = read_bytes(path).decode()  # in text mode the newlines of these megabytes cost more than all the rest
     except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}): download the model again") from error
+        raise CheckpointError(f"{path} cannot be read ({brief(error)}): download the model again") from error
     start = text.find('"added_tokens"')
     try:
         # A file that broke off lacks its end, although the part that is read here may be whole.
@@ -138,5 +188,5 @@ def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
         return {item["content"]: item["id"] for item in added}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
-            f"{path} is not a tokenizer ({error}): it is damaged or truncated; download the model again"
+            f"{path} is not a tokenizer ({brief(error)}): it is damaged or truncated; download the model again"
         ) from error

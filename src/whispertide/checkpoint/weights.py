@@ -1,7 +1,7 @@
 """The tensors of a checkpoint under canonical names, read from the disk one at a time.
 
-The files may be safetensors or `pytorch_model.bin`, one or several with an index, or palettes, or an OpenAI `.pt`. This
-module does not know where they come from, nor what is done with the numbers.
+The files may be safetensors or `pytorch_model.bin`, one or several with an index, or palettes, or an OpenAI `.pt`, or
+those of CTranslate2 and whisper.cpp. This module does not know where they come from, nor what is done with the numbers.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.checkpoint.ctranslate2_file import CTranslate2File
+from whispertide.checkpoint.ctranslate2_layout import check_specification, dims_of, tensors_of
 from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.ggml_file import GgmlFile
 from whispertide.checkpoint.json_file import read_json
 from whispertide.checkpoint.layout import (
     EMBEDDING,
@@ -26,12 +29,18 @@ from whispertide.checkpoint.palette_file import PaletteFile, is_palettised
 from whispertide.checkpoint.published_causal import base_state, has_layout
 from whispertide.checkpoint.safetensors_file import FLOATS, SafetensorsFile
 from whispertide.checkpoint.torch_zip import TorchTensor, TorchZip
+from whispertide.checkpoint.untrusted import brief, quoted
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 WEIGHTS = "model.safetensors"
 
-# The single file, and the index of shards, of each format in a Hugging Face folder; the first that is there is read.
-WEIGHT_FORMATS = ((WEIGHTS, "model.safetensors.index.json"), ("pytorch_model.bin", "pytorch_model.bin.index.json"))
+# The single file, and the index of shards, of each format that a folder may have; the first that is there is read.
+CONVERTED = "model.bin"  # CTranslate2's name
+WEIGHT_FORMATS = (
+    (WEIGHTS, "model.safetensors.index.json"),
+    ("pytorch_model.bin", "pytorch_model.bin.index.json"),
+    (CONVERTED, f"{CONVERTED}.index.json"),
+)
 
 Weights = npt.NDArray[Any]  # float16 or float32
 
@@ -94,7 +103,7 @@ class TensorStore:
         if has_layout(root) and isinstance(root["state_dict"], dict):
             root = {"dims": root["dims"], "model_state_dict": base_state(root["state_dict"])}
         if not isinstance(root, dict) or not {"dims", "model_state_dict"} <= root.keys():
-            found = sorted(map(str, root))[:5] if isinstance(root, dict) else type(root).__name__
+            found = quoted(sorted(map(str, root))) if isinstance(root, dict) else type(root).__name__
             raise CheckpointError(
                 f"expected {path} to hold 'dims' and 'model_state_dict', as OpenAI's checkpoints do; found {found}. "
                 "For Hugging Face weights name their folder instead."
@@ -108,6 +117,30 @@ class TensorStore:
             if canonical is not None and isinstance(tensor, TorchTensor):
                 entries[canonical] = _Entry(tensor.shape, file, tensor)
         return cls(entries, (path,), str(path)), ModelDims.from_openai(dims)
+
+    @classmethod
+    def from_ctranslate2(cls, folder: Path) -> "tuple[TensorStore, ModelDims]":
+        """Open the `model.bin` of a folder of CTranslate2, whose tensors tell the dimensions too.
+
+        Raises `CheckpointNotFoundError` when it is missing, `CheckpointError` when it is damaged or another model.
+        """
+        file = CTranslate2File(folder / CONVERTED)
+        check_specification(file)
+        dims = dims_of(file)
+        entries = {name: _Entry(rows.shape, file, rows) for name, rows in tensors_of(file)}
+        store = cls(entries, (file.path,), str(folder))
+        store._drop_output_projection()
+        return store, dims
+
+    @classmethod
+    def from_ggml(cls, file: GgmlFile) -> "TensorStore":
+        """The tensors of an open file of whisper.cpp."""
+        entries: dict[str, _Entry] = {}
+        for name, tensor in file.tensors.items():
+            canonical = from_openai_name(name)
+            if canonical is not None:
+                entries[canonical] = _Entry(tensor.shape, file, tensor)
+        return cls(entries, (file.path,), str(file.path))
 
     def names(self) -> frozenset[str]:
         """Canonical names of all tensors."""
@@ -207,7 +240,7 @@ def _floats(file: SafetensorsFile) -> SafetensorsFile:
     for name, tensor in file.tensors.items():
         if tensor.dtype not in FLOATS:
             raise CheckpointError(
-                f"{file.path}: {name} has the type {tensor.dtype}; expected {', '.join(FLOATS)}. Quantised checkpoints "
+                f"{file.path}: {brief(name)} has the type {tensor.dtype}; expected {', '.join(FLOATS)}. Quantised ones "
                 "cannot be loaded, except those that `whispertide compress` makes: take the original weights."
             )
     return file

@@ -15,6 +15,7 @@ import numpy as np
 
 from whispertide.checkpoint import attachments
 from whispertide.checkpoint.attachments import Attachment, Kind
+from whispertide.checkpoint.untrusted import brief, regular_bytes
 from whispertide.errors import CheckpointError, OptionError
 from whispertide.streaming.framing import LONGEST_HUSH_S, SHORTEST_HUSH_S
 from whispertide.types import FloatArray, seconds, to_samples
@@ -22,7 +23,12 @@ from whispertide.types import FloatArray, seconds, to_samples
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
-KIND = Kind("a hush word", "hush-{variant}s.npz", "whispertide train hush --model {model} --seconds {variant}")
+KIND = Kind(
+    "a hush word",
+    "hush-{variant}s.npz",
+    "whispertide train hush --model {model} --seconds {variant}",
+    largest=4 << 20,  # 5 s as text have half of that
+)
 DEFAULT_S = 0.5
 LOUDEST = 10.0  # the published ones reach 2.2
 
@@ -52,6 +58,8 @@ class HushWord:
                 f"expected the samples of a hush word to be numbers from -{LOUDEST:g} to {LOUDEST:g}; got "
                 f"{np.count_nonzero(~np.isfinite(self.samples))} that are not finite, or louder"
             )
+        if not np.ptp(self.samples):
+            raise CheckpointError("expected the samples of a hush word to be a sound; all are one number")
 
     @property
     def seconds(self) -> float:
@@ -82,19 +90,20 @@ class HushWord:
     def _read_csv(cls, path: Path) -> Self:
         try:
             # Not `splitlines`, which also splits at characters that are no ends of lines in a CSV.
-            lines = path.read_text(encoding="utf-8").split("\n")
+            lines = regular_bytes(path, KIND.largest).decode().split("\n")
             return cls(np.array([_sample(number, line) for number, line in enumerate(lines, 1) if line.strip()], "f4"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise CheckpointError(f"expected a CSV of samples; {path} cannot be read: {error}") from error
         except CheckpointError as error:
             raise CheckpointError(f"{path}: {error}") from error
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"expected a CSV of samples; {path} cannot be read: {brief(error)}") from error
 
     def mismatch(self, model: "WhisperModel") -> str | None:
-        """Why it might not suit `model`; None where it was trained for this very checkpoint, or nobody can tell."""
-        if self.content_hash in ("", model.content_hash):
+        """Why it might not suit `model`; None where it was trained for this very checkpoint."""
+        if self.content_hash == model.content_hash:
             return None
+        trained = "for another checkpoint" if self.content_hash else "for a checkpoint that its file does not name"
         return (
-            f"the hush word was trained for another checkpoint ({self.content_hash[:12]}; {model.name} is "
+            f"the hush word was trained {trained} ({self.content_hash[:12] or 'none'}; {model.name} is "
             f"{model.content_hash[:12]}): expect worse transcripts, or train one with "
             f"{KIND.making(model.checkpoint.argument, f'{self.seconds:g}')}"
         )
@@ -104,8 +113,9 @@ def suffix_for(model: "WhisperModel", hush_s: float = DEFAULT_S, given: HushWord
     """The samples that go after every window with the framing `hush`.
 
     They are those of the hush word that is `given`, else of the one of `hush_s` seconds next to the checkpoint; a
-    `UserWarning` says if it was trained for another checkpoint. Raises `CheckpointNotFoundError` where there is none,
-    `CheckpointError` where it is damaged, and `OptionError` where it has another length than `hush_s`.
+    `UserWarning` says if it was trained for another checkpoint, or does not say for which. Raises
+    `CheckpointNotFoundError` where there is none, `CheckpointError` where it is damaged, and `OptionError` where it has
+    another length than `hush_s`.
     """
     word = given
     if word is None:

@@ -22,9 +22,19 @@ _COMPANIONS = ("tokenizer.json", "preprocessor_config.json")
 
 def convert(model: str, output: Path) -> None:
     """Write the model into the folder `output`."""
+    spec = specification(load_checkpoint(model), Path(model))
+    spec.optimize(quantization=None)
+    output.mkdir(parents=True, exist_ok=True)
+    spec.save(str(output))
+    for name in _COMPANIONS:
+        if (Path(model) / name).is_file():
+            shutil.copyfile(Path(model) / name, output / name)
+
+
+def specification(checkpoint: Checkpoint, folder: Path) -> Any:
+    """ctranslate2's description of a model, weights and all; `folder` has its tokenizer.json."""
     from ctranslate2.specs import WhisperSpec
 
-    checkpoint = load_checkpoint(model)
     dims = checkpoint.dims
     spec = WhisperSpec(dims.n_audio_layer, dims.n_audio_head, dims.n_text_layer, dims.n_text_head)
     for conv in ("conv1", "conv2"):
@@ -39,15 +49,9 @@ def convert(model: str, output: Path) -> None:
     spec.decoder.projection.weight = embedding
     spec.decoder.scale_embeddings = False
     _configure(checkpoint, spec.config)
-    folder = Path(model)
     spec.register_vocabulary(_vocabulary(folder, dims.n_vocab))
     spec.validate()
-    spec.optimize(quantization=None)
-    output.mkdir(parents=True, exist_ok=True)
-    spec.save(str(output))
-    for name in _COMPANIONS:
-        if (folder / name).is_file():
-            shutil.copyfile(folder / name, output / name)
+    return spec
 
 
 def _configure(checkpoint: Checkpoint, config: Any) -> None:

@@ -1,0 +1,201 @@
+"""One `model.bin` as CTranslate2 writes it, read tensor by tensor.
+
+Format (OpenNMT/CTranslate2, python/ctranslate2/specs/model_spec.py, `_serialize`): all little-endian; a version; the
+name and revision of the specification; every variable with its shape, type and bytes; then aliases. Quantised variables
+have their scales in a variable of their own, `…_scale`: a stored number is the weight times its scale, one scale a row
+(8 bits) or one for all (16 bits). Only what describes the variables is read when the file is opened. Nothing here knows
+about Whisper.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.checkpoint import magic
+from whispertide.checkpoint.safetensors_file import to_float
+from whispertide.checkpoint.untrusted import MOST_DIMS, brief, elements, exactly
+from whispertide.errors import CheckpointError, CheckpointNotFoundError
+
+VERSION = 6  # of the format, since CTranslate2 2.0
+_MOST_VARIABLES = 20_000  # large-v3 has some 1,300, with the scales of 8 bits twice that
+_LONGEST_NAME = 512  # bytes
+_LEAST_SCALE = 1e-30  # what is stored divided by less is no weight
+_SCALAR = 4  # bytes of what is read at once, such as a number of heads
+
+_U8, _U16, _U32 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    name: str
+    numpy: str
+
+
+_TYPES = (
+    _Type("float32", "<f4"),
+    _Type("int8", "i1"),
+    _Type("int16", "<i2"),
+    _Type("int32", "<i4"),
+    _Type("float16", "<f2"),
+    _Type("bfloat16", "<u2"),
+)
+_QUANTISED = ("int8", "int16")
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Where one variable lies: `offset` is absolute, in bytes. `type` is what CTranslate2 calls its numbers."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of a variable, from `first` to before `last`: projections lie one after the other in one matrix."""
+
+    variable: Variable
+    first: int
+    last: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of these rows."""
+        return (self.last - self.first, *self.variable.shape[1:])
+
+
+class CTranslate2File:
+    """The variables of a `model.bin` by name, aliases among them, and the `scalars`, which are read at once.
+
+    `specification` is the kind of model and its revision: ("WhisperSpec", 3). Raises `CheckpointNotFoundError` when the
+    file is missing and `CheckpointError` when it is no such file, of another version, damaged or truncated.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.variables: dict[str, Variable] = {}
+        self.scalars: dict[str, int] = {}
+        try:
+            self._size = path.stat().st_size
+            with path.open("rb") as file:
+                self._read(file)
+        except FileNotFoundError as error:
+            raise CheckpointNotFoundError(f"expected the weights {path}, but there is no such file") from error
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read: {error}") from error
+        except CheckpointError:
+            raise
+        except (EOFError, ValueError) as error:
+            raise CheckpointError(
+                f"{path} is damaged or truncated ({brief(error)}), or no model of CTranslate2: download it again"
+            ) from error
+
+    def read(self, rows: Rows) -> npt.NDArray[Any]:
+        """Rows of a variable, from the disk: float16 as it is, all else as float32, quantised ones as they are meant.
+
+        Raises `CheckpointError` when the file cannot be read any more, or a scale is missing.
+        """
+        variable = rows.variable
+        values = self._stored(rows)
+        if variable.type not in _QUANTISED:
+            return to_float(values, is_bfloat16=variable.type == "bfloat16")
+        scale = self._scale(rows)
+        if not (np.isfinite(scale) & (scale > _LEAST_SCALE)).all():
+            raise CheckpointError(f"{self.path}: expected scales above zero of {variable.name}: download it again")
+        return np.asarray(values / scale.reshape(-1, *(1,) * (values.ndim - 1)), np.float32)
+
+    def _scale(self, rows: Rows) -> npt.NDArray[Any]:
+        """float32 [rows], or [1] where all of a variable have one."""
+        found = self.variables[f"{rows.variable.name}_scale"]
+        one_for_all = found.shape in ((), (1,))
+        stored = self._stored(Rows(found, 0, 1) if one_for_all else Rows(found, rows.first, rows.last))
+        return np.asarray(to_float(stored, is_bfloat16=found.type == "bfloat16"), np.float32).reshape(-1)
+
+    def _stored(self, rows: Rows) -> npt.NDArray[Any]:
+        dtype = np.dtype(_numpy_of(rows.variable.type))
+        shape = rows.shape
+        width = elements(shape[1:], self._size)
+        count, start = shape[0] * width, rows.first * width * dtype.itemsize
+        try:
+            values = np.fromfile(self.path, dtype, count, offset=rows.variable.offset + start)
+        except OSError as error:
+            raise CheckpointError(f"{self.path} cannot be read: {error}") from error
+        if values.size != count:
+            raise CheckpointError(f"{self.path} became shorter while it was in use: download the model again")
+        return values.reshape(shape)
+
+    def _read(self, file: BinaryIO) -> None:
+        if (start := exactly(file, magic.SIZE)) != _U32.pack(VERSION):
+            (version,) = _U32.unpack(start)
+            found = f"version {version}: convert it again" if version < VERSION else magic.described(start)
+            raise CheckpointError(f"expected CTranslate2's format, version {VERSION}, in {self.path}; found {found}")
+        name = _text(file)
+        self.specification = (name, *_U32.unpack(exactly(file, 4)))
+        for _ in range(_count(file)):
+            self._read_variable(file)
+        for alias, meant in self._read_aliases(file):
+            if meant not in self.variables:
+                raise ValueError(f"{brief(alias)} stands for {brief(meant)}, which is not there")
+            self.variables[alias] = self.variables[meant]
+        self._check_scales()
+
+    def _read_variable(self, file: BinaryIO) -> None:
+        name = _text(file)
+        (rank,) = _U8.unpack(exactly(file, 1))
+        if rank > MOST_DIMS:
+            raise ValueError(f"{name} has {rank} dimensions")
+        shape = struct.unpack(f"<{rank}I", exactly(file, 4 * rank))
+        (kind,) = _U8.unpack(exactly(file, 1))
+        (size,) = _U32.unpack(exactly(file, 4))
+        if kind >= len(_TYPES):
+            raise ValueError(f"{name} has the unknown type {kind}")
+        stored, offset = _TYPES[kind], file.tell()
+        if offset + size > self._size:
+            raise ValueError(f"expected {offset + size} bytes at least, found {self._size}")
+        if size != elements(shape, self._size) * np.dtype(stored.numpy).itemsize:
+            raise ValueError(f"{name} of shape {shape} and type {stored.name} has {size} bytes")
+        if name in self.variables:
+            raise ValueError(f"{name} is there twice")
+        self.variables[name] = Variable(name, stored.name, shape, offset)
+        if not shape and size <= _SCALAR and stored.name in ("int8", "int16", "int32"):
+            self.scalars[name] = int.from_bytes(exactly(file, size), "little", signed=True)
+        else:
+            file.seek(size, 1)
+
+    def _read_aliases(self, file: BinaryIO) -> Iterator[tuple[str, str]]:
+        for _ in range(_count(file)):
+            yield _text(file), _text(file)
+
+    def _check_scales(self) -> None:
+        """Every quantised matrix has its scales: one for all, or one a row."""
+        for variable in self.variables.values():
+            if variable.type in _QUANTISED and variable.shape:
+                scale = self.variables.get(f"{variable.name}_scale")
+                if scale is None or scale.type in _QUANTISED or scale.shape not in ((), (1,), variable.shape[:1]):
+                    raise ValueError(f"{variable.name} has no scale of its rows")
+
+
+def _numpy_of(name: str) -> str:
+    return next(kind.numpy for kind in _TYPES if kind.name == name)
+
+
+def _text(file: BinaryIO) -> str:
+    (length,) = _U16.unpack(exactly(file, 2))
+    if not 1 <= length <= _LONGEST_NAME:
+        raise ValueError(f"a name of {length} bytes")
+    # Its last byte is a zero.
+    return exactly(file, length)[:-1].decode()
+
+
+def _count(file: BinaryIO) -> int:
+    (count,) = _U32.unpack(exactly(file, 4))
+    if count > _MOST_VARIABLES:
+        raise ValueError(f"it would have {count} variables")
+    return int(count)

@@ -1,0 +1,78 @@
+"""What a file says of its tensors, taken with care: it may be damaged, or lie.
+
+A shape can ask for more numbers than any machine has, or be so long that to multiply it takes minutes; a name or a
+value can fill megabytes of an error. Nothing here knows about formats.
+"""
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from stat import S_ISREG
+from typing import BinaryIO
+
+MOST_DIMS = 8  # a Whisper's tensors have three
+_LONGEST = 1 << 40  # numbers
+_QUOTED = 60  # characters
+
+
+def elements(shape: tuple[object, ...], most: int) -> int:
+    """How many numbers a tensor of this shape holds.
+
+    Raises `ValueError` for more than `most`, more than `MOST_DIMS` dimensions, and lengths that are no counts.
+    """
+    if len(shape) > MOST_DIMS:
+        raise ValueError(f"a tensor of {len(shape)} dimensions")
+    # Exactly int: True is one, too, and no length. And before they are multiplied: one may have millions of digits.
+    lengths = [length for length in shape if type(length) is int and 0 <= length <= _LONGEST]
+    if len(lengths) != len(shape):
+        raise ValueError(f"a tensor of shape {quoted(shape)}")
+    count = math.prod(lengths)
+    if count > most:
+        raise ValueError(f"a tensor of more than {most} numbers, the most that fit")
+    return count
+
+
+def brief(text: str | Exception, width: int = _QUOTED) -> str:
+    """What a file or a library said, as a message repeats it: at most `width` characters, in one line."""
+    line = "".join(char if char.isprintable() else " " for char in str(text)[: width + 1])
+    return line if len(line) <= width else f"{line[: width - 3]}..."
+
+
+def quoted(value: object) -> str:
+    """A value that a file holds, as a message quotes it, briefly."""
+    try:
+        return brief(repr(value))
+    except (ValueError, RecursionError):  # a number of more digits than Python writes; a nesting beyond the stack
+        return f"a {type(value).__name__} beyond measure"
+
+
+def exactly(file: BinaryIO, count: int) -> bytes:
+    """The next bytes of a file. Raises `EOFError` where there are fewer. `count` must be known to be small."""
+    found = file.read(count)
+    if len(found) != count:
+        raise EOFError("it ends early")
+    return found
+
+
+def check_regular(path: Path, most: int) -> None:
+    """Raises `ValueError` for a device or a pipe, which may never end, a folder, and a file of more than `most` bytes;
+    `OSError` where there is none. Nothing is opened.
+    """
+    status = path.stat()
+    if not S_ISREG(status.st_mode):
+        raise ValueError("it is no file, but a device or a folder")
+    if status.st_size > most:
+        raise ValueError(f"expected at most {most} bytes; it has {status.st_size}")
+
+
+def regular_bytes(path: Path, most: int) -> bytes:
+    """The content of a file. Raises as `check_regular` does."""
+    check_regular(path, most)
+    with path.open("rb") as file:
+        return file.read(most)
+
+
+def first_of(names: Iterable[str], count: int = 3) -> str:
+    """The first of some names, briefly."""
+    listed = list(names)
+    return ", ".join(brief(name) for name in listed[:count]) + (" ..." if len(listed) > count else "")

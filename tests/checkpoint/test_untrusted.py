@@ -1,0 +1,44 @@
+import io
+from math import prod
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whispertide.checkpoint.untrusted import brief, elements, exactly, first_of, quoted
+
+E = 10**4000  # a length that is a number of 4,000 digits
+
+
+@given(shape=st.lists(st.integers(0, 50), max_size=4).map(tuple), most=st.integers(0, 10_000))
+def test_elements_are_counted(shape: tuple[int, ...], most: int) -> None:
+    if prod(shape) <= most:
+        assert elements(shape, most) == prod(shape)
+    else:
+        with pytest.raises(ValueError, match=rf"more than {most} numbers"):
+            elements(shape, most)
+
+
+@pytest.mark.parametrize(
+    "shape", [(E,), (1,) * 100_000, (E, E, E), (-1,), (True,), (1.5,), ("9" * 10**6,), ((1,),), (None,)]
+)
+def test_absurd_shapes_are_refused_briefly(shape: tuple[object, ...]) -> None:
+    with pytest.raises(ValueError, match="a tensor of") as raised:
+        elements(shape, 1 << 40)
+    assert len(str(raised.value)) < 120
+
+
+def test_what_is_quoted_is_short() -> None:
+    assert (quoted("384"), quoted(384), brief("384")) == ("'384'", "384", "384")
+    assert quoted(E * E) == "a int beyond measure"
+    assert len(quoted(["x" * 9] * 10**5)) == len(brief("y" * 10**6)) == 60
+    assert brief("two\nlines\x1b[31m") == "two lines [31m"
+    assert first_of(["a", "b", "c", "d"]) == "a, b, c ..."
+    assert first_of(["a", "b"]) == "a, b"
+
+
+def test_a_file_that_ends() -> None:
+    file = io.BytesIO(b"abc")
+    assert exactly(file, 2) == b"ab"
+    with pytest.raises(EOFError, match="ends early"):
+        exactly(file, 2)
