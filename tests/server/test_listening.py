@@ -4,31 +4,107 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from served import KnowingModel, limited, served
+from served import TEXT, KnowingModel, client, limited, say_everything, served, web_client
 from whispertide.errors import AddressError, OptionError
 from whispertide.server import listening, serving, sockets
 from whispertide.server.listening import Admission, Listener, listen
 from whispertide.server.options import Address
 from whispertide.server.protocols.lines import TextLinesProtocol
+from whispertide.server.serving import Server
 from whispertide.server.tcp import TcpListener
 from whispertide.streaming.recipes import get_recipe
 
 
 def test_counting() -> None:
     admission = Admission(most=3, per_address=2)
-    assert [admission.enter("a") for _ in range(3)] == [True, True, False]
-    assert [admission.enter("b") for _ in range(2)] == [True, False]
-    admission.leave("a")
-    assert admission.enter("b")
+
+    def enter(address: str, port: int) -> bool:
+        entered = admission.enter((address, port))
+        admission.at_work((address, port))
+        return entered
+
+    assert [enter("a", port) for port in range(3)] == [True, True, False]
+    assert [enter("b", port) for port in range(2)] == [True, False]
+    admission.leave(("a", 0))
+    assert enter("b", 2)
     assert admission.open == {"a": 1, "b": 2}
-    assert all(Admission(most=1000).enter("a") for _ in range(1000))
+    assert all(Admission(most=1000).enter(("a", port)) for port in range(1000))
+
+
+def test_who_says_nothing_gives_way_to_who_comes_next() -> None:
+    """The one that has been idle for longest, of whoever has most."""
+    admission, shut = Admission(most=6), list[tuple[str, int]]()
+
+    def enter(address: str, port: int) -> bool:
+        return admission.enter((address, port), lambda: shut.append((address, port)))
+
+    for port in range(4):
+        assert enter("many", port)
+    assert enter("few", 0)
+    assert enter("few", 1)
+    admission.at_work(("many", 0))
+    assert enter("new", 0)
+    assert enter("new", 1)
+    assert shut == [("many", 1), ("many", 2)]
+    for peer in (("many", 3), ("few", 0), ("few", 1), ("new", 0), ("new", 1)):
+        admission.at_work(peer)
+    assert not enter("new", 2), "all are at work"
+    admission.wait(("few", 0))
+    assert enter("new", 2)
+    assert shut[-1] == ("few", 0)
+    admission.leave(("few", 0))  # the socket is closed, and was counted as closed before
+    assert admission.open == {"many": 2, "few": 1, "new": 3}
+    assert admission.turned_away == 4
+
+
+def test_silent_connections_of_one_address_keep_out_nobody_else_there() -> None:
+    admission = Admission(most=100, per_address=3)
+    assert all(admission.enter(("a", port)) for port in range(50))
+    assert admission.open == {"a": 3}
+
+
+def test_a_network_of_ipv6_is_one_address() -> None:
+    admission = Admission(most=100, per_address=3)
+    for host in range(20):
+        peer = (f"2001:db8::{host:x}", host, 0, 0)
+        admission.enter(peer)
+        admission.at_work(peer)
+    assert admission.open == {"2001:db8::/64": 3}
+
+
+@given(st.lists(st.tuples(st.sampled_from("ewli"), st.sampled_from("ab"), st.integers(0, 5)), max_size=60))
+def test_places_are_counted_whatever_happens(steps: list[tuple[str, str, int]]) -> None:
+    """Never more than there are, and as many as were let in and have neither left nor given way."""
+    admission, inside = Admission(most=5, per_address=4), set[tuple[str, int]]()
+    for step, address, port in steps:
+        peer = (address, port)
+        if step == "e" and peer not in inside:
+            if admission.enter(peer, partial(inside.discard, peer)):
+                inside.add(peer)
+        elif step == "w":
+            admission.at_work(peer)
+        elif step == "i":
+            admission.wait(peer)
+        elif step == "l":
+            admission.leave(peer)
+            inside.discard(peer)
+        assert admission.open == Counter(address for address, _ in inside)
+        assert len(inside) <= 5
+    for peer in list(inside):
+        admission.leave(peer)
+    assert (admission.open, admission._idle, admission._busy) == ({}, {}, {})
 
 
 async def silent(port: int, count: int) -> list[socket.socket]:
@@ -83,6 +159,78 @@ def test_silent_connections_of_one_address_leave_room(
     caplog.set_level(logging.INFO)
     asyncio.run(run())
     assert len(caplog.records) < 20
+
+
+@asynccontextmanager
+async def crowded(monkeypatch: pytest.MonkeyPatch, **limits: Any) -> AsyncIterator[Server]:
+    """A server with eight sockets, of which four are for protocols."""
+    monkeypatch.setattr(serving, "_PLAIN", 4)
+    async with served(limited(connections=4, per_address=0, **limits), KnowingModel()) as (server, _):
+        yield server
+
+
+async def health(server: Server) -> int:
+    async with web_client(server) as web:
+        return (await web.get("/healthz")).status_code
+
+
+SILENT = {
+    "nothing": b"",
+    "half a head": b"GET /healthz HTTP/1.1\r\nHost: loc",
+    "between two requests": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a wrong path": b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a head of another body": b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("said", SILENT.values(), ids=SILENT.keys())
+async def test_a_place_that_nothing_happens_on_is_given_to_who_comes(
+    said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once: nobody waits until a silent one's time is over."""
+    async with crowded(monkeypatch, stall_s=600) as server:
+        taken = await silent(server.port, 8)
+        for one in taken:
+            one.send(said)
+        await asyncio.sleep(0.05)
+        assert await health(server) == 200
+        async with asyncio.timeout(60), client(server) as talk:
+            await talk.until("hello")
+            assert await health(server) == 200
+        for one in taken:
+            one.close()
+
+
+async def test_who_talks_keeps_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with crowded(monkeypatch, stall_s=600) as server, AsyncExitStack() as talks:
+        speaking = [await talks.enter_async_context(client(server)) for _ in range(4)]
+        for one in speaking:
+            await one.until("hello")
+        taken = await silent(server.port, 20)
+        assert await health(server) == 200
+        for talk in speaking:
+            await say_everything(talk)
+            assert await talk.rest() == 1000
+            assert talk.text == TEXT
+        for held in taken:
+            held.close()
+
+
+async def test_who_only_connects_to_a_tcp_port_gives_way() -> None:
+    async with served(limited(connections=4, per_address=0, idle_s=600)) as (_, hub):
+        listener = TcpListener(hub, TextLinesProtocol)
+        port = await listener.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(bytes(32_000))
+        while not hub.sessions or not any(live.accepted for live in hub.sessions.values()):
+            await asyncio.sleep(0.005)
+        later = await silent(port, 12)
+        assert alive(later) == 3
+        assert not reader.at_eof(), "it has spoken"
+        for one in later:
+            one.close()
+        writer.close()
+        await listener.stop()
 
 
 async def test_servers_that_start_at_once(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 
 from whispertide.server.bodies import LEAST_RATE
+from whispertide.server.listening import Admission
 from whispertide.server.sockets import BoundedWebSockets, http_with_deadlines
 
 PING_S = 20.0
@@ -133,7 +134,7 @@ def test_a_client_that_does_not_read_is_not_asked_again(socket: Any, loop: Loop,
 def test_a_long_answer_may_be_read_as_long_as_it_is_read_fast_enough(
     rate: int, loop: Loop, transport: Transport
 ) -> None:
-    protocol = opened(http_with_deadlines(STALL_S), loop, transport)
+    protocol = opened(http_with_deadlines(STALL_S, Admission(most=10)), loop, transport)
     transport.waiting = 2**24
     protocol.pause_writing()
     for _ in range(10):
@@ -146,7 +147,7 @@ def test_a_long_answer_may_be_read_as_long_as_it_is_read_fast_enough(
 
 
 def test_an_answer_that_was_read_has_no_deadline(loop: Loop, transport: Transport) -> None:
-    protocol = opened(http_with_deadlines(STALL_S), loop, transport)
+    protocol = opened(http_with_deadlines(STALL_S, Admission(most=10)), loop, transport)
     protocol.pause_writing()
     protocol.resume_writing()
     loop.passes(10 * STALL_S)

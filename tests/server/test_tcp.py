@@ -236,8 +236,9 @@ async def test_a_client_that_resets_is_forgotten() -> None:
 
 async def test_one_connection_too_many_and_one_session_too_many() -> None:
     async with serving(WyomingProtocol, limited(connections=1)) as listener:
-        _, first = await asyncio.open_connection(listener.host, listener.port)
-        await asyncio.sleep(0.1)
+        reader, first = await asyncio.open_connection(listener.host, listener.port)
+        first.write(encode(Frame("describe")))  # else it would give way to the second
+        await reader.read(10)
         reader, second = await asyncio.open_connection(listener.host, listener.port)
         assert await read_all(reader) == ""
         first.close()

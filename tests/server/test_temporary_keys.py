@@ -21,7 +21,7 @@ from whispertide.server import access as access_module
 from whispertide.server.access import AccessControl, Authenticator, TemporaryKey, offered_keys
 from whispertide.server.bounds import MOST_PROMPT
 from whispertide.server.http_error import HttpError
-from whispertide.server.options import Access, Address, Limits
+from whispertide.server.options import Access, Address
 from whispertide.server.serving import assemble, running
 from whispertide.streaming.recipes import get_recipe
 
@@ -82,7 +82,7 @@ def refused(access: AccessControl, **asked: Any) -> int:
 
 
 def test_a_full_server_spends_no_temporary_key() -> None:
-    access = AccessControl(Authenticator(Access((KEY,))), Limits(connections=1))
+    access = AccessControl(Authenticator(Access((KEY,))), keyed(KEY, connections=1))
     value, _ = access.authenticator.issue("ann", TemporaryKey("assemblyai", once=True, limit_s=60), 60)
     with access.connected():
         assert refused(access, query={"token": value}, protocol="assemblyai") == 503

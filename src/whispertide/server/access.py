@@ -10,20 +10,23 @@ import ipaddress
 import math
 import secrets
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from whispertide.errors import OptionError
+from whispertide.server.addresses import party_of
+from whispertide.server.guesses import Guesses
 from whispertide.server.http_error import HttpError
-from whispertide.server.options import Access, Limits
+from whispertide.server.options import Access, ServerOptions
 
 MIN_KEY = 8
 TEMPORARY_PREFIX = "ek_"
 _TEMPORARY = 10_000  # keys that are remembered, in equal shares for those who have real ones
 _ADDRESSES = 10_000  # remembered; beyond it the one that came longest ago is forgotten
+_WRONG, _WRONG_PER_S = 20, 1 / 3  # keys of one address at once, and a second
 # Where the clients of the protocols that are spoken here put their key, apart from `Authorization`.
 _HEADERS = ("x-api-key", "api-key")
 _PARAMETERS = ("api_key", "token", "key")
@@ -207,7 +210,7 @@ class Throttle:
         """Count a request from this address."""
         if not self.per_minute:
             return True
-        now = self.clock()
+        now, address = self.clock(), party_of(address)
         # Taken out and put back at the end, so that the first of all is whoever came longest ago.
         tokens, before = self._seen.pop(address, (float(self.per_minute), now))
         tokens = min(tokens + (now - before) * self.per_minute / 60, self.per_minute)
@@ -233,13 +236,24 @@ class Admitted:
 
 
 class AccessControl:
-    """Decides about everybody who comes, by HTTP or WebSocket."""
+    """Decides about everybody who comes, by HTTP or WebSocket.
 
-    def __init__(self, authenticator: Authenticator, limits: Limits) -> None:
+    Of all connections with a protocol each key has an equal share, and each address three quarters of its own: what it
+    asks by HTTP, such as whether the server lives, always finds a place.
+    """
+
+    def __init__(
+        self, authenticator: Authenticator, options: ServerOptions, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        limits = options.limits
         self.authenticator = authenticator
         self.throttle = Throttle(limits.requests)
-        self.connections = 0
+        self.guesses = Guesses(_WRONG, _WRONG_PER_S, enabled=bool(limits.per_address), clock=clock)
+        self.connections: Counter[str] = Counter()  # by key
+        self._addresses: Counter[str] = Counter()
         self._limit = limits.connections
+        self._share = options.connections_of_one
+        self._of_address = limits.per_address - limits.per_address // 4
 
     def check(
         self,
@@ -268,25 +282,57 @@ class AccessControl:
             raise HttpError(403, message, code="origin")
         # A list, because it is gone through twice.
         offered = list(offered_keys(headers, query, subprotocols))
-        if protocol and self.connections >= self._limit:
-            message = f"expected at most {self._limit} connections at once; all are taken. Try later"
-            raise HttpError(503, message, {"retry-after": "5"}, code="overloaded")
+        party = party_of(address)
+        admitted = self._admitted(offered, protocol, party)
+        if protocol:
+            self._check_room(admitted.owner, party)
+        return admitted
+
+    def _admitted(self, offered: Sequence[str], protocol: str, party: str) -> Admitted:
+        """Whoever offers a right key. Raises `HttpError`; whoever offers wrong ones too often hears nothing else of a
+        right one, or the answer would tell it.
+        """
+        known = self.authenticator
         if protocol and (found := known.redeem(offered, protocol)) is not None:
             what, owner, key = found
             return Admitted(owner, what.message, what.limit_s, key if what.once else "")
-        if (name := known.owner(offered)) is not None:
+        name = known.owner(offered)
+        if name is not None and (known.is_open or self.guesses.right(party, name)):
             return Admitted(name)
+        # Closed, so that each guess needs a connection of its own.
+        closed = {"connection": "close"}
+        if offered and not self.guesses.may_guess(party):
+            message = "expected fewer wrong API keys from one address; got many. Wait a while, then send the right one"
+            raise HttpError(429, message, {"retry-after": f"{1 / _WRONG_PER_S:.0f}", **closed}, code="key")
+        if offered:
+            self.guesses.wrong(party)
         message = "expected a valid API key, for example in the header `Authorization: Bearer KEY`"
-        raise HttpError(401, message, {"www-authenticate": "Bearer"}, code="key")
+        raise HttpError(401, message, {"www-authenticate": "Bearer", **closed}, code="key")
+
+    def _check_room(self, owner: str, party: str) -> None:
+        """Raises `HttpError` where there is no room for another connection of this key, or of this address."""
+        for count, most, whose in (
+            (self.connections.total(), self._limit, ""),
+            (self.connections[owner], self._share, " with one API key"),
+            (self._addresses[party], self._of_address or math.inf, " from one address"),
+        ):
+            if count >= most:
+                message = f"expected at most {most} connections at once{whose}; all are taken. Try later"
+                raise HttpError(503, message, {"retry-after": "5"}, code="overloaded")
 
     @contextlib.contextmanager
-    def connected(self) -> Iterator[None]:
+    def connected(self, owner: str = "", address: str = "") -> Iterator[None]:
         """Count a connection while it lasts."""
-        self.connections += 1
+        counted = ((self.connections, owner), (self._addresses, party_of(address)))
+        for counter, name in counted:
+            counter[name] += 1
         try:
             yield
         finally:
-            self.connections -= 1
+            for counter, name in counted:
+                counter[name] -= 1
+                if not counter[name]:
+                    del counter[name]
 
 
 def is_loopback(host: str) -> bool:

@@ -53,13 +53,18 @@ class Transport(Protocol):
 
 
 class Connection:
-    """Runs one `WireProtocol` on one transport, for whoever holds the API key called `owner`."""
+    """Runs one `WireProtocol` on one transport, for whoever holds the API key called `owner` and comes from the address
+    of `party` (`addresses.party_of`).
+    """
 
-    def __init__(self, hub: Hub, protocol: base.WireProtocol, transport: Transport, owner: str) -> None:
+    def __init__(
+        self, hub: Hub, protocol: base.WireProtocol, transport: Transport, owner: str, party: str = ""
+    ) -> None:
         self.hub = hub
         self.protocol = protocol
         self.transport = transport
         self.owner = owner
+        self.party = party
         self.live: LiveSession | None = None
         self._replies: deque[base.Reply | base.Close] = deque()
         self._queued = 0
@@ -225,6 +230,7 @@ class Connection:
     async def _find(self, action: base.Resume, look_up: Callable[[str, str], Awaitable[None]]) -> None:
         """A session may be another server's until now."""
         try:
+            self.hub.check_guess(action.session, self.owner, self.party)
             await look_up(action.session, self.owner)
         except RefusedError as error:
             self.problem(error.kind, str(error), fatal=True)
@@ -253,7 +259,7 @@ class Connection:
                     limit_s=self.protocol.opening.server.limit_s,
                 )
             else:
-                live, started = self.hub.resume(action, self.owner)
+                live, started = self.hub.resume(action, self.owner, self.party)
         except RefusedError as error:
             self.problem(error.kind, str(error), fatal=True)
             return

@@ -16,6 +16,7 @@ from whispertide.model.latecontext import LateModel
 from whispertide.server.bounds import check_executor
 from whispertide.server.client import Client, RefusedError
 from whispertide.server.defaults import check_usual, choose, configured
+from whispertide.server.guesses import Guesses
 from whispertide.server.intents import Intents, intents_of
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
@@ -38,6 +39,7 @@ _PARKED = 4
 _PATIENCE = 20  # so many times the usual audio of a session may wait for a shared journal
 _PORTION_S = 1.0  # of audio that a session takes at once
 _PILOTED_S = 0.5  # where intents are told: seldom has it more than one pilot
+_UNKNOWN, _UNKNOWN_PER_S = 100, 5.0  # sessions that are not here, asked for by one address at once, and a second
 _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would fill the memory with their heads
 
 
@@ -71,6 +73,7 @@ class Hub:
         self.journal = journal
         self.record = record
         self.understands = understands
+        self.guesses = Guesses(_UNKNOWN, _UNKNOWN_PER_S, enabled=bool(options.limits.per_address))
         self.load = Load(enabled=options.work.degrade)
         # Searches that step together each wait in a thread of their own, so there are as many threads as may be in one
         # run.
@@ -153,13 +156,22 @@ class Hub:
             live.intents = Intents(Understanding(self.understands))
         return live
 
-    def resume(self, wanted: base.Resume, owner: str) -> tuple[LiveSession, base.Started]:
+    def check_guess(self, session: str, owner: str, party: str) -> None:
+        """Raises `RefusedError` for another session that is not here, where this party has asked for many of them."""
+        live = self.sessions.get(session)
+        if (live is None or live.owner != owner) and not self.guesses.may_guess(party):
+            raise self._refused("overloaded", "expected fewer sessions that are not here; got many. Come back later")
+
+    def resume(self, wanted: base.Resume, owner: str, party: str = "") -> tuple[LiveSession, base.Started]:
         """The session that a client left. Raises `RefusedError`, with the same words for none and for another's.
 
-        It needs a place like a new one; while there is none, it goes on waiting for its client.
+        It needs a place like a new one; while there is none, it goes on waiting for its client. `party` is the address
+        that asks (`addresses.party_of`).
         """
+        self.check_guess(wanted.session, owner, party)
         live = self.sessions.get(wanted.session)
         if live is None or live.owner != owner:
+            self.guesses.wrong(party)
             raise self._refused(
                 "unknown_session", "expected the id of an open session; got another. Start a new session"
             )

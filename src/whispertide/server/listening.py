@@ -1,17 +1,21 @@
 """Sockets that listen, and know whom they let in: so many connections at once, and so many from one address.
 
 They count from the moment a connection is accepted, before TLS and before a request: whoever only connects and says
-nothing is counted too. A connection too many is closed at once, without a line in the log. Knows no protocol.
+nothing is counted too. Where there is no place left, a connection that the server waits for gives way to a new one, so
+that whoever says nothing keeps nobody out. Only where all are at work is one too many closed at once, without a line in
+the log. Knows no protocol.
 """
 
 import contextlib
 import errno
 import socket
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from whispertide.server.addresses import party_of
 
 BACKLOG = 128  # connections that the system accepts before we do
 HANDSHAKE_S = 5.0  # for TLS
@@ -20,32 +24,94 @@ _WANTED_FILES = 65_536
 _TRIES = 8
 
 
+Peer = tuple[Any, ...]  # a socket's address, as the system has it: the host, the port, …
+
+
+def _nothing() -> None:
+    pass
+
+
 @dataclass(slots=True)
 class Admission:
-    """How many connections are open. `most` at once; `per_address` of one address, 0: any number."""
+    """How many connections are open: `most` at once, `per_address` of one address (`party_of`), 0: any number.
+
+    A connection is idle while the server waits for its client: before a request, between two, and while an answer is
+    not read. Of those the oldest of whoever has most gives way where a new one finds no place.
+    """
 
     most: int
     per_address: int = 0
+    turned_away: int = 0  # new ones, and those that gave way
     open: Counter[str] = field(default_factory=Counter)
+    _idle: dict[str, OrderedDict[Peer, Callable[[], None]]] = field(default_factory=dict)
+    _busy: dict[Peer, Callable[[], None]] = field(default_factory=dict)
 
-    def enter(self, address: str) -> bool:
-        """Count a connection, if there is room for it."""
-        if self.open.total() >= self.most or (self.per_address and self.open[address] >= self.per_address):
+    def enter(self, peer: Peer, shut: Callable[[], None] = _nothing) -> bool:
+        """Count a connection, idle until it is said to be at work, if there is room for it; `shut` takes it back."""
+        party = party_of(str(peer[0]))
+        if self.per_address and self.open[party] >= self.per_address and not self._give_way(party):
+            self.turned_away += 1
             return False
-        self.open[address] += 1
+        if self.open.total() >= self.most and not self._give_way(self._greediest()):
+            self.turned_away += 1
+            return False
+        self.open[party] += 1
+        self._idle.setdefault(party, OrderedDict())[peer] = shut
         return True
 
-    def leave(self, address: str) -> None:
-        """It is closed."""
-        self.open[address] -= 1
-        if not self.open[address]:
-            del self.open[address]
+    def leave(self, peer: Peer) -> None:
+        """It is closed; not counted twice where it gave way before."""
+        party = party_of(str(peer[0]))
+        if self._taken_off(party, peer) is None:
+            return
+        self.open[party] -= 1
+        if not self.open[party]:
+            del self.open[party]
+
+    def at_work(self, peer: Peer) -> None:
+        """The server does something for this client, or talks with it."""
+        party = party_of(str(peer[0]))
+        if peer in self._idle.get(party, ()):
+            self._busy[peer] = self._taken_off(party, peer) or _nothing
+
+    def wait(self, peer: Peer) -> None:
+        """The server waits for this client."""
+        shut = self._busy.pop(peer, None)
+        if shut is not None:
+            self._idle.setdefault(party_of(str(peer[0])), OrderedDict())[peer] = shut
+
+    def _taken_off(self, party: str, peer: Peer) -> Callable[[], None] | None:
+        idle = self._idle.get(party, OrderedDict())
+        shut = idle.pop(peer, None) or self._busy.pop(peer, None)
+        if not idle:
+            self._idle.pop(party, None)
+        return shut
+
+    def _greediest(self) -> str:
+        return max(self._idle, key=lambda party: len(self._idle[party]), default="")
+
+    def _give_way(self, party: str) -> bool:
+        """Close the one of this party that has been idle for longest, if one is."""
+        peer = next(iter(self._idle.get(party, ())), None)
+        if peer is None:
+            return False
+        shut = self._idle[party][peer]
+        self.leave(peer)  # it is as good as closed: its place is free now
+        self.turned_away += 1
+        shut()
+        return True
 
 
 class _Accepted(socket.socket):
     """A connection that says when it is closed."""
 
     left: Callable[[], None] | None = None
+
+    def give_way(self) -> None:
+        """End it, under whoever reads from it: that is told that nothing follows."""
+        self.left = None  # whoever has asked counts it as closed
+        with contextlib.suppress(OSError):  # the client has left already
+            self.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         super().close()
@@ -65,9 +131,8 @@ class Listener(socket.socket):
         while True:
             descriptor, address = self._accept()  # type: ignore[attr-defined]  # what `socket.accept` itself calls
             accepted = _Accepted(self.family, self.type, self.proto, fileno=descriptor)
-            host = str(address[0])
-            if self.admission.enter(host):
-                accepted.left = partial(self.admission.leave, host)
+            if self.admission.enter(address, accepted.give_way):
+                accepted.left = partial(self.admission.leave, address)
                 return accepted, address
             accepted.close()
 

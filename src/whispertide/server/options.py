@@ -124,6 +124,11 @@ class ServerOptions:
     transcripts_in_log: bool = False
 
     @property
+    def connections_of_one(self) -> int:
+        """How many connections one API key may have at once, with or without a session: an equal share."""
+        return max(self.limits.connections // max(1, len(self.access.keys)), self.sessions_of_one)
+
+    @property
     def sessions_of_one(self) -> int:
         """How many live sessions one API key may have at once. Without keys everybody is one."""
         share = self.limits.sessions // max(1, len(self.access.keys))

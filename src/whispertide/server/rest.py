@@ -29,6 +29,7 @@ from whispertide.errors import AudioError, OptionError, WhispertideError
 from whispertide.formats.document import Document
 from whispertide.formats.files import get_format
 from whispertide.options import DecodeOptions, Task, check_choice
+from whispertide.server.addresses import party_of
 from whispertide.server.bodies import limited, pieces
 from whispertide.server.bounds import check_prompt
 from whispertide.server.defaults import choose
@@ -265,7 +266,7 @@ def _stopping() -> HttpError:
 def _party(request: Request) -> str:
     """Whose request it is: a key's, or an address's."""
     address = request.client.host if request.client else ""
-    return getattr(request.state, "owner", "") or address
+    return getattr(request.state, "owner", "") or party_of(address)
 
 
 async def _ended(tasks: Sequence["asyncio.Task[Any]"]) -> None:

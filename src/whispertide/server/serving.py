@@ -75,6 +75,7 @@ class Server(uvicorn.Server):
         """`ready` is told the port once it listens; `listeners` start and stop with it."""
         check_hooks()
         limits = hub.options.limits
+        self._admission = Admission(min(limits.connections + _PLAIN, raise_file_limit()), limits.per_address)
         config = uvicorn.Config(
             make_app(hub),
             host=address.host,
@@ -83,7 +84,7 @@ class Server(uvicorn.Server):
             ssl_keyfile=address.key,
             loop="asyncio",  # others accept connections by themselves (`listening`)
             backlog=BACKLOG,
-            http=http_with_deadlines(limits.stall_s),
+            http=http_with_deadlines(limits.stall_s, self._admission),
             ws=BoundedWebSockets,
             ws_max_size=limits.message,
             ws_ping_interval=_PING_S,
@@ -110,10 +111,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         """Listen, then say where. Raises `OSError` if a port is taken."""
         map_large_pieces()
-        limits = self.hub.options.limits
-        most = min(limits.connections + _PLAIN, raise_file_limit())
         with contextlib.ExitStack() as opened:
-            found = listen(self.config.host, self.config.port, Admission(most, limits.per_address))
+            found = listen(self.config.host, self.config.port, self._admission)
             for one in found:
                 opened.callback(one.close)  # where the application fails
             await super().startup([])

@@ -13,6 +13,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from whispertide.errors import OptionError
 from whispertide.server.bodies import LEAST_RATE
+from whispertide.server.listening import Admission
 
 _CLOSE_S = 2.0
 _ABORT_S = 20.0  # from the end of a conversation on, for what is left to be read
@@ -22,7 +23,7 @@ _ABORT_S = 20.0  # from the end of a conversation on, for what is left to be rea
 _HOOKS: dict[type, tuple[str, ...]] = {
     H11Protocol: (
         *("connection_made", "data_received", "connection_lost", "handle_websocket_upgrade", "send_400_response"),
-        *("pause_writing", "resume_writing"),
+        *("pause_writing", "resume_writing", "on_response_complete"),
     ),
     WebSocketsSansIOProtocol: (
         "connection_lost",
@@ -48,20 +49,21 @@ def check_hooks(hooks: dict[type, tuple[str, ...]] = _HOOKS) -> None:
         )
 
 
-def http_with_deadlines(stall_s: float) -> type[asyncio.Protocol]:
+def http_with_deadlines(stall_s: float, admission: Admission) -> type[asyncio.Protocol]:
     """uvicorn's HTTP protocol with limits on how long a client may take to send the head of a request or to read an
     answer.
 
     Without them whoever sends a byte now and then holds a connection forever (slow-loris). How many connections there
-    may be is `listening`'s affair.
+    may be is `listening`'s affair; its `admission` is told which of them the server waits for.
     """
-    return type("HttpWithDeadlines", (_HttpWithDeadlines,), {"stall_s": stall_s})
+    return type("HttpWithDeadlines", (_HttpWithDeadlines,), {"stall_s": stall_s, "admission": admission})
 
 
 class _HttpWithDeadlines(H11Protocol):
     """See `http_with_deadlines`, which makes one with another patience."""
 
     stall_s: ClassVar[float]
+    admission: ClassVar[Admission]
     _head_timer: asyncio.TimerHandle | None = None
     _read_timer: asyncio.TimerHandle | None = None
     _unread = 0  # bytes of an answer, when the timer was set
@@ -73,10 +75,28 @@ class _HttpWithDeadlines(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._upgraded or (self.cycle is not None and not self.cycle.response_complete):
+        if self._at_work:
             self._got_head()
         elif self._head_timer is None:
             self._expect_head()
+        self._tell()
+
+    @property
+    def _at_work(self) -> bool:
+        """Whether the server owes this client an answer, or talks with it."""
+        return self._upgraded or (self.cycle is not None and not self.cycle.response_complete)
+
+    def _tell(self) -> None:
+        peer = self.transport.get_extra_info("peername")
+        if peer and self._at_work and self._read_timer is None:
+            self.admission.at_work(peer)
+        elif peer:
+            self.admission.wait(peer)
+
+    def on_response_complete(self) -> None:
+        """The next request may be here already."""
+        super().on_response_complete()
+        self._tell()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._got_head()
@@ -104,10 +124,12 @@ class _HttpWithDeadlines(H11Protocol):
         super().pause_writing()
         if self._read_timer is None:
             self._expect_reading()
+        self._tell()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._was_read()
+        self._tell()
 
     def _expect_head(self) -> None:
         self._head_timer = self.loop.call_later(self.stall_s, self._give_up)

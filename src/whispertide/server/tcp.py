@@ -15,7 +15,9 @@ import logging
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from whispertide.server.access import Throttle, is_loopback
 from whispertide.server.connection import Connection, GoneError
@@ -28,6 +30,7 @@ log = logging.getLogger("whispertide.server")
 
 _KEYLESS = "this port has no place for a key, and the server has keys: --trust-network opens it to other machines"
 _PIECE = 64 * 1024
+_ENDING = 128  # connections that gave their place away, and are not over yet
 _TOLD = 1_000  # addresses that the log names as refused
 _CLOSE_S = 1.0  # for the other side to read our last words and to close as well
 
@@ -40,6 +43,7 @@ class TcpTransport:
         self._writer = writer
         # `close` reads, too, and a stream does not allow two readers at once.
         self._reading = asyncio.Lock()
+        self.first: Callable[[], None] = lambda: None  # called once the other side has said something
 
     async def receive(self) -> bytes:
         """What has come, at most 64 KiB. Raises `GoneError` at the end of the input."""
@@ -50,6 +54,7 @@ class TcpTransport:
             raise GoneError from error
         if not data:
             raise GoneError
+        self.first()
         return data
 
     async def send(self, message: str | bytes) -> None:
@@ -102,7 +107,8 @@ class TcpListener:
         """Listen. Returns the port. Raises `OSError` if it is taken or may not be used."""
         self._throttle = Throttle(self.hub.options.limits.requests)
         limits = self.hub.options.limits
-        sockets = listen(self.host, self.port, Admission(limits.connections, limits.per_address))
+        self._admission = Admission(limits.connections, limits.per_address)
+        sockets = listen(self.host, self.port, self._admission)
         self.port = int(sockets[0].getsockname()[1])
         for one in sockets:
             self._servers.append(await asyncio.start_server(self._serve, sock=one, limit=_PIECE, backlog=BACKLOG))
@@ -150,6 +156,8 @@ class TcpListener:
         except ProtocolError:  # nothing in an empty opening can be wrong but what the server has
             self.hub.metrics.refused.labels("bad_request").inc()
             return
+        if peer:
+            transport.first = partial(self._admission.at_work, peer)
         await Connection(self.hub, conversation, transport, owner="").run()
 
     @property
@@ -168,6 +176,6 @@ class TcpListener:
         if self._keeps_out and not is_loopback(address):
             self._tell(address)
             return "key"
-        if len(self.hub.connections) >= options.limits.connections:
+        if len(self.hub.connections) >= options.limits.connections + _ENDING:
             return "overloaded"
         return "" if self._throttle.admits(address) else "too_fast"

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from whispertide.server.access import AccessControl
+from whispertide.server.addresses import party_of
 from whispertide.server.connection import Connection, GoneError, MessageTooLargeError
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
@@ -93,10 +94,10 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
         return
     # Nothing was waited for since the check, so no other handshake has used the key meanwhile.
     access.authenticator.spend(admitted.once)
-    with access.connected():
+    with access.connected(admitted.owner, address):
         await socket.accept(conversation.subprotocol)
         transport = WebSocketTransport(socket, hub.options.limits.message)
-        await Connection(hub, conversation, transport, admitted.owner).run(admitted.message_first)
+        await Connection(hub, conversation, transport, admitted.owner, party_of(address)).run(admitted.message_first)
 
 
 async def refuse(socket: WebSocket, status: int, message: str, headers: Mapping[str, str]) -> None:
