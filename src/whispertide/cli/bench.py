@@ -19,6 +19,8 @@ from whispertide.cli.bench_options import (
     DEFAULT_FOLDER,
     DEFAULT_MODELS,
     PIECES,
+    AlignerOption,
+    AlignOption,
     ClockOption,
     ExcerptOption,
     FolderOption,
@@ -76,10 +78,8 @@ def run(
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
     pieces: PiecesOption = PIECES,
-    align: Annotated[
-        bool,
-        typer.Option("--align", help="Word times by forced alignment where nobody knows exact ones; they are marked."),
-    ] = False,
+    align: AlignOption = False,
+    aligner: AlignerOption = "",
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Also say where the wait of words comes from: a table, and DIR/waits.png."),
@@ -109,7 +109,8 @@ def run(
         names_in(peers),
     )
     length_s = DEFAULT_EXCERPT_S if excerpt is None and not quick else excerpt
-    with measuring(output, Setup(clock, quick, length_s, seed, engine, names_in(models), align, pieces)) as runner:
+    setup = Setup(clock, quick, length_s, seed, engine, names_in(models), align or bool(aligner), aligner, pieces)
+    with measuring(output, setup) as runner:
         able = prepare(runner, requests)
         if expected := str(estimate(runner, able)):
             say(expected)

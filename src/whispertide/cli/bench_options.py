@@ -85,6 +85,19 @@ PiecesOption = Annotated[
     int,
     typer.Option("--pieces", min=1, metavar="N", help="In how many pieces an excerpt is cut. 1: one long recording."),
 ]
+AlignOption = Annotated[
+    bool,
+    typer.Option("--align", help="Word times by forced alignment where nobody knows exact ones; they are marked."),
+]
+AlignerOption = Annotated[
+    str,
+    typer.Option(
+        "--aligner",
+        metavar="MODEL",
+        help="The model that places words, for example base; means --align. Default: the first of --models.",
+        autocompletion=completion.models,
+    ),
+]
 SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are made on the spot.")]
 
 

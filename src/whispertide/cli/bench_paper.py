@@ -14,6 +14,8 @@ from whispertide.cli.bench_options import (
     DEFAULT_MODELS,
     PAPER_EXCERPT_S,
     PIECES,
+    AlignerOption,
+    AlignOption,
     ClockOption,
     ExcerptOption,
     FolderOption,
@@ -60,6 +62,8 @@ def paper(
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
     pieces: PiecesOption = PIECES,
+    align: AlignOption = False,
+    aligner: AlignerOption = "",
     clock: ClockOption = "simulated",
     output: FolderOption = DEFAULT_FOLDER,
     page: Annotated[
@@ -84,7 +88,10 @@ def paper(
     for model in names_in(models):  # some items use only the first
         if not is_late(Path(model)):
             find(model)
-    setup = Setup(clock, quick, excerpt, seed, engine, names_in(models), pieces=pieces, usual_s=PAPER_EXCERPT_S)
+    setup = Setup(
+        *(clock, quick, excerpt, seed, engine, names_in(models), align or bool(aligner), aligner, pieces),
+        usual_s=PAPER_EXCERPT_S,
+    )
     outcomes: dict[tuple[str, str], Outcome] = {}
     codes: list[ExitCode] = []
     with measuring(output, setup) as runner:

@@ -102,5 +102,5 @@ def test_so_many_clips_are_taken_or_all(most: int | None, count: int) -> None:
 
 
 def test_a_corpus_that_cannot_be_cut_is_told() -> None:
-    with pytest.raises(OptionError, match="whose words have exact times"):
+    with pytest.raises(OptionError, match="whose words have times"):
         clips_of(three(unknown(31)), None)

@@ -52,11 +52,13 @@ def test_what_rests_on_aligned_word_times_says_so(tmp_path: Path) -> None:
 
 def test_latencies_of_too_few_matched_words_are_marked_and_said_to_be(tmp_path: Path) -> None:
     results = results_in(tmp_path)
-    sure, few = (make_cell(results, utterances=3, code=str(ok), score={"matched_enough": ok}) for ok in (True, False))
+    sure, few = (
+        make_cell(results, utterances=3, code=str(ok), score={"matched_as_offline": ok}) for ok in (True, False)
+    )
     assert "95 %" in compare(sure, sure).verdict
-    assert "under 95 % matched" not in compare(sure, sure).verdict
+    assert "fewer words matched than offline" not in compare(sure, sure).verdict
     found = compare(sure, few)
-    assert "under 95 % matched: do not rely on latencies" in found.verdict
+    assert "fewer words matched than offline: do not rely on latencies" in found.verdict
     rows = {row[0]: row[1:3] for row in found.table.rows}
     assert rows["confirmed latency s"] == ("1.000", "1.000 !")
     assert not any("!" in str(figure) for figure in rows["WER %"])

@@ -14,7 +14,7 @@ from whispertide.lab.speech.utterance import RefWord, Utterance
 SCORE = {
     "wer_minus_offline": 0.0123,
     "matched": 0.97,
-    "matched_enough": True,
+    "matched_as_offline": True,
     "threads": 2,
 }
 
@@ -85,7 +85,7 @@ def test_nothing_measured_is_said() -> None:
 def test_unreliable_latencies_are_said_to_be(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     sure = make_cell(results, score=SCORE)
-    unreliable = make_cell(results, step_s=0.5, score={**SCORE, "matched": 0.8, "matched_enough": False})
+    unreliable = make_cell(results, step_s=0.5, score={**SCORE, "matched": 0.8, "matched_as_offline": False})
     assert "do not rely on them" not in publish.streaming_part("x", "", [sure], "x").text
     part = publish.streaming_part("x", "", [sure, unreliable], "x")
     assert "do not rely on them" in part.text
@@ -115,7 +115,7 @@ def test_two_runs_by_the_same_clock_are_told_apart(tmp_path: Path) -> None:
 def test_at_a_glance_each_recogniser_has_a_row_and_each_group_a_column(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     sure = make_cell(results, score={**SCORE, "wer": 0.04, "confirmed_mean_s": 0.25})
-    unreliable = {**SCORE, "wer": 0.1, "confirmed_mean_s": 1.5, "matched_enough": False}
+    unreliable = {**SCORE, "wer": 0.1, "confirmed_mean_s": 1.5, "matched_as_offline": False}
     other = make_cell(results, recogniser="peer:whisper-streaming", score=unreliable)
     offline = make_cell(
         results, recogniser="offline", streaming=False, score={**SCORE, "wer": 0.08, "confirmed_mean_s": 5.0}

@@ -76,7 +76,7 @@ def test_a_cell_sums_counts_and_pools_latencies() -> None:
     assert score["confirmed_p99_s"] == pytest.approx(np.percentile([1.5, 1.5, 2.0, 1.0, 3.5], 99))
     assert score["confirmed_p99_matched_s"] == pytest.approx(np.percentile([1.5, 1.5, 2.0, 1.0], 99))
     assert score["matched"] == 4 / 5
-    assert score["matched_enough"] is False
+    assert (score["matched_offline"], score["matched_as_offline"]) == (None, None), "nobody heard it offline"
     assert score["audio_s"] == 10.0
     assert score["gflop_per_s"] == 2.0
     assert score["decoder_runs_per_s"] == pytest.approx(0.8)
@@ -88,6 +88,27 @@ def test_a_cell_sums_counts_and_pools_latencies() -> None:
     assert score["energy_j_per_s"] is None
     assert (score["wer_offline"], score["threads"], score["step_s"]) == (0.1, 2, 1.0)
     assert score["wer_minus_offline"] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("offline", "enough"), [(0.8, True), (0.829, True), (0.83, False), (1.0, False), (0.1, True)])
+def test_matched_words_are_held_against_those_that_are_found_offline(offline: float, enough: bool) -> None:
+    score = aggregate([judge(CAT, cat_trace()), judge(DOG, dog_trace())], {**ABOUT, "matched_offline": offline})
+    assert score["matched"] == 0.8
+    assert (score["matched_offline"], score["matched_as_offline"]) == (offline, enough)
+
+
+def test_case_and_punctuation_are_held_against_the_offline_text() -> None:
+    said = trace((10.0, "One two", ""), (11.0, "Three.", ""), audio_s=10.0)
+    text = trace((10.0, "One two three.", ""), audio_s=10.0)
+    three = replace(CAT, words=tuple(map(RefWord, ("one", "two", "three"))), exact_times=False)
+    row = judge(three, said, text)
+    assert (row["written_words"], row["case_errors"], row["punctuation_errors"]) == (3, 1, 0)
+    alone = judge(three, said)
+    score = aggregate([row, alone, judge(SILENCE, said, text)], ABOUT)
+    assert alone["written_words"] is None
+    assert score["case_punctuation_per_100"] == score["case_errors_per_100"] == pytest.approx(100 / 3)
+    assert score["punctuation_errors_per_100"] == 0
+    assert aggregate([alone], ABOUT)["case_punctuation_per_100"] is None
 
 
 def test_a_cell_counts_what_speakers_were_asked_to_read() -> None:

@@ -6,12 +6,16 @@ two neighbouring words of the reference were both heard, so that each stretch fi
 
 Such times are a model's opinion: a word ends where the next one begins, so pauses count as words, and where a model
 hears badly the times are bad as well. Utterances say so (`aligned_by`), and no claim about latency may rest on them.
+Where some recordings of the same source have exact times, the model places their words, too, and it is told how far off
+they are (`PlacementError`).
 """
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+
+import numpy as np
 
 from whispertide.api import Transcriber
 from whispertide.decoding.alignment import locate_words
@@ -22,16 +26,33 @@ from whispertide.features import Features
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.speech.utterance import Corpus, Recordings, RefWord, Utterance
 from whispertide.options import DecodeOptions
-from whispertide.types import FRAME_SAMPLES, N_SAMPLES, FloatArray, Span, Word
+from whispertide.types import FRAME_SAMPLES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span, Word
 
 VERSION = 1  # counts up whenever the same model gives other times
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementError:
+    """Ends of words as a model places them, against hand-labelled ones, in seconds: the mean (negative: too early), and
+    the median and 90th percentile of its amount. Of `words` words in `recordings` so many were `placed`.
+    """
+
+    recordings: int
+    words: int
+    placed: int
+    mean_s: float
+    median_s: float
+    p90_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class AlignedCorpus(Recordings):
-    """A corpus with the times that a model gave its words; `of` is the corpus without them."""
+    """A corpus with the times that a model gave its words; `of` is the corpus without them, `error` how far off the
+    model is where the right times are known.
+    """
 
     of: Corpus
+    error: PlacementError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +75,12 @@ def align_corpus(
     model: str,
     languages: Collection[str],
     progress: Callable[[float], None],
+    labelled: Sequence[Utterance] = (),
 ) -> AlignedCorpus:
     """Place the words of every utterance that lacks times and is in one of `languages`, those that `model` writes.
 
-    `progress` is told the seconds of each. Raises `AudioFileError` where a recording cannot be read.
+    `progress` is told the seconds of each. `labelled` are utterances with exact times, on which the model is checked.
+    Raises `AudioFileError` where a recording cannot be read.
     """
     items = []
     for utterance in corpus.utterances():
@@ -69,13 +92,30 @@ def align_corpus(
     content = transcriber.model.content_hash
     facts = repr((corpus.hash, content, transcriber.model.options.precision, VERSION))
     digest = hashlib.sha256(facts.encode()).hexdigest()[:12]
-    return AlignedCorpus(f"{corpus.name}-aligned-by-{model}", digest, tuple(items), corpus)
+    known = [utterance for utterance in labelled if utterance.exact_times and utterance.language in languages]
+    error = placement_error(known, [aligned(utterance, transcriber, model) for utterance in known])
+    return AlignedCorpus(f"{corpus.name}-aligned-by-{model}", digest, tuple(items), corpus, error)
+
+
+def placement_error(known: Sequence[Utterance], placed: Sequence[Utterance]) -> PlacementError | None:
+    """How far the ends of words of `placed` are from those of `known`, the same utterances with their exact times.
+
+    None where no word was placed.
+    """
+    pairs = [
+        both for right, own in zip(known, placed, strict=True) for both in zip(right.words, own.words, strict=True)
+    ]
+    off = [(own.end - right.end) / SAMPLE_RATE for right, own in pairs if own.end is not None and right.end is not None]
+    if not off:
+        return None
+    median, p90 = (float(value) for value in np.percentile(np.abs(off), [50, 90]))
+    return PlacementError(len(known), len(pairs), len(off), float(np.mean(off)), median, p90)
 
 
 def aligned(utterance: Utterance, transcriber: Transcriber, model: str) -> Utterance:
     """The utterance with a time for each word that could be placed."""
     samples = utterance.audio()
-    words = list(utterance.words)
+    words = [RefWord(word.text) for word in utterance.words]
     for stretch in _stretches_of(utterance, samples, transcriber):
         part = samples[stretch.span.start : stretch.span.end]
         texts = [word.text for word in words[stretch.first : stretch.last]]
@@ -83,7 +123,7 @@ def aligned(utterance: Utterance, transcriber: Transcriber, model: str) -> Utter
             if span is not None:
                 start = stretch.span.start
                 words[index] = RefWord(words[index].text, start + span.start, start + span.end)
-    return replace(utterance, words=tuple(words), aligned_by=model)
+    return replace(utterance, words=tuple(words), exact_times=False, aligned_by=model)
 
 
 def _stretches_of(utterance: Utterance, samples: FloatArray, transcriber: Transcriber) -> list[Stretch]:

@@ -34,49 +34,57 @@ def clips_of(corpus: Corpus, most: int | None) -> list[Clip]:
     found = list(islice((clip for utterance in corpus.utterances() for clip in clips(utterance)), most))
     if not found:
         raise OptionError(
-            "expected a corpus whose words have exact times, to cut it into clips, or whose recordings last no longer "
-            f"than {WHOLE_S:g} s; {corpus.name} has neither: use --corpus talks"
+            "expected a corpus whose words have times, to cut it into clips, or whose recordings last no longer than "
+            f"{WHOLE_S:g} s; {corpus.name} has neither: use --corpus talks, or --align"
         )
     return found
 
 
 def clips(utterance: Utterance) -> Iterator[Clip]:
     """Words and samples of clips of at most about 10 s, cut at pauses or, where nothing is said, anywhere; where nobody
-    knows exact times the whole recording, if a window holds it.
+    knows exact times the whole recording, if a window holds it, else at the times that a model gave its words.
     """
-    if utterance.exact_times:
+    if utterance.exact_times and utterance.words:
         yield from clips_at_pauses(utterance)
     elif not utterance.words:
         audio = utterance.audio()
         yield from (Clip((), audio[at : at + to_samples(CLIP_S)]) for at in range(0, len(audio), to_samples(CLIP_S)))
     elif utterance.seconds <= WHOLE_S:
         yield Clip(tuple(word.text for word in utterance.words), utterance.audio(), utterance.language)
+    elif utterance.timed:
+        yield from clips_at_pauses(utterance)
 
 
 def evenly(sentences: Sequence[T], most: int, corpus: Corpus) -> list[T]:
     """At most so many of the sentences of a corpus, from all over it. Raises `OptionError` where it has none."""
     if not sentences:
         raise OptionError(
-            f"expected a corpus of sentences with exact word times, for example talks; {corpus.name} has none"
+            f"expected a corpus of sentences with word times, for example talks; {corpus.name} has none: --align makes "
+            "word times"
         )
     return list(sentences[:: max(1, len(sentences) // most)][:most])
 
 
 def sentences_in(utterance: Utterance) -> Iterator[tuple[RefWord, ...]]:
-    """The words of each sentence that ends; none where nobody knows exact times."""
+    """The words of each sentence that ends, or all where the text has no marks; none where words have no times."""
+    if not utterance.timed:
+        return
     said: list[RefWord] = []
-    for word in utterance.words if utterance.exact_times else ():
+    ended = False
+    for word in utterance.words:
         said.append(word)
         if word.text.endswith((".", "?", "!")):
             yield tuple(said)
-            said = []
+            said, ended = [], True
+    if not ended:
+        yield tuple(said)
 
 
 def cut_sentences(
     utterance: Utterance, around_s: float, shortest_s: float, longest_s: float
 ) -> Iterator[tuple[FloatArray, tuple[RefWord, ...]]]:
     """Audio and words of each sentence, with `around_s` of what comes before and after it; what is shorter or longer
-    then is left out. Times are from the beginning of that audio. None where nobody knows exact times.
+    then is left out. Times are from the beginning of that audio. None where words have no times.
     """
     found, around = list(sentences_in(utterance)), to_samples(around_s)
     audio = utterance.audio() if found else np.zeros(0, np.float32)

@@ -85,7 +85,7 @@ class Comparison:
             if any(is_aligned(cell.score) for cell in (self.a, self.b))
             else ""
         )
-        few = " (under 95 % matched: do not rely on latencies)" if is_unreliable((self.a, self.b)) else ""
+        few = " (fewer words matched than offline: do not rely on latencies)" if is_unreliable((self.a, self.b)) else ""
         return f"B against A: {'; '.join(parts)}{caveat}{few}{aligned}"
 
 

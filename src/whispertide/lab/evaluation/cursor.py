@@ -73,7 +73,7 @@ class _Interim:
 def cursor_latency(utterance: Utterance, trace: Trace, stream: Stream = "shown") -> Cursor:
     """Cursor latency of what was shown (confirmed text and guess) or of the confirmed text alone.
 
-    Empty for an utterance without exact word times.
+    Empty for an utterance without word times.
     """
     words = [
         (token, word.start, word.end)
@@ -81,7 +81,7 @@ def cursor_latency(utterance: Utterance, trace: Trace, stream: Stream = "shown")
         if word.start is not None and word.end is not None
         for token in normalise_word(word.text.translate(_NO_PUNCTUATION), _BASIC).split()
     ]
-    if not utterance.exact_times or not words:
+    if not utterance.word_times or not words:
         return Cursor()
     reference = [token for token, _, _ in words]
     starts = [seconds(start) for _, start, _ in words]

@@ -33,7 +33,8 @@ class Setup:
     excerpt_s   only so much of each corpus, infinity: all of it; None: a minute in a quick run, else `usual_s`
     pieces      of each excerpt, in as many voices
     usual_s     how much of a corpus is measured where nobody asked; None: all
-    align       words without exact times are placed by forced alignment with the first model
+    align       words without exact times are placed by forced alignment
+    aligner     the model that does it; empty: the first model
     """
 
     clock: str = "simulated"
@@ -43,6 +44,7 @@ class Setup:
     engine: EngineOptions = field(default_factory=EngineOptions)
     models: tuple[str, ...] = ("nano.en",)
     align: bool = False
+    aligner: str = ""
     pieces: int = PIECES
     usual_s: float | None = None
 

@@ -80,12 +80,20 @@ def offline(
 
 
 def run_cell(
-    recogniser: Recogniser, corpus: Corpus, about: Mapping[str, Any], *, progress: Progress | None = None
+    recogniser: Recogniser,
+    corpus: Corpus,
+    about: Mapping[str, Any],
+    *,
+    offline: Mapping[str, Trace] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Json, list[Json]]:
-    """Every utterance of the corpus, one after the other: the rows of the cell and of each (`score`)."""
+    """Every utterance of the corpus, one after the other: the rows of the cell and of each (`score`).
+
+    `offline` has what the same weights write of the utterances offline, by their names.
+    """
     rows: list[Json] = []
     for utterance in corpus.utterances():
-        rows.append(judge(utterance, recogniser(utterance)))
+        rows.append(judge(utterance, recogniser(utterance), (offline or {}).get(utterance.id)))
         if progress is not None:
             progress(utterance.seconds)
     return aggregate(rows, about), rows

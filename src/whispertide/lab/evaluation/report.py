@@ -12,6 +12,8 @@ from typing import Any
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import page
 from whispertide.lab.evaluation.charts import charts, label
+from whispertide.lab.evaluation.grid import OFFLINE
+from whispertide.lab.evaluation.latency import FEWER
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.trace import FREE
@@ -25,7 +27,11 @@ SYNTHETIC = (
 )
 UNRELIABLE_MARK = " !"
 ALIGNED_MARK = " ~"
-UNRELIABLE_NOTE = "! Latencies with under 95 % matched are marked; do not rely on them."
+UNRELIABLE_NOTE = (
+    f"! Latencies are marked where {100 * FEWER:g} points fewer words are matched than by the same weights offline; do "
+    "not rely on them."
+)
+NOT_COMPARED = " not compared"
 CLOCKS = {
     FREE: "Computing counts as instant, which leaves the delay that the policy itself causes.",
     TIMED: "Computing takes its measured time. Audio arrives in real time, by the wall clock (live) or in a "
@@ -56,11 +62,10 @@ def latency(score: Mapping[str, Any], key: str = "confirmed_mean_s", digits: int
 
 
 def latency_marks(*scores: Mapping[str, Any]) -> str:
-    """What is written after a figure made of latencies: whether too few words were matched, whether any word times are
-    aligned.
+    """What is written after a figure made of latencies: whether fewer words were matched than offline, whether any word
+    times are aligned.
     """
-    few = any(score.get("matched_enough") is False for score in scores)
-    return few * UNRELIABLE_MARK + any(map(is_aligned, scores)) * ALIGNED_MARK
+    return any(map(finds_fewer, scores)) * UNRELIABLE_MARK + any(map(is_aligned, scores)) * ALIGNED_MARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ QUALITY = (
     Column("insertions", "insert.", str),
     Column("deletions", "delet.", str),
     Column("hallucinated_per_min", "halluc. /min", decimals(2)),
+    Column("case_punctuation_per_100", "case, punct. /100", decimals(1)),
     Column("revisions_per_100", "revisions /100", decimals(1)),
 )
 LATENCY = (
@@ -98,6 +104,7 @@ LATENCY = (
     Column("last_text_s", "last text s", decimals(2)),
     Column("cursor_s", "cursor s", decimals(2)),
     Column("matched", "matched %", percent),
+    Column("matched_offline", "offline matched %", percent),
 )
 COST = (
     Column("gflop_per_s", "encoder GFLOP/s", decimals(2)),
@@ -110,12 +117,13 @@ COST = (
 )
 UNTIMED = ("laal_s", "first_text_s", "last_text_s", "revisions_per_100")  # what can be had without word times
 GLANCE = (
-    *("wer", "wer_offline"),
+    *("wer", "wer_offline", "case_punctuation_per_100"),
     *("confirmed_mean_s", "confirmed_p99_s", "confirmed_p99_matched_s", "first_seen_mean_s", "matched"),
+    "matched_offline",
     *UNTIMED,
     "cpu_s_per_s",
 )
-_TIMED_COLUMNS = frozenset(column.key for column in LATENCY) - {*UNTIMED, "matched"}
+_TIMED_COLUMNS = frozenset(column.key for column in LATENCY) - {*UNTIMED, "matched", "matched_offline"}
 
 
 def group_of(cell: Cell) -> tuple[str, ...]:
@@ -205,6 +213,13 @@ def mark_notes(scores: Iterable[Mapping[str, Any]]) -> list[str]:
             f"~ word times are {', '.join(sources)} (forced alignment), not exact: no claim about latency should rest "
             "on these figures."
         )
+    placed = {score["word_times"]: score["alignment"] for score in scores if score.get("alignment")}
+    for source, error in placed.items():
+        found.append(
+            f"~ {source}: in {counted(error['recordings'], 'hand-labelled recording')} of the same source the end of a "
+            f"word is off by {error['median_s']:.3f} s in the median and {error['p90_s']:.3f} s in nine of ten "
+            f"(mean {error['mean_s']:+.3f} s; {error['placed']} of {counted(error['words'], 'word')} placed)."
+        )
     return found
 
 
@@ -222,7 +237,20 @@ def is_aligned(score: Mapping[str, Any]) -> bool:
 
 def is_unreliable(cells: Iterable[Cell]) -> bool:
     """Whether some cell matched too few words for its latencies to mean anything."""
-    return any(cell.score.get("matched_enough") is False for cell in cells)
+    return any(finds_fewer(cell.score) for cell in cells)
+
+
+def finds_fewer(score: Mapping[str, Any]) -> bool:
+    """Whether fewer words are matched than offline. False also where nothing was compared."""
+    return score.get("matched_as_offline") is False
+
+
+def matched_mark(score: Mapping[str, Any]) -> str:
+    """What is written after a share of matched words."""
+    if finds_fewer(score):
+        return UNRELIABLE_MARK
+    is_offline = str(score.get("recipe", "")).split(" ")[0] == OFFLINE
+    return "" if is_offline or score.get("matched_as_offline") else NOT_COMPARED
 
 
 def build(cells: Sequence[Cell], title: str = "whispertide benchmark") -> str:
@@ -321,16 +349,14 @@ def formatted(column: Column, score: Mapping[str, Any]) -> str | None:
     """The figure as it is written, None where it is not known.
 
     A share of matched words that is too small is marked, and so is a latency of words that rests on it or on aligned
-    word times.
+    word times. One that was not compared with offline's says so.
     """
     value = score.get(column.key)
     if not _known(value):
         return None
     if column.key in _TIMED_COLUMNS:
         return column.format(value) + latency_marks(score)
-    return column.format(value) + (
-        UNRELIABLE_MARK if column.key == "matched" and score.get("matched_enough") is False else ""
-    )
+    return column.format(value) + (matched_mark(score) if column.key == "matched" else "")
 
 
 def counted(number: int, noun: str) -> str:

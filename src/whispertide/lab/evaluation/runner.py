@@ -18,6 +18,7 @@ from whispertide.errors import OptionError
 from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
 from whispertide.lab.evaluation.clips import CLIP_S, CUT_BY, Clip, clips_of
+from whispertide.lab.evaluation.corpora.listed import ListedCorpus, Recording
 from whispertide.lab.evaluation.corpora.parts import part_label, part_of
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, changes_of, text_of
 from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, peer_code, settings_of, unfit
@@ -120,19 +121,28 @@ class Runner:
             part, left_out = part_of(corpus, languages, length_s, pieces, writer=Path(model).name)
             for line in left_out:
                 self.watch.say(line)
-            self._corpora[name, languages, length_s] = self._aligned(part) if self.setup.align else part
+            labelled = corpus.hand_labelled if isinstance(corpus, ListedCorpus) else ()
+            self._corpora[name, languages, length_s] = self._aligned(part, labelled) if self.setup.align else part
         return self._corpora[name, languages, length_s]
 
-    def _aligned(self, corpus: Corpus) -> Corpus:
-        """With a time for every word, if the first model can give it; as it is where all times are known."""
+    def _aligned(self, corpus: Corpus, labelled: Sequence[Recording]) -> Corpus:
+        """With a time for every word, if the aligner can give it; as it is where all times are known.
+
+        On `labelled` recordings, whose times are exact, it is found out how well the aligner does.
+        """
         waiting = [utterance for utterance in corpus.utterances() if lacks_times(utterance)]
         if not waiting:
             return corpus
-        model = self.models[0]
+        model = self.setup.aligner or self.models[0]
         total = sum(utterance.seconds for utterance in waiting)
         with showing(self.watch, f"aligning {corpus.name} with {model}", total):
             return align_corpus(
-                corpus, self.transcriber(model), Path(model).name, self._languages(model), self.watch.advance
+                corpus,
+                self.transcriber(model),
+                Path(model).name,
+                self._languages(model),
+                self.watch.advance,
+                [recording.utterance() for recording in labelled],
             )
 
     def transcriber(self, model: str) -> "Transcriber":
@@ -174,9 +184,10 @@ class Runner:
 
     def about(self) -> str:
         """Where and on what, in a sentence."""
+        aligned = isinstance(self.corpus, AlignedCorpus)
         return (
             f"Measured on {store.machine()}, commit {store.commit()}, corpus {self.corpus.name} ({self.corpus.hash}), "
-            f"clock {self.clock}."
+            f"clock {self.clock}." + aligned * " Word times are by forced alignment, not exact."
         )
 
     # --- cells -------------------------------------------------------------------------------------------------------
@@ -246,7 +257,7 @@ class Runner:
         """Measure a cell, or find it measured. Raises what loading and computing raise, and `PeerMissing`."""
         *references, job = self.jobs(request)
         # Not counted: what a cell is judged against is measured once for all of them.
-        offline = [self._measure(reference, "").score["wer"] for reference in references]
+        offline = [self._measure(reference, "") for reference in references]
         return self._measure(job, place, *offline)
 
     def jobs(self, request: CellRequest) -> list[Job]:
@@ -263,7 +274,8 @@ class Runner:
             ]
         if request.recogniser == OFFLINE:
             return [self._offline_job(request.model, corpus, DecodeOptions().beam)]
-        return [self._peer_job(request, corpus)]
+        job = self._peer_job(request, corpus)
+        return [self._offline_job(request.model, corpus, DecodeOptions().beam), job]
 
     def _streaming_job(self, request: CellRequest, asked: Recipe, corpus: Corpus) -> Job:
         """The cell is named by the recipe as the model gets it: its framing may be the outcome of a measurement."""
@@ -306,8 +318,8 @@ class Runner:
         changes = {name: settings[name] for name in peer.defaults}
         return Job(spec, corpus, lambda: hearing(peer, request.model, spec, corpus, self.results, changes))
 
-    def _measure(self, job: Job, place: str, wer_offline: float | None = None) -> Cell:
-        """The cell from the store, or measured from where it was left."""
+    def _measure(self, job: Job, place: str, offline: Cell | None = None) -> Cell:
+        """The cell from the store, or measured from where it was left, and judged against `offline`."""
         spec, corpus = job.spec, job.corpus
         if (done := self.results.cell(spec)) is not None:
             return done
@@ -316,8 +328,9 @@ class Runner:
         recognise = _remembering(self.results, spec, job.recogniser)
         label = " ".join(part for part in (place, spec.label, spec.step, spec.model, spec.corpus) if part)
         with showing(self.watch, label, total):
-            about = self._about(spec, wer_offline)
-            score, rows = run_cell(recognise, corpus, about, progress=self.watch.advance)
+            about = self._about(spec, corpus, offline)
+            texts = {} if offline is None else {trace.utterance: trace for trace in offline.traces()}
+            score, rows = run_cell(recognise, corpus, about, offline=texts, progress=self.watch.advance)
         return self.results.save(spec, score, rows)
 
     def _spec(self, recogniser: str, model: str, corpus: Corpus) -> CellSpec:
@@ -399,14 +412,16 @@ class Runner:
         part = f"{part_label(corpus.of)} aligned" if isinstance(corpus, AlignedCorpus) else part_label(corpus)
         return kind + colon + Path(path).name + part
 
-    def _about(self, spec: CellSpec, wer_offline: float | None) -> Json:
+    def _about(self, spec: CellSpec, corpus: Corpus, offline: Cell | None) -> Json:
+        placed = corpus.error if isinstance(corpus, AlignedCorpus) else None
         return {
             "recipe": spec.label,
             **{name: getattr(spec, name) for name in ("model", "corpus", "corpus_hash")},
             "clock": self.clock,
             "step_s": spec.step_s,
             "threads": self.engine.threads,
-            "wer_offline": wer_offline,
+            "alignment": placed and asdict(placed),
+            **{f"{name}_offline": offline and offline.score.get(name) for name in ("wer", "matched")},
         }
 
 

@@ -16,8 +16,12 @@ A row of an utterance:
                    confirmed text
 
 The row of a cell begins with what was measured. Rates are per reference word, latencies in seconds, costs per second of
-audio. `matched_enough` False: the latencies cover less than 95 % of the reference words and are no basis for a claim.
-`prompted` utterances are scored against what their speakers were asked to read.
+audio. `matched_offline` is the share of words that the same weights find offline in the same audio, and
+`matched_as_offline` False if the cell finds 3 points fewer: then its latencies are no basis for a claim. Both are None
+where nothing was compared. `alignment` tells how far off word times by forced alignment are where people know better.
+`case_errors_per_100` and `punctuation_errors_per_100` are against the offline text, per 100 words that both have
+(`writing`), and `case_punctuation_per_100` is their sum. `prompted` utterances are scored against what their speakers
+were asked to read.
 `word_times` are "exact", or "aligned by MODEL", on which no claim about latency should rest, or None: there are no
 latencies. `cursor_s` is clamped as published by OpenBench, `cursor_unclamped_s` is not. `avg_beam` is the mean number
 of hypotheses in a decoder run that looks for text, `reduce_ratio` the share of those runs with one (WhisperFlow,
@@ -25,13 +29,13 @@ table 4); sampling counts, alignment does not, nor does the run that feeds the p
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from itertools import chain
 from typing import Any
 
 from whispertide.lab.evaluation.cursor import Cursor, cursor_latency
 from whispertide.lab.evaluation.latency import (
-    ENOUGH,
+    FEWER,
     MOMENTS,
     Latencies,
     final_word_s,
@@ -48,15 +52,21 @@ from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.evaluation.views import look
 from whispertide.lab.evaluation.waits import PARTS, word_waits
 from whispertide.lab.evaluation.wer import Counts, align
+from whispertide.lab.evaluation.writing import writing_errors
 from whispertide.lab.speech.utterance import Utterance
 
 _LATENCIES = (*MOMENTS, "unmatched")  # the fields of `Latencies`
+_WRITING = ("written_words", "case_errors", "punctuation_errors")  # as in `WritingErrors`
 _CURSORS = ("cursor", "cursor_confirmed")
+_OFFLINE = ("wer_offline", "matched_offline")
 _COSTS = ("decoder_runs", "search_runs", "search_rows", "narrow_runs", "prompt_runs", "tokens", "encoder_gflop")
 
 
-def judge(utterance: Utterance, trace: Trace) -> Json:
-    """The row of one utterance: one alignment with the reference, one look at what was shown."""
+def judge(utterance: Utterance, trace: Trace, offline: Trace | None = None) -> Json:
+    """The row of one utterance: one alignment with the reference, one look at what was shown.
+
+    `offline` is what the same weights write of it offline, if that is known.
+    """
     viewing = look(trace, utterance.language)
     alignment = align([word.text for word in utterance.words], viewing.words, utterance.language)
     words, letters = alignment.words, alignment.characters
@@ -69,6 +79,7 @@ def judge(utterance: Utterance, trace: Trace) -> Json:
         "group": utterance.group,
         "language": utterance.language,
         "prompted": utterance.prompted,
+        **_writing(utterance, viewing.words, offline),
         **asdict(words),
         "words": words.reference,
         "errors": words.errors,
@@ -96,8 +107,18 @@ def judge(utterance: Utterance, trace: Trace) -> Json:
     }
 
 
+def _writing(utterance: Utterance, heard: Sequence[str], offline: Trace | None) -> Json:
+    """Case and punctuation against the offline text; nothing of it where there is none or nothing was said."""
+    if offline is None or not utterance.words:
+        return dict.fromkeys(_WRITING)
+    found = writing_errors(look(offline, utterance.language).words, heard)
+    return dict(zip(_WRITING, astuple(found), strict=True))
+
+
 def aggregate(rows: Sequence[Json], about: Mapping[str, Any]) -> Json:
-    """The row of a cell; `about` says what was measured, with the offline word error rate, if it is known."""
+    """The row of a cell; `about` says what was measured, with the word error rate (`wer_offline`) and the share of
+    matched words (`matched_offline`) of the same weights offline, if they are known.
+    """
 
     def total(name: str) -> float:
         return sum(row[name] or 0 for row in rows)
@@ -111,10 +132,11 @@ def aggregate(rows: Sequence[Json], about: Mapping[str, Any]) -> Json:
     latencies = Latencies(*(tuple(chain(*(row[f"{name}_s"] for row in timed))) for name in _LATENCIES))
     cursor, confirmed = (Cursor(*map(sum, zip(*(row[key] for row in rows), strict=True))) for key in _CURSORS)
     audio, prompts, offline = total("seconds"), total("prompt_runs"), about.get("wer_offline")
+    found_offline = about.get("matched_offline")
     runs = total("search_runs") - prompts  # a prompt is fed in one row, whatever the beam is
     silent_s = sum(row["seconds"] for row in rows if row["hallucinated"] is not None)
     return {
-        **{name: value for name, value in about.items() if name != "wer_offline"},
+        **{name: value for name, value in about.items() if name not in _OFFLINE},
         "utterances": len(rows),
         "prompted": int(total("prompted")),
         "audio_s": audio,
@@ -128,7 +150,10 @@ def aggregate(rows: Sequence[Json], about: Mapping[str, Any]) -> Json:
         "insertions": words.insertions,
         **{f"{moment}_{k}": v for moment in reversed(MOMENTS) for k, v in asdict(summarise(latencies, moment)).items()},
         "matched": latencies.matched,
-        "matched_enough": None if latencies.matched is None else latencies.matched >= ENOUGH,
+        "matched_offline": found_offline,
+        "matched_as_offline": _enough(latencies.matched, found_offline),
+        **{f"{kind}_errors_per_100": _per_100(rows, kind) for kind in ("case", "punctuation")},
+        "case_punctuation_per_100": _per_100(rows, "case", "punctuation"),
         "waits_s": {part: found for part in PARTS if (found := _mean([row["waits_s"].get(part, ()) for row in rows]))},
         **{name: mean(name) for name in ("ttft_s", "final_s", "laal_s", "first_text_s", "last_text_s")},
         "word_times": " and ".join(sorted({row["word_times"] for row in rows} - {""})) or None,
@@ -153,6 +178,18 @@ def aggregate(rows: Sequence[Json], about: Mapping[str, Any]) -> Json:
         "machine": machine(),
         "commit": commit(),
     }
+
+
+def _enough(matched: float | None, offline: float | None) -> bool | None:
+    """Whether about as many words are found as offline; None where one of the shares is not known."""
+    return None if matched is None or offline is None else round(offline - matched, 9) < FEWER
+
+
+def _per_100(rows: Sequence[Json], *kinds: str) -> float | None:
+    """Errors of these kinds per 100 words that were compared with the offline text."""
+    compared = [row for row in rows if row["written_words"] is not None]
+    errors = sum(row[f"{kind}_errors"] for row in compared for kind in kinds)
+    return _ratio(100 * errors, sum(row["written_words"] for row in compared))
 
 
 def _mean(lists: Iterable[Sequence[float]]) -> float | None:

@@ -184,6 +184,13 @@ def _chunks(reference: Sequence[str], hypothesis: Sequence[str]) -> "list[Alignm
     return list(jiwer.process_words(" ".join(reference), " ".join(hypothesis)).alignments[0])
 
 
+def equal_pairs(one: Sequence[str], other: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Places of equal tokens in an alignment of two lists with the fewest edits. Either may be empty."""
+    for first, last, begin, end, equal in _stretches(one, other):
+        if equal:
+            yield from zip(range(first, last), range(begin, end), strict=True)
+
+
 def _stretches(parts: Sequence[str], tokens: Sequence[str]) -> Iterator[tuple[int, int, int, int, bool]]:
     """Where two token lists agree and where not, as (from, to, from, to, equal); neighbouring differences are one."""
     if list(parts) == list(tokens):

@@ -46,6 +46,11 @@ class Utterance:
         """Where the words' times come from: "exact", "aligned by MODEL", or empty where nobody knows them."""
         return "exact" if self.exact_times else f"{ALIGNED} by {self.aligned_by}" if self.aligned_by else ""
 
+    @property
+    def timed(self) -> bool:
+        """Whether there are words and each has its time, exact or aligned."""
+        return bool(self.words and self.word_times) and all(word.end is not None for word in self.words)
+
 
 class Corpus(Protocol):
     """Utterances with a name and a hash over audio and references, which every report prints."""

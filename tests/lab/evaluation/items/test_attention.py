@@ -82,7 +82,7 @@ def test_without_sentences_there_is_no_figure() -> None:
         transcriber=lambda name: SimpleNamespace(model=None),
         corpus=SimpleNamespace(name="pieces", utterances=lambda: iter([replace(TALK, exact_times=False)])),
     )
-    with pytest.raises(OptionError, match=r"exact word times.*pieces has none"):
+    with pytest.raises(OptionError, match=r"word times.*pieces has none"):
         items.layer_figure(runner)
 
 

@@ -70,7 +70,9 @@ def test_the_table_stands_next_to_the_paper_s(monkeypatch: pytest.MonkeyPatch, t
     )
     monkeypatch.setattr(static_decoding, "thread_count", lambda engine: 1)
     monkeypatch.setattr(
-        items, "score_with", lambda runner, plan: {"confirmed_mean_s": plan[-1] / 10, "matched_enough": plan[-1] < 5}
+        items,
+        "score_with",
+        lambda runner, plan: {"confirmed_mean_s": plan[-1] / 10, "matched_as_offline": plan[-1] < 5},
     )
     outcome = items.chunk_table(runner)
     rows = {row[0]: row[1:] for row in outcome.tables[0].rows}

@@ -81,7 +81,7 @@ class FakeRunner:
         cost = RoundCost(2.0, took, 2.0, encode_s=took / 4, decode_s=took / 2, tokens=5, search_runs=6, cpu_s=took)
         cost = replace(cost, features_s=took / 20)
         score = {"wer": 0.05, "confirmed_mean_s": LATE[name], "ttft_s": 1.5, "cpu_s_per_s": took / 2}
-        score["matched_enough"] = name not in self.few
+        score["matched_as_offline"] = name not in self.few
         shown = trace((2.0 + took, "the cat sits down", ""), audio_s=4.0).shown
         found = Trace("u", name, "simulated", 4.0, shown, (cost, cost))
         return SimpleNamespace(score=score, traces=lambda: iter([found]), spec=SimpleNamespace(label=name))

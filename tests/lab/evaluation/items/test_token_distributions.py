@@ -105,5 +105,5 @@ def test_a_corpus_without_sentences_is_refused() -> None:
         transcriber=lambda name: SimpleNamespace(model=SimpleNamespace(tokenizer=Words())),
         corpus=SimpleNamespace(name="silence", utterances=nothing),
     )
-    with pytest.raises(OptionError, match="sentences with exact word times, for example talks; silence has none"):
+    with pytest.raises(OptionError, match="sentences with word times, for example talks; silence has none"):
         items.distribution_figure(runner)

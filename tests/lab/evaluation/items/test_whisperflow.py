@@ -158,7 +158,7 @@ def test_each_part_is_added_to_those_before(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("measure", [items.beam_table, items.model_figure, items.step_figure])
 def test_latencies_of_too_few_matched_words_are_marked(measure: Any) -> None:
     def outcome(*, enough: bool) -> Any:
-        score = {"wer": 0.05, "confirmed_mean_s": 1.25, "matched_enough": enough, "wer_offline": 0.04}
+        score = {"wer": 0.05, "confirmed_mean_s": 1.25, "matched_as_offline": enough, "wer_offline": 0.04}
         found = SimpleNamespace(spec=SPEC, score=score, utterances=())
         return measure(SimpleNamespace(models=("one",), quick=True, cell=lambda *_, **__: found))
 

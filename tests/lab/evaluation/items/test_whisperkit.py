@@ -111,7 +111,7 @@ def test_both_measures_of_the_hypothesis_stand_side_by_side() -> None:
 
 
 def test_latencies_of_too_few_matched_words_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = cell(1, matched_enough=False)
+    few = cell(1, matched_as_offline=False)
     monkeypatch.setattr(items, "_cells", lambda runner: ([("whisperkit", few)], []))
     runner: Any = FakeRunner()
     outcome = items.hypothesis_figure(runner)

@@ -38,7 +38,7 @@ class FakeRunner:
         self.asked.append((self.corpus, chosen))
         costs = (RoundCost(1.0, 0.5, 1.0, encode_s=0.1), RoundCost(2.0, 0.5, 1.0, encode_s=0.3))
         score = {"gflop_per_s": 1.5, "wer": 0.05, "cer": 0.02, "confirmed_mean_s": 1.25, "first_seen_mean_s": None}
-        score["matched_enough"] = self.enough
+        score["matched_as_offline"] = self.enough
         return SimpleNamespace(
             score=score, traces=lambda: iter([Trace("u", recipe, "simulated", 2.0, (), costs)]), spec=None
         )

@@ -118,10 +118,12 @@ def test_a_quick_run_has_few_cells() -> None:
 
 
 @pytest.mark.parametrize("measure", [items.chunk_figure, items.beam_figure])
-def test_words_need_exact_times(measure: Any) -> None:
-    runner: Any = FakeRunner(said=(replace(SAID, exact_times=False, aligned_by="base"),))
-    with pytest.raises(OptionError, match="exact word times"):
+def test_words_need_times_and_those_by_forced_alignment_do(measure: Any) -> None:
+    runner: Any = FakeRunner(said=(replace(SAID, exact_times=False),))
+    with pytest.raises(OptionError, match="word times, for example talks, or --align"):
         measure(runner)
+    aligned: Any = FakeRunner(said=(replace(SAID, exact_times=False, aligned_by="base"),))
+    assert measure(aligned).tables[0].rows == measure(FakeRunner()).tables[0].rows
 
 
 def test_work_is_that_of_new_audio_and_silence_between_rounds_is_none() -> None:

@@ -84,7 +84,7 @@ def _sentences(runner: "Runner", model: "WhisperModel") -> list[Sentence]:
 
 def sentences_of(utterance: "Utterance", model: "WhisperModel") -> Iterator[Sentence]:
     """Those of an utterance that have a third token and 1.2 s of audio after it."""
-    if not utterance.exact_times:
+    if not utterance.timed:
         return
     audio, words = utterance.audio(), utterance.words
     begins = [0, *(place + 1 for place, word in enumerate(words) if word.text.strip().endswith((".", "?", "!")))]

@@ -159,13 +159,13 @@ def _cell(runner: "Runner", recipe: str, chunk_s: float, *settings: str) -> "Cel
 
 
 def _point(runner: "Runner", x: float, cell: "Cell", chunk_s: float) -> Point:
-    exact = {utterance.id: utterance for utterance in runner.corpus.utterances() if utterance.exact_times}
-    if not exact:
+    timed = {utterance.id: utterance for utterance in runner.corpus.utterances() if utterance.timed}
+    if not timed:
         raise OptionError(
-            f"expected a corpus with exact word times, for example talks; got {runner.corpus.name}: errors at every "
-            "chunk are those against the words said until then"
+            f"expected a corpus with word times, for example talks, or --align; got {runner.corpus.name}: errors at "
+            "every chunk are those against the words said until then"
         )
-    pairs = [(exact[trace.utterance], trace) for trace in cell.traces() if trace.utterance in exact]
+    pairs = [(timed[trace.utterance], trace) for trace in cell.traces() if trace.utterance in timed]
     each = {utterance.id: aligned_errors(utterance, trace, chunk_s, utterance.language) for utterance, trace in pairs}
     return Point(x, cell, each)
 
