@@ -2,15 +2,18 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from command_line import Run
 from evaluation_cells import make_cell, make_trace
 from fake_recognisers import Heard, talks, untimed
+from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.errors import CorpusError
 from whispertide.lab.evaluation import corpora, peers, preparation, report, store
 from whispertide.lab.evaluation.corpora import check_corpus, parts
+from whispertide.lab.evaluation.corpora.listed import ListedCorpus
 from whispertide.lab.evaluation.grid import Setup
 from whispertide.lab.evaluation.runner import Runner
 from whispertide.lab.evaluation.store import Results
@@ -245,6 +248,37 @@ def test_aligned_word_times_are_marked(run: Run, heard: Heard, monkeypatch: pyte
     assert "1.00 ~" in result.stdout.splitlines()[1]
     assert "aligned by nano.en (forced alignment), not exact: no claim about latency" in result.stderr
     assert "aligning" not in run(*ONE, "--corpora", "talks", "--align", "--seed", "1").stdout
+
+
+def test_another_model_may_place_the_words_of_all_models(
+    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is checked on the recordings of the folder that have hand-labelled words, heard or not."""
+    exact = talks().items[0]
+
+    def aligned(utterance: Utterance, transcriber: object, model: str) -> Utterance:
+        late = tuple(replace(word, end=(word.end or 0) + 1600) for word in exact.words)
+        return replace(utterance, words=late, exact_times=False, aligned_by=model)
+
+    labelled = SimpleNamespace(utterance=lambda: exact)
+    listed = ListedCorpus("mine", (SimpleNamespace(utterance=lambda: untimed().items[0]),), (labelled,))  # type: ignore[arg-type]  # as recordings
+    listed.__dict__["hash"] = "0123456789ab"
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: listed)
+    monkeypatch.setattr("whispertide.lab.evaluation.aligned.aligned", aligned)
+    place = str(Path(BUNDLED_DIR / "nano.en"))
+    result = run(*ONE, "--corpora", "manifest:mine.jsonl", "--aligner", place)
+    (cell,) = lines(result.stdout)
+    assert cell["word_times"] == "aligned by nano.en"
+    found = cell["alignment"]
+    assert isinstance(found, dict)
+    assert (found["recordings"], found["words"], found["placed"], found["median_s"]) == (1, 39, 39, 0.1)
+    assert "in 1 hand-labelled recording of the same source the end of a word is off by 0.100 s" in result.stderr
+
+
+def test_a_recogniser_that_finds_fewer_words_than_offline_is_marked(run: Run, heard: Heard) -> None:
+    (cell,) = lines(run(*ONE).stdout)
+    assert (cell["matched"], cell["matched_offline"], cell["matched_as_offline"]) == (1.0, 1.0, True)
+    assert cell["case_punctuation_per_100"] == 0.0
 
 
 def test_a_peer_that_cannot_run_says_why_and_the_others_go_on(run: Run, heard: Heard) -> None:

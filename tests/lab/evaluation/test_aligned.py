@@ -2,6 +2,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.bundled import bundled_audio
 from whispertide.decoding.token_words import WordTiming
-from whispertide.lab.evaluation.aligned import Stretch, align_corpus, spans_of, stretches
+from whispertide.lab.evaluation.aligned import Stretch, align_corpus, placement_error, spans_of, stretches
 from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, Span, Word
 
@@ -78,7 +79,7 @@ def clips() -> tuple[Utterance, ...]:
 def test_words_are_placed_in_order_and_the_utterance_says_by_whom() -> None:
     told: list[float] = []
     clean = Recordings("clips", "0123456789ab", clips())
-    corpus = align_corpus(clean, api.load("nano.en", threads=1), "nano.en", {"en"}, told.append)
+    corpus = align_corpus(clean, api.load("nano.en", threads=1), "nano.en", {"en"}, told.append, clips()[2:3])
     river, fluss, known, rain = corpus.utterances()
     assert (river.word_times, fluss.word_times, known.word_times, rain.word_times) == (
         "aligned by nano.en",
@@ -96,9 +97,31 @@ def test_words_are_placed_in_order_and_the_utterance_says_by_whom() -> None:
     assert abs(sixth - 3.1) < 0.3
     assert abs(last - 5.16) < 0.3
     assert fluss.words[0].end is None, "the model does not write German"
+    assert corpus.error is not None
+    assert (corpus.error.recordings, corpus.error.placed) == (1, len(known.words))
+    assert corpus.error.median_s == pytest.approx(np.median([end / SAMPLE_RATE for end in ends if end]), abs=1e-3)
     assert len(told) == 2
     assert (corpus.name, len(corpus.hash)) == ("clips-aligned-by-nano.en", 12)
     assert corpus.hash != clean.hash
+
+
+def test_the_error_is_that_of_the_ends_of_words_that_were_placed() -> None:
+    ends = [1.0, 2.0, 3.0, 4.0]
+    right = tuple(RefWord("a", 0, round(end * SAMPLE_RATE)) for end in ends)
+    known = Utterance("u", right, 5.0, lambda: pytest.fail("not heard"), exact_times=True)
+    moved = [0.5, -0.1, 0.1, None]
+    own = tuple(
+        RefWord("a") if by is None else RefWord("a", 0, round((end + by) * SAMPLE_RATE))
+        for end, by in zip(ends, moved, strict=True)
+    )
+    error = placement_error([known], [replace(known, words=own)])
+    assert error is not None
+    assert (error.recordings, error.words, error.placed) == (1, 4, 3)
+    assert error.mean_s == pytest.approx(1 / 6)
+    assert error.median_s == pytest.approx(0.1)
+    assert error.p90_s == pytest.approx(0.42)
+    assert placement_error([], []) is None
+    assert placement_error([known], [replace(known, words=(RefWord("a"),) * 4)]) is None
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 from lab.evaluation.traces import reference
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.clips import clips, clips_of, cut_sentences
+from whispertide.lab.evaluation.clips import clips, clips_of, cut_sentences, sentences_in
 from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.types import SAMPLE_RATE, to_samples
 
@@ -99,6 +99,27 @@ def three(of: Utterance) -> Recordings:
 @pytest.mark.parametrize(("most", "count"), [(2, 2), (9, 3), (None, 3)])
 def test_so_many_clips_are_taken_or_all(most: int | None, count: int) -> None:
     assert len(clips_of(three(utterance([(0.0, 1.0)], 5)), most)) == count
+
+
+def test_a_long_recording_is_cut_at_times_that_a_model_gave() -> None:
+    long = replace(utterance([(n, n + 1.0) for n in range(40)], 40), exact_times=False)
+    assert list(clips(long)) == [], "nobody knows where its words are"
+    cut = list(clips(replace(long, aligned_by="base")))
+    assert [word for clip in cut for word in clip.words] == [word.text for word in long.words]
+    assert max(len(clip.samples) for clip in cut) <= 11 * SAMPLE_RATE
+    short = replace(utterance([(0.0, 1.0), (1.0, 2.0)], 5), exact_times=False, aligned_by="base")
+    assert len(list(clips(short))) == 1, "what a window holds stays whole"
+
+
+def test_a_text_without_marks_is_one_sentence() -> None:
+    plain = utterance([(0.0, 1.0), (1.0, 2.0)], 5)
+    words = tuple(replace(word, text=text) for word, text in zip(plain.words, ("the", "sea"), strict=True))
+    assert list(sentences_in(replace(plain, words=words))) == [words]
+    ended = (replace(words[0], text="Well."), words[1])
+    assert list(sentences_in(replace(plain, words=ended))) == [ended[:1]], "the rest does not end"
+    assert list(sentences_in(replace(plain, words=words, exact_times=False))) == []
+    unplaced = (words[0], RefWord("sea"))
+    assert list(sentences_in(replace(plain, words=unplaced, exact_times=False, aligned_by="base"))) == []
 
 
 def test_a_corpus_that_cannot_be_cut_is_told() -> None:

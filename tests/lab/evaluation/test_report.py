@@ -156,7 +156,7 @@ def test_a_share_of_matched_words_that_was_not_compared_says_so(tmp_path: Path) 
 
 def test_the_error_of_an_alignment_stands_below_the_table(tmp_path: Path) -> None:
     error = {"recordings": 8, "words": 58, "placed": 57, "mean_s": -0.011, "median_s": 0.0912, "p90_s": 0.302}
-    score = {"word_times": "aligned by base", "alignment": error, "matched": 0.9}
+    score = {"word_times": "aligned by base and exact", "alignment": error, "matched": 0.9}
     (about, measured) = report.notes([make_cell(results_in(tmp_path), utterances=3, score=score)])
     assert "aligned by base (forced alignment), not exact" in about
     assert measured == (

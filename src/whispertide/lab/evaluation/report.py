@@ -208,12 +208,12 @@ def mark_notes(scores: Iterable[Mapping[str, Any]]) -> list[str]:
     """What the marks of these latencies mean, a line for each mark that there is."""
     scores = list(scores)
     found = [UNRELIABLE_NOTE] if UNRELIABLE_MARK in latency_marks(*scores) else []
-    if sources := sorted({str(score["word_times"]) for score in scores if is_aligned(score)}):
+    if sources := sorted({_aligner(score) for score in scores if is_aligned(score)}):
         found.append(
             f"~ word times are {', '.join(sources)} (forced alignment), not exact: no claim about latency should rest "
             "on these figures."
         )
-    placed = {score["word_times"]: score["alignment"] for score in scores if score.get("alignment")}
+    placed = {_aligner(score): score["alignment"] for score in scores if score.get("alignment")}
     for source, error in placed.items():
         found.append(
             f"~ {source}: in {counted(error['recordings'], 'hand-labelled recording')} of the same source the end of a "
@@ -221,6 +221,11 @@ def mark_notes(scores: Iterable[Mapping[str, Any]]) -> list[str]:
             f"(mean {error['mean_s']:+.3f} s; {error['placed']} of {counted(error['words'], 'word')} placed)."
         )
     return found
+
+
+def _aligner(score: Mapping[str, Any]) -> str:
+    """Where word times that are not exact come from."""
+    return str(score["word_times"]).removesuffix(" and exact")
 
 
 def _untimed(cells: Iterable[Cell]) -> list[Cell]:
