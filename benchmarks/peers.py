@@ -270,7 +270,7 @@ here says how well a Whisper model hears people.**
 | word | meaning |
 | --- | --- |
 | latency | from the end of a word in the audio to the moment it was shown for good, computing counted |
-| matched | the share of recognised words; latencies are theirs. Marked where 3 points under offline's: do not rely on it |
+| matched | the share of recognised words, whose latencies these are. Marked where 3 points under offline |
 | p99 | here a word that was never recognised counts as shown at the end |
 | TTFT | time to first text: from the beginning of the first word to the first text on the screen |
 | insert. | words in the output that nobody said |
