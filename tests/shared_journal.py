@@ -36,8 +36,9 @@ def in_order(*parts: list[Event]) -> list[Event]:
     return events
 
 
-def back(one: Client) -> str:
-    last = one.events[-1].seq if one.events else -1
+def back(one: Client, last: int | None = None) -> str:
+    if last is None:
+        last = one.events[-1].seq if one.events else -1
     return f"?session={one.said('session')[0]['session']}&last_seq={last}"
 
 

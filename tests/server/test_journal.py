@@ -293,6 +293,9 @@ def test_nothing_is_told_that_is_not_written(tmp_path: Path, caplog: pytest.LogC
                 while not journal.failing:  # a thread of its own has tried to write
                     await asyncio.sleep(0.01)
             assert await status(server) == "503 journal cannot be written"
+            told = await one.until("problem")
+            assert (told["kind"], told["fatal"]) == ("not_durable", False)
+            assert "captions wait" in told["message"]
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.5):
                     while True:

@@ -198,8 +198,16 @@ async def test_what_was_said_while_cut_off_is_claimed_by_nobody(nats: Nats, wire
         while not any(isinstance(event, Confirmed) and event.at > 2 * 16_000 for event in one.events):
             await one.until("confirmed")
         async with served(shared(nats)) as (second, _), client(second, back(one)) as again:
-            assert await again.rest() == 4004
-            assert again.said("problem")[-1]["kind"] == "unknown_session"
+            assert await again.rest() == 4005
+            problem = again.said("problem")[-1]
+            assert problem["kind"] == "ahead"
+            assert problem["last_seq"] < one.events[-1].seq
+        voided = [event for event in one.events if event.seq <= problem["last_seq"]]
+        async with served(shared(nats)) as (second, _), client(second, back(one, problem["last_seq"])) as again:
+            await finish_talk(again, (await again.until("session"))["received"])
+    events = in_order(voided, again.events)
+    assert complete(events)
+    assert text_of(events) == TEXT
 
 
 async def test_one_session_is_not_durable_while_others_are(nats: Nats) -> None:

@@ -114,6 +114,48 @@ async def test_coming_back_to_an_end_that_the_client_has(how: str) -> None:
         assert not hub.sessions
 
 
+async def test_a_client_that_is_ahead_is_told_what_to_go_on_after() -> None:
+    """The journal was away, then the server died: the client has events that are nowhere else. The session lives on."""
+    async with served() as (server, hub):
+        async with client(server) as one:
+            await one.send(*[SILENCE] * 3, {"type": "flush"})
+            await one.until("flushed")
+        last, session = one.events[-1].seq, one.said("session")[0]["session"]
+        for _ in range(2):  # as often as it likes
+            async with client(server, f"?session={session}&last_seq={last + 4}") as ahead:
+                assert await ahead.rest() == 4005
+                (problem,) = ahead.said("problem")
+                assert (problem["kind"], problem["fatal"], problem["last_seq"]) == ("ahead", True, last)
+                assert f"Resume with {last}" in problem["message"]
+        assert session in hub.sessions
+        async with client(server, f"?session={session}&last_seq={problem['last_seq']}") as again:
+            started = await again.until("session")
+            await again.send(bytes(round(SECONDS * 32_000) - 2 * started["received"]), {"type": "finish"})
+            assert await again.rest() == 1000
+        events = one.events + again.events
+        assert complete(events)
+        assert text_of(events) == TEXT
+
+
+async def test_a_client_that_is_behind_is_told_what_to_go_on_after() -> None:
+    """It acknowledged nothing for too long, or has lost what it had."""
+    async with served(limited(unacked=2)) as (server, _):
+        async with client(server) as one:
+            await one.send(*[SILENCE] * 3, {"type": "flush"})
+            await one.until("flushed")
+        last, session = one.events[-1].seq, one.said("session")[0]["session"]
+        async with client(server, f"?session={session}&last_seq=-1") as behind:
+            assert await behind.rest() == 4006
+            (problem,) = behind.said("problem")
+            assert (problem["kind"], problem["fatal"]) == ("behind", True)
+            assert -1 < problem["last_seq"] <= last
+        async with client(server, f"?session={session}&last_seq={problem['last_seq']}") as again:
+            assert (await again.until("session"))["resumed"]
+            await again.send({"type": "finish"})
+            assert await again.rest() == 1000
+            assert again.events[0].seq == problem["last_seq"] + 1
+
+
 async def test_what_is_acknowledged_is_forgotten() -> None:
     async with served() as (server, hub), client(server) as one:
         await one.send(SILENCE, {"type": "flush"})
@@ -151,13 +193,15 @@ async def test_a_client_that_said_nothing_leaves_nothing() -> None:
                 await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("query", ["?session=nonsense", "?session=SESSION&last_seq=500"])
-async def test_resuming_what_is_not_there(query: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "code"), [("?session=nonsense", 4004), ("?session=SESSION&last_seq=500", 4005)], ids=["session", "events"]
+)
+async def test_resuming_what_is_not_there(query: str, code: int) -> None:
     async with served() as (server, _), client(server) as one:
         await one.send(SILENCE)
         session = (await one.until("session"))["session"]
         async with client(server, query.replace("SESSION", session)) as other:
-            assert await other.rest() == 4004
+            assert await other.rest() == code
 
 
 @pytest.mark.parametrize("query", ["?session=x&last_seq=x", "?session=&last_seq=1", "?rate=0", "?format=mp3", "?vad=2"])

@@ -7,11 +7,12 @@ from whispertide.server.protocols import base
 
 
 class RefusedError(Exception):
-    """A session cannot be had; `kind` is for the protocol, the message for the client."""
+    """A session cannot be had; `kind` is for the protocol, the message for the client; `last_seq` as in a `Problem`."""
 
-    def __init__(self, kind: base.ProblemKind, message: str) -> None:
+    def __init__(self, kind: base.ProblemKind, message: str, last_seq: int | None = None) -> None:
         super().__init__(message)
         self.kind = kind
+        self.last_seq = last_seq
 
 
 class Client(Protocol):

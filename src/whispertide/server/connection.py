@@ -117,13 +117,13 @@ class Connection:
         if self.live is not None and self.live.settled:
             self.shut_down()
 
-    def problem(self, kind: base.ProblemKind, message: str, *, fatal: bool) -> None:
+    def problem(self, kind: base.ProblemKind, message: str, *, fatal: bool, last_seq: int | None = None) -> None:
         """Tell the client; close if that is fatal."""
         if self._closing:
             return
         message = message if len(message) <= _SHOWN else message[: _SHOWN - 3] + "..."
         log.info("problem", extra={"kind": kind, "protocol": self.protocol.name, "problem": message, "fatal": fatal})
-        self._perform(self.protocol.problem(base.Problem(kind, message, fatal)))
+        self._perform(self.protocol.problem(base.Problem(kind, message, fatal, last_seq)))
         if fatal:
             self._perform((base.Close(base.CLOSE_CODES[kind], message),))
 
@@ -261,7 +261,7 @@ class Connection:
             else:
                 live, started = self.hub.resume(action, self.owner, self.party)
         except RefusedError as error:
-            self.problem(error.kind, str(error), fatal=True)
+            self.problem(error.kind, str(error), fatal=True, last_seq=error.last_seq)
             return
         if live.wake is not None:  # the connection before is dead and does not know it yet
             self.hub.detach(live)
@@ -360,7 +360,7 @@ class Connection:
         durable = self.hub.is_durable(live)
         if not durable and "not_durable" not in self._complained:
             self._complained.add("not_durable")
-            self.problem("not_durable", "the journal cannot be written; this may be lost with the server", fatal=False)
+            self.problem("not_durable", f"the journal cannot be written; {self.hub.meanwhile}", fatal=False)
         elif durable:
             self._complained.discard("not_durable")
 

@@ -83,6 +83,7 @@ class Hub:
         self.look_up: Callable[[str, str], Awaitable[None]] | None = None  # of an owner's session, in a shared journal
         self.at_start: Callable[[], object] = lambda: None  # once sessions can run
         self._sweeper: asyncio.Task[None] | None = None
+        self._failing = False  # the journal, as far as clients were told
 
     async def start(self) -> None:
         """Begin; needs a running event loop."""
@@ -182,7 +183,7 @@ class Hub:
         try:
             live.outbox.resume(wanted.last_seq)
         except EventsGoneError as error:
-            raise self._refused("unknown_session", str(error)) from error
+            raise self._refused("ahead" if error.ahead else "behind", str(error), error.last_seq) from error
         if live.outbox.ended and not live.outbox.entries:  # nothing would ever be said to this client
             self.drop(live)
             raise self._refused("unknown_session", "expected a session that goes on; this one has ended")
@@ -272,7 +273,13 @@ class Hub:
         journal = self.journal
         if journal is None or journal not in live.observers:
             return True
-        return not ((journal.shared and journal.failing) or journal.is_ahead(live))
+        return not (journal.failing or journal.is_ahead(live))
+
+    @property
+    def meanwhile(self) -> str:
+        """What becomes of what is said while the journal cannot be written, for clients."""
+        waits = self.journal is not None and not self.journal.shared
+        return "captions wait until it can" if waits else "this may be lost with the server"
 
     def has_room(self, live: LiveSession) -> bool:
         """Whether more audio of this session can be taken now."""
@@ -280,8 +287,8 @@ class Hub:
             return False
         most = to_samples(self.options.limits.inbox_s)
         unsafe = live.accepted - live.safe
-        if not self.is_durable(live):  # it does not wait for its journal, within bounds
-            unsafe //= _PATIENCE
+        if self.journal is not None and self.journal.shared and not self.is_durable(live):
+            unsafe //= _PATIENCE  # it does not wait for its journal, within bounds
         return max(live.unheard, unsafe) < most and live.outbox.waiting < live.outbox.limit // 2
 
     def restore(self, live: LiveSession) -> None:
@@ -338,9 +345,9 @@ class Hub:
         if sum(live.parked_at is None for live in self._of(owner)) >= most:
             raise self._refused("overloaded", f"expected at most {most} sessions at once with one API key; try later")
 
-    def _refused(self, kind: base.ProblemKind, message: str) -> RefusedError:
+    def _refused(self, kind: base.ProblemKind, message: str, last_seq: int | None = None) -> RefusedError:
         self.metrics.refused.labels(kind).inc()
-        return RefusedError(kind, message)
+        return RefusedError(kind, message, last_seq)
 
     def _done(self, done: Done) -> None:
         """A step was taken: its events go to the outbox, its figures into the metrics."""
@@ -370,10 +377,21 @@ class Hub:
         self.metrics.sessions.set(len(self.sessions))
         self.metrics.parked.set(sum(live.parked_at is not None for live in self.sessions.values()))
 
+    def _tell_whether_durable(self) -> None:
+        """Wake those whose clients are to hear that the journal cannot be written, or can again."""
+        failing = self.journal is not None and self.journal.failing
+        if failing == self._failing:
+            return
+        self._failing = failing
+        for live in self.sessions.values():
+            if live.wake is not None:
+                live.wake()
+
     async def _sweep(self) -> None:
         """Sessions whose client did not come back in time are dropped. The load is shown, also where nobody speaks."""
         while True:
             await asyncio.sleep(_SWEEP_S)
+            self._tell_whether_durable()
             self.metrics.show_load(self.load.level, self.load.pressure, silent=not self.sessions)
             now = asyncio.get_running_loop().time()
             # A copy: `drop` takes sessions out.

@@ -199,7 +199,7 @@ class Journal:
         return written if entries else None
 
     def is_ahead(self, live: LiveSession) -> bool:
-        """Never: while nothing can be written, sessions wait."""
+        """Never: while nothing can be written, sessions wait (`failing`)."""
         return False
 
     def acknowledged(self, live: LiveSession, seq: int) -> None:

@@ -17,7 +17,16 @@ Entry = Event | Mark
 
 
 class EventsGoneError(LookupError):
-    """The events that a client wants to go on after are no longer there."""
+    """The events that a client wants to go on after are not here.
+
+    ahead     it has events that are not here, and not: some that it lacks are gone
+    last_seq  what it can resume with all the same
+    """
+
+    def __init__(self, message: str, last_seq: int, *, ahead: bool) -> None:
+        super().__init__(message)
+        self.last_seq = last_seq
+        self.ahead = ahead
 
 
 @dataclass(slots=True)
@@ -96,7 +105,14 @@ class Outbox:
         """
         most = max(self._told, self._lost)
         if not self._lost <= last_seq + 1 <= most:
-            raise EventsGoneError(f"expected last_seq from {self._lost - 1} to {most - 1}; got {last_seq}")
+            ahead = last_seq + 1 > most
+            nearest = most - 1 if ahead else self._lost - 1
+            void = f"what came after {nearest} is void here" if ahead else f"what came up to {nearest} is gone"
+            raise EventsGoneError(
+                f"expected last_seq from {self._lost - 1} to {most - 1}; got {last_seq}: {void}. Resume with {nearest}",
+                nearest,
+                ahead=ahead,
+            )
         # `acknowledge` looks at what was sent alone, so for a moment all of it counts as that.
         self._sent = len(self.entries)
         self.acknowledge(last_seq)

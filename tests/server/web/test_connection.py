@@ -51,6 +51,21 @@ def test_a_session_that_went_on_elsewhere_is_followed(held: Page) -> None:
     assert held.evaluate("sockets[1].query.session") == "one"
 
 
+@pytest.mark.parametrize("kind", ["ahead", "behind"])
+def test_a_session_that_lacks_events_is_gone_on_with(kind: str, held: Page) -> None:
+    """Words that are heard again stand there already."""
+    held.evaluate("window.words = [], session.addEventListener('event', ({ detail }) => words.push(...detail.words))")
+    say = """window.say = (seq, start) => tell({
+      type: "confirmed", seq, at: start + 1, words: [{ text: "w" + start, start, end: start + 0.5, probability: 1 }],
+    })"""
+    held.evaluate(f"stand(), {say}, say(0, 0), say(1, 1), say(2, 2)")
+    held.evaluate(f"tell({{ type: 'problem', kind: '{kind}', message: '', fatal: true, last_seq: 0 }})")
+    held.evaluate("sockets[0].onclose({ code: 4005, reason: '' }), timers.at(-1)[1]()")
+    assert held.evaluate("sockets[1].query") == {"session": "one", "last_seq": 0}
+    held.evaluate("stand(), say(1, 1), say(2, 2), say(3, 3)")
+    assert held.evaluate("words.map(({ text }) => text)") == ["w0", "w1", "w2", "w3"]
+
+
 def test_a_file_goes_on_in_a_hidden_tab(held: Page) -> None:
     held.evaluate("stand(), session.push(new Int16Array(20 * 16000))")
     held.evaluate("sockets[0].bufferedAmount = 0")

@@ -106,7 +106,9 @@ class Started:
 ProblemKind = Literal[
     "bad_request",  # the message is not what it should be
     "bad_setting",  # an unknown model, recipe, language or value
-    "unknown_session",  # nothing to resume: unknown, ended, or the acknowledged event is gone
+    "unknown_session",  # nothing to resume: unknown, or ended
+    "ahead",  # the client has events that the session lacks: they are void, and it goes on after an earlier one
+    "behind",  # events that the client lacks are gone: it can go on after a later one
     "overloaded",  # no room for another session
     "too_large",  # a message over the limit
     "too_fast",  # more than the allowed rate
@@ -116,17 +118,21 @@ ProblemKind = Literal[
     "shutdown",  # the server is stopping; everything said so far is confirmed first
     "internal",  # the server failed
     "taken_over",  # another server goes on with the session
-    "not_durable",  # the shared journal cannot be written; what is said meanwhile may be lost with the server
+    "not_durable",  # the journal cannot be written: what is said meanwhile may be lost, or captions wait
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong, for the client's eyes: `message` says what was expected, what came, and what to do."""
+    """What went wrong, for the client's eyes: `message` says what was expected, what came, and what to do.
+
+    `last_seq` is what the session can be resumed with, where it was resumed with another ("ahead", "behind").
+    """
 
     kind: ProblemKind
     message: str
     fatal: bool
+    last_seq: int | None = None
 
 
 class ProtocolError(ValueError):
@@ -254,6 +260,8 @@ CLOSE_CODES: Mapping[ProblemKind, int] = MappingProxyType(
         "bad_request": 1007,
         "bad_setting": 1008,
         "unknown_session": 4004,
+        "ahead": 4005,
+        "behind": 4006,
         "overloaded": 1013,
         "too_large": 1009,
         "too_fast": 4029,

@@ -124,7 +124,8 @@ class NativeProtocol(base.WireProtocol):
 
     def problem(self, problem: base.Problem) -> base.Actions:
         """Problems are told with their kind; the server closes after fatal ones."""
-        return (_reply({"type": "problem", **asdict(problem)}),)
+        told = {name: value for name, value in asdict(problem).items() if value is not None}
+        return (_reply({"type": "problem", **told}),)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 

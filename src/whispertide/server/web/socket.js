@@ -37,6 +37,7 @@ export class LiveSession extends EventTarget {
   #finishing = false;
   #finishSent = false;
   #acknowledged = -1;
+  #retold = 0; // words before this come again, and stand here already
   #heardAt = 0;
   #timers = [];
   #retry = null;
@@ -124,9 +125,17 @@ export class LiveSession extends EventTarget {
   /** The server's session is over or gone, ours is not: the next one hears everything from `position` on. */
   #startAnew(position) {
     this.#id = null;
+    this.#retold = 0;
     this.#lastSeq = this.#acknowledged = -1;
     this.#origin = this.#sent = this.#received = Math.max(position, this.backlog.start);
     this.#finishSent = false;
+    this.dispatchEvent(new Event("forget"));
+  }
+
+  /** The session is there, and not as we have it: words that we have and it lacks are heard again, and stay as they are. */
+  #goOnAfter(lastSeq) {
+    this.#lastSeq = this.#acknowledged = lastSeq;
+    this.#retold = this.#settled;
     this.dispatchEvent(new Event("forget"));
   }
 
@@ -162,7 +171,8 @@ export class LiveSession extends EventTarget {
     if (event.seq <= this.#lastSeq) return;
     this.#lastSeq = event.seq;
     const shifted = shift(event, this.#origin / RATE);
-    if (event.type === "confirmed" && event.words.length) this.#settle(shifted.words.at(-1).end);
+    if (event.words) shifted.words = shifted.words.filter(({ start }) => start * RATE >= this.#retold);
+    if (event.type === "confirmed" && shifted.words.length) this.#settle(shifted.words.at(-1).end);
     if (event.type === "turn_end") this.#settle(shifted.end);
     if (event.type === "end") return this.#over(event);
     this.dispatchEvent(new CustomEvent("event", { detail: shifted }));
@@ -179,8 +189,9 @@ export class LiveSession extends EventTarget {
     this.#startAnew(position);
   }
 
-  #problem({ kind, message, fatal }) {
+  #problem({ kind, message, fatal, last_seq: lastSeq }) {
     if (kind === "unknown_session") return this.#startAnew(this.#settled);
+    if (kind === "ahead" || kind === "behind") return this.#goOnAfter(lastSeq);
     if (kind === "bad_setting") return this.#fail(new Problem(kind, message));
     if (kind === "overloaded" && !this.details) return this.#fail(new Problem(kind, message));
     if (!fatal && kind !== "too_long") console.warn(kind, message);
