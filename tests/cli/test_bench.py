@@ -328,6 +328,23 @@ def test_peers_are_compared_with_recipes(
     assert len(peer_asked) == 5
 
 
+@pytest.mark.parametrize(("conversion", "compared"), [("ct2", 1.0), ("", None)])
+def test_a_peer_is_compared_with_the_same_weights_offline_unless_it_has_its_own(
+    run: Run,
+    heard: Heard,
+    peer_asked: list[tuple[str, tuple[str, ...], dict[str, object]]],
+    monkeypatch: pytest.MonkeyPatch,
+    conversion: str,
+    compared: float | None,
+) -> None:
+    peer = replace(peers.get_peer("whisper-streaming"), conversion=conversion, variants=())
+    monkeypatch.setattr(peers, "get_peer", lambda name: peer)
+    result = run("bench", "run", "--recipes", "", "--peers", "whisper-streaming")
+    (cell,) = lines(result.stdout)
+    assert (cell["matched_offline"], cell["wer_offline"] is None) == (compared, compared is None)
+    assert ("not compared" in result.stdout) == (compared is None)
+
+
 def test_a_peer_with_fallback_has_a_row_without_it(
     run: Run, heard: Heard, peer_asked: list[tuple[str, tuple[str, ...], dict[str, object]]]
 ) -> None:

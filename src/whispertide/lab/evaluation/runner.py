@@ -265,6 +265,8 @@ class Runner:
 
         Makes the corpus if need be. Raises what loading raises, and `PeerMissing` for a peer that cannot run here.
         """
+        from whispertide.lab.evaluation.peers import get_peer
+
         corpus = self.open_corpus(request.corpus, request.model)
         if request.recipe is not None:
             recipe = request.recipe
@@ -275,6 +277,8 @@ class Runner:
         if request.recogniser == OFFLINE:
             return [self._offline_job(request.model, corpus, DecodeOptions().beam)]
         job = self._peer_job(request, corpus)
+        if not get_peer(request.recogniser.removeprefix(PEER)).conversion:  # it has weights of its own
+            return [job]
         return [self._offline_job(request.model, corpus, DecodeOptions().beam), job]
 
     def _streaming_job(self, request: CellRequest, asked: Recipe, corpus: Corpus) -> Job:

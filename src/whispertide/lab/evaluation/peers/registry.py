@@ -21,7 +21,8 @@ class Peer:
 
     environment  its folder under .venv-peers, and the name of its requirements file; empty if it can never run
     program      module of this package that runs inside that environment
-    conversion   the format that it reads a checkpoint in: ct2, ggml or openai; empty if it can never run
+    conversion   the format that it reads a checkpoint in: ct2, ggml or openai; empty if it has weights of its own, so
+                 that it is not compared with ours offline, or can never run
     fixed        settings that make it this peer and no other
     defaults     settings that a benchmark may change; their defaults are the program's own, but for `threads`:
                  beams (0 is greedy), fallback (sampling where decoding looks bad), step_s (least new audio of a round),
