@@ -1,6 +1,7 @@
 """Which framings suit, with executors that say what they are told. No test judges speed or a real checkpoint."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from whispertide.lab.framing_choice import (
     MOST,
     Tried,
     Window,
+    changes,
     choose,
     cut,
     differences,
@@ -24,6 +26,7 @@ from whispertide.lab.framing_choice import (
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
 from whispertide.streaming.listening import HeardWords
+from whispertide.streaming.recipes import RECIPES
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
@@ -35,8 +38,8 @@ SAID = "we walk home then"
 class Says:
     """Half a second for each word, the first at once."""
 
-    def __init__(self, text: str, stop: Any = "end_of_text") -> None:
-        self.text, self.stop = text, stop
+    def __init__(self, text: str, stop: Any = "end_of_text", *, retried: bool = False) -> None:
+        self.text, self.stop, self.retried = text, stop, retried
         self.plans: list[RoundPlan] = []
 
     def run(self, plan: RoundPlan, samples: FloatArray, options: DecodeOptions, **_: Any) -> RoundResult[HeardWords]:
@@ -46,7 +49,7 @@ class Says:
             TokenWord(Word(f" {text}", half * number, half * (number + 1)), (number,))
             for number, text in enumerate(self.text.split())
         )
-        return RoundResult(plan, HeardWords(words, len(words), stop=self.stop))
+        return RoundResult(plan, HeardWords(words, len(words), stop=self.stop, retried=self.retried))
 
 
 def tried(texts: dict[Framing, str], windows: Sequence[Window] | None = None, stop: Any = "end_of_text") -> list[Tried]:
@@ -153,12 +156,23 @@ def test_a_window_that_was_not_heard_in_all_framings_does_not_count() -> None:
         assert sum(len(executor.plans) for executor in executors.values()) == asked
 
 
-def test_windows_are_heard_without_guards_and_texts_that_do_not_end_are_ended() -> None:
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("framing", [PAD30, BARE, ZEROS])
+def test_windows_are_heard_as_tide_hears_them_in_that_framing(framing: Framing, whole: bool) -> None:
+    """The plan is that of a session which was tuned to the framing, but for what ends a text that does not end."""
     executor: Any = Says(SAID)
-    text = hear(executor, WINDOW, DecodeOptions())
-    assert text.words == tuple(SAID.split())
-    listen = executor.plans[0].hearing
-    assert (listen.watch, listen.loop_guard, listen.max_tokens, listen.silence) == ((), False, 40, SAMPLE_RATE)
+    window = replace(WINDOW, whole=whole)
+    assert hear(executor, framing, window, DecodeOptions()).words == tuple(SAID.split())
+    policy = RECIPES["tide"].replace(**changes(framing), max_tokens=40).policy
+    search = RECIPES["tide"].search
+    assert executor.plans == [policy.plan(policy.start(0), 4 * SAMPLE_RATE, search=search, round_id=0, is_last=whole)]
+    assert len(executor.plans[0].hearing.watch) == (1 if framing == PAD30 else 2)  # the guard of shifts
+
+
+def test_what_a_guard_had_heard_twice_is_counted() -> None:
+    texts: Any = {PAD30: Says(SAID), BARE: Says(SAID, retried=True)}
+    padded, bare = measure(texts, [WINDOW] * ENOUGH)
+    assert (padded.twice, bare.twice, bare.suits) == (0, ENOUGH, True)
 
 
 class Gate:

@@ -10,8 +10,8 @@ import pytest
 from made_up_streams import made_up
 from whispertide.checkpoint.generation import GenerationConfig
 from whispertide.lab import framing_choice, tune
-from whispertide.lab.framing_choice import ENOUGH, Tried, Window
-from whispertide.lab.tune import Refit, Rounds, Tuning, changes, choose_pace, choose_step, refit_rule, thread_counts
+from whispertide.lab.framing_choice import ENOUGH, Tried, Window, changes
+from whispertide.lab.tune import Refit, Rounds, Tuning, choose_pace, choose_step, refit_rule, thread_counts
 from whispertide.lab.tune_page import html, text
 from whispertide.options import EngineOptions
 from whispertide.streaming.calibration import Pace, machine_of

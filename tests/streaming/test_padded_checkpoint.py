@@ -16,7 +16,7 @@ from whispertide.audio.file import load_audio
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.events import Confirmed
 from whispertide.lab.evaluation.wer import align
-from whispertide.lab.tune import changes
+from whispertide.lab.framing_choice import changes
 from whispertide.streaming.calibration import Calibration
 from whispertide.streaming.framing import Zeros
 from whispertide.streaming.recipe import Recipe

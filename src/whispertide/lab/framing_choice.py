@@ -4,7 +4,9 @@ Nobody has to have written anything down. Whisper was trained on windows padded 
 taken for right, and another framing is judged by how often its text differs, by words that are only in it, by texts
 that do not end, by ends of utterances that are missing, and by its time. Windows are cut as `tide` hears them: they
 begin in a pause, some are cut off in the middle of speech, some are whole utterances, and some are single words, which
-trouble checkpoints most.
+trouble checkpoints most. They are heard as `tide` hears them in that framing, with all of its guards: what a guard
+stops is heard once more, padded, and costs the time of that (NPUsper, table 2: the guard takes nearly all away that a
+bare window makes up).
 
 Returns figures. Knows no command line, and nothing of what is done with them.
 """
@@ -14,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +24,15 @@ import numpy as np
 
 from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.options import DecodeOptions
-from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Pad30, Zeros
 from whispertide.streaming.hush import has_word
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan
-from whispertide.streaming.searches import Greedy
 from whispertide.streaming.single_pass import SinglePass
-from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span, align_down, to_samples
+from whispertide.types import SAMPLE_RATE, FloatArray, Span, align_down, to_samples
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 CUTS_S = (1.0, 2.0, 3.5, 5.0)  # of windows that end in the middle of speech
 LONGEST_S, SHORTEST_S = 8.0, 0.4  # of windows that are whole utterances
 NEAR_END_S = 0.6  # what is said there may still be going on, and tide waits for it
-SILENCE_S = 1.0  # after what is whole, as tide has it
+SINGLE_WORD_S = 2.5  # of audio: a second before the word, some 1.2 s of it, and what the voice gate leaves after it
 PAUSE_S, AROUND = 0.5, SAMPLE_RATE // 20  # of single words: silence on both sides, and sound on both sides
 TOKENS_PER_S, TOKENS_BESIDES = 8, 8  # nobody speaks faster; more of them are a text that does not end
 ENOUGH = 12  # windows, to say anything at all
@@ -67,13 +69,14 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class Text:
     """What was heard in a window: words as they are compared; how many more there are near its end, which may still be
-    going on; whether the text did not end; and how long that took.
+    going on; whether the text did not end; whether a guard had the window heard twice; and how long all that took.
     """
 
     words: tuple[str, ...]
     loose: int
     ran_away: bool
     seconds: float
+    twice: bool = False
 
 
 @dataclass(slots=True)
@@ -83,6 +86,7 @@ class Tried:
     words, changed, invented   words of the padded texts; how many of them were heard otherwise or not at all; words
                                that no padded text has
     run_aways                  texts that do not end
+    twice                      windows that a guard had heard once more, padded
     ends, ends_missing         whole utterances of which something was heard; those whose last word is missing
     loose                      words near the end of a window that is cut off, more than padded; tide drops them as a
                                rule, so they decide only between framings that suit
@@ -96,6 +100,7 @@ class Tried:
     changed: int = 0
     invented: int = 0
     run_aways: int = 0
+    twice: int = 0
     ends: int = 0
     ends_missing: int = 0
     alone: int = 0
@@ -144,6 +149,7 @@ class Tried:
         """Count one window. Of single words only the number counts: cut out of speech they are misheard in any case."""
         self.windows += 1
         self.run_aways += heard.ran_away and not padded.ran_away
+        self.twice += heard.twice
         self.seconds.append(heard.seconds)
         if window.alone:
             self.alone += 1
@@ -162,7 +168,7 @@ class Tried:
         """All figures."""
         figures = {
             name: getattr(self, name)
-            for name in ("windows", "words", "ends", "alone", "suits", "median_s", "differing")
+            for name in ("windows", "words", "ends", "alone", "twice", "suits", "median_s", "differing")
         }
         return {"framing": self.framing.kind, "label": self.label, **figures, **self.rates()}
 
@@ -216,7 +222,9 @@ def single_words(
     pause = np.zeros(to_samples(PAUSE_S), np.float32)
     for window in windows:
         if window.whole and len(found) < most and not until():
-            heard = _run(executor, window.audio, SinglePass(context_tokens=0), DecodeOptions())
+            samples = _whole_frames(window.audio)
+            plan = RoundPlan(0, Span(0, len(samples)), hearing=SinglePass(context_tokens=0), is_last=True)
+            heard = _run(executor, plan, samples, DecodeOptions())
             for word in heard.words if heard is not None else ():
                 start, end = word.start - AROUND, word.word.end + AROUND
                 if end - start >= to_samples(SHORTEST_S) and start >= 0:
@@ -228,24 +236,45 @@ def single_words(
 # --- what they say ----------------------------------------------------------------------------------------------------
 
 
-def hear(executor: "Executor", window: Window, options: DecodeOptions) -> Text:
-    """One window, decoded greedily without any guard, because what the guards would stop is to be seen."""
+def changes(framing: Framing) -> dict[str, Any]:
+    """Of a recipe. What is not padded as in training is guarded: what stops a guard is heard once more, padded. Single
+    words, which trouble checkpoints most, are heard padded in the end.
+    """
+    guard = {} if isinstance(framing, Pad30) else {"shift_guard": True, "short_s": SINGLE_WORD_S}
+    fields = {"zeros_s": framing.zeros_s} if framing.kind == "zeros" else {}  # type: ignore[attr-defined]
+    return {"framing": framing.kind, **fields, **guard}
+
+
+@lru_cache(maxsize=512)
+def tide_in(framing: Framing, max_tokens: int = 0) -> Recipe:
+    """`tide` as a tuning to that framing leaves it; `max_tokens` 0: as many as it ever decodes."""
+    limit = {"max_tokens": max_tokens} if max_tokens else {}
+    return get_recipe("tide").replace(**changes(framing), **limit)
+
+
+def hear(executor: "Executor", framing: Framing, window: Window, options: DecodeOptions) -> Text:
+    """One window as the first round of an utterance, or its only one; a text that is too long for it does not end."""
     limit = TOKENS_BESIDES + round(TOKENS_PER_S * len(window.audio) / SAMPLE_RATE)
-    silence = to_samples(SILENCE_S) if window.whole else 0
-    listen = SinglePass(loop_guard=False, max_tokens=limit, context_tokens=0, silence=silence)
+    recipe, samples = tide_in(framing, limit), _whole_frames(window.audio)
+    policy, search = recipe.policy, recipe.search
+    plan = policy.plan(policy.start(0), len(samples), search=search, round_id=0, is_last=window.whole)
     began = time.perf_counter()
-    heard = _run(executor, window.audio, listen, options)
+    heard = _run(executor, plan, samples, decode_options(recipe, options))
     taken = time.perf_counter() - began
     if heard is None:
         return Text((), 0, False, taken)
     last = len(window.audio) - to_samples(NEAR_END_S)
     said = [word.word.text for word in heard.words if window.whole or word.word.end <= last]
-    return Text(tuple(plain("".join(said))), len(heard.words) - len(said), heard.stop == "length", taken)
+    loose = len(heard.words) - len(said)
+    return Text(tuple(plain("".join(said))), loose, heard.stop == "length", taken, heard.retried)
 
 
-def _run(executor: "Executor", audio: FloatArray, listen: SinglePass, options: DecodeOptions) -> HeardWords | None:
-    samples = audio[: len(audio) - len(audio) % FRAME_SAMPLES]
-    heard = executor.run(RoundPlan(0, Span(0, len(samples)), hearing=listen, is_last=True), samples, options).heard
+def _whole_frames(audio: FloatArray) -> FloatArray:
+    return audio[: align_down(len(audio))]
+
+
+def _run(executor: "Executor", plan: RoundPlan, samples: FloatArray, options: DecodeOptions) -> HeardWords | None:
+    heard = executor.run(plan, samples, options).heard
     return heard if isinstance(heard, HeardWords) else None
 
 
@@ -282,10 +311,10 @@ def measure(
 
     def heard(window: Window) -> list[Text] | None:
         texts = []
-        for executor in executors.values():
+        for framing, executor in executors.items():
             if until():
                 return None
-            texts.append(hear(executor, window, options))
+            texts.append(hear(executor, framing, window, options))
         return texts
 
     if not windows or heard(windows[0]) is None:
@@ -321,7 +350,4 @@ def choose(tried: Sequence[Tried], usual: Framing | None = None) -> Tried | None
 
 def open_executors(model: "WhisperModel", framings: Sequence[Framing]) -> dict[Framing, "Executor"]:
     """What hears windows in each framing. Raises what `make_executor` raises."""
-    return {
-        framing: make_executor(model, Recipe("tuning", framing=framing, search=Greedy(), policy=AlignAtt()))
-        for framing in framings
-    }
+    return {framing: make_executor(model, tide_in(framing)) for framing in framings}

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 from whispertide.errors import OptionError
 from whispertide.lab import framing_choice
 from whispertide.lab.doctor import BUSY
-from whispertide.lab.framing_choice import Tried, Window
+from whispertide.lab.framing_choice import Tried, Window, changes, tide_in
 from whispertide.lab.training.steadiness import as_busy, fit_rule, held_out, record_stream, reliability
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.streaming.calibration import Calibration, Pace, machine_of
 from whispertide.streaming.framing import BARE, Framing, Pad30
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.short_windows import COMFORTABLE
 from whispertide.streaming.steadiness import shipped_rule
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
@@ -39,7 +38,6 @@ _PART_S = 10.0  # of audio; rules are tried on parts that they were not fitted t
 _MOST_PARTS, _FEWEST_PARTS = 60, 6
 _FEWEST_WORDS = 600  # that rounds heard; the same word counts in each round that hears it
 _BETTER = 0.95  # of the shipped rule's error
-SINGLE_WORD_S = 2.5  # of audio: a second before the word, some 1.2 s of it, and what the voice gate leaves after it
 _USUAL_S = 5.0  # of tide's windows
 _ROUNDS = 5  # that are timed with each number of threads
 _WORTH = 0.9  # of the time that more threads have to save
@@ -167,15 +165,6 @@ class Tuning:
         }
 
 
-def changes(framing: Framing) -> dict[str, Any]:
-    """Of a recipe. What is not padded as in training is guarded: what stops a guard is heard once more, padded. Single
-    words, which trouble checkpoints most, are heard padded in the end.
-    """
-    guard = {} if isinstance(framing, Pad30) else {"shift_guard": True, "short_s": SINGLE_WORD_S}
-    fields = {"zeros_s": framing.zeros_s} if framing.kind == "zeros" else {}  # type: ignore[attr-defined]
-    return {"framing": framing.kind, **fields, **guard}
-
-
 def tune(
     model: "WhisperModel",
     recordings: Sequence[FloatArray],
@@ -230,7 +219,7 @@ def refit_rule(
     """
     from whispertide.api import Transcriber
 
-    transcriber, recipe = Transcriber(model), get_recipe("tide").replace(**changes(framing))
+    transcriber, recipe = Transcriber(model), tide_in(framing)
     length = to_samples(_PART_S)
     parts = [audio[at : at + length] for audio in recordings for at in range(0, len(audio), length)][:_MOST_PARTS]
     if len(parts) < _FEWEST_PARTS:
@@ -265,7 +254,8 @@ def measure_threads(
     for number, count in enumerate(counts):
         view = model.view(replace(model.options, threads=count))
         executor = framing_choice.open_executors(view, [framing])[framing]
-        taken = [framing_choice.hear(executor, window, DecodeOptions()).seconds for _ in range(_ROUNDS + 1)][1:]
+        heard = [framing_choice.hear(executor, framing, window, DecodeOptions()) for _ in range(_ROUNDS + 1)]
+        taken = [text.seconds for text in heard[1:]]
         found.append(Rounds(count, min(taken), max(taken)))
         advance("threads", number + 1, len(counts))
     return tuple(found)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 LEGEND = (
     "What windows say in each framing, next to the same windows padded to 30 s. changed: of the padded words, heard "
     "otherwise or not at all. invented: words that no padded text has. single words: words added to each. "
-    "runs away: texts that do not end. ends missing: utterances whose last word is missing. near the end: words where "
+    "runs away: texts that do not end. heard twice: windows that a guard stopped, heard once more in 30 s of padding. "
+    "ends missing: utterances whose last word is missing. near the end: words where "
     "the audio is cut off, which tide drops as a rule; they decide between framings that suit. A framing suits "
     f"up to {MOST['changed']:.0%} changed, {MOST['invented']:.0%} invented, {MOST['alone_added']:g} words added to a "
     f"single one, {MOST['ends_missing']:.0%} of ends missing, and no text that runs away."
@@ -31,14 +32,15 @@ def table(found: "Tuning") -> page.Table:
                 "yes" if each.suits else "no",
                 f"{each.median_s * 1000:.0f}",
                 *(f"{rates[name]:.1%}" for name in names),
+                f"{each.twice / max(1, each.windows):.0%}",
                 f"{rates['alone_added']:.2f}",
                 f"{each.loose / max(1, each.words):.1%}",
             )
         )
     return page.Table(
         (
-            "framing", "suits", "ms a window", "changed", "invented", "runs away", "ends missing", "single words",
-            "near the end",
+            "framing", "suits", "ms a window", "changed", "invented", "runs away", "ends missing", "heard twice",
+            "single words", "near the end",
         ),
         tuple(rows),
         f"{found.model}: {found.tried[0].windows} windows of {found.heard_s:.0f} s of audio (* is used from now on)",
