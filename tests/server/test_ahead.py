@@ -1,5 +1,9 @@
 """Clients that send faster than they are heard: they wait, are told so, and keep nobody else from their rounds."""
 
+import asyncio
+import threading
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -8,17 +12,19 @@ from hypothesis import strategies as st
 
 from oracle import make_gate
 from served import KnowingModel, WatchedOracle, complete, limited, text_of
+from speaking import speak
+from standing_server import PORTS, SOCKETS, Standing, standing
 from whispertide.events import Event, Lag
 from whispertide.options import DecodeOptions
 from whispertide.server.hub import Hub
-from whispertide.server.live import LiveSession
+from whispertide.server.live import LiveSession, Step
 from whispertide.server.protocols.base import Audio, Finish, Settings
 from whispertide.session import Session
 from whispertide.streaming.recipes import get_recipe
 from wire_conversation import said
 
 RECIPE = get_recipe("whisper-streaming")
-STEP_S, PORTION_S = 5, 1  # of audio that a step takes, and in what pieces it comes
+STEP_S, UNHEARD_S, PORTION_S = 2, 5, 1  # of audio in a step, before a round looks at it, and in a piece
 
 
 def audio(seconds: float) -> Audio:
@@ -40,7 +46,8 @@ def stepped(live: LiveSession) -> tuple[list[Event], list[int]]:
         before, unheard = live.taken, live.taken - live.looked_at
         step = live.step(0)
         took.append(live.taken - before)
-        assert unheard + took[-1] <= (STEP_S + PORTION_S) * 16_000
+        assert took[-1] < (STEP_S + PORTION_S) * 16_000
+        assert unheard + took[-1] < (UNHEARD_S + PORTION_S) * 16_000
         events += [entry for entry in step.entries if isinstance(entry, Event)]
         more = step.more
     return events, took
@@ -112,3 +119,60 @@ def test_whoever_is_ahead_is_told() -> None:
     told = [event.behind // 16_000 for event in events if isinstance(event, Lag)]
     assert told[0] >= 20 - STEP_S - PORTION_S
     assert told[-1] == 0
+
+
+@pytest.mark.parametrize(
+    ("sent_s", "gone", "counts"), [(10, False, True), (11, False, False), (1, True, False)], ids=["1x", "ahead", "gone"]
+)
+async def test_only_rounds_of_those_that_speak_are_a_sign_of_load(sent_s: int, gone: bool, counts: bool) -> None:
+    """Else a few files sent at once would lower everybody's quality, and refuse new sessions."""
+    hub = Hub({"nano.en": KnowingModel()}, RECIPE, limited())  # type: ignore[dict-item]
+    hub.scheduler.wake = lambda live: None  # type: ignore[method-assign]
+    scheduler, now = hub.scheduler, asyncio.get_running_loop().time()
+    scheduler.start()
+    live, _ = hub.open(Settings(), "", "native")
+    hub.put(live, audio(sent_s))
+    live.parked_at = now if gone else None
+    scheduler._tell(live, now - 30, 29.0, Step(rounds=1))
+    assert (hub.load.pressure > 0) is counts
+    await scheduler.stop()
+
+
+@pytest.mark.parametrize("where", [*SOCKETS, *PORTS])
+def test_flow_control_reaches_the_socket(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten minutes at once, while no round comes to its end: what the session may have waiting is read and no more, the
+    sender stands still, is not cut off, and goes on when rounds do.
+    """
+    go_on, run = threading.Event(), WatchedOracle.run
+
+    def held(*arguments: Any) -> Any:
+        assert go_on.wait(60)
+        return run(*arguments)
+
+    monkeypatch.setattr(WatchedOracle, "run", held)
+
+    async def talk(town: Standing) -> None:
+        speaking = asyncio.create_task(speak(town, where, portion=16_000, seconds=600))
+        try:
+            async with asyncio.timeout(60):
+                while not (sessions := [*town.hub.sessions.values()]) or town.hub.has_room(sessions[0]):
+                    await asyncio.sleep(0.01)
+            (live,) = sessions
+            for _ in range(100):
+                town.tasks()  # so many turns of the server's loop
+            assert 10 * 16_000 <= live.accepted <= 12 * 16_000
+            assert live.taken < (STEP_S + PORTION_S) * 16_000
+            assert not speaking.done()
+            go_on.set()
+            async with asyncio.timeout(60):
+                while live.accepted < 60 * 16_000:
+                    await asyncio.sleep(0.01)
+            assert not speaking.done() or not speaking.exception()
+        finally:
+            go_on.set()
+            speaking.cancel()
+            await asyncio.gather(speaking, return_exceptions=True)
+            await town.settled()
+
+    with standing(limited(inbox_s=10, resume_s=0)) as town:
+        asyncio.run(talk(town))

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from served import KnowingModel, limited
+from whispertide.server import connection
 from whispertide.server.connection import Connection, GoneError
 from whispertide.server.hub import Hub
+from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.native import NativeProtocol
+from whispertide.server.protocols.wyoming import Frame, WyomingProtocol, encode
 from whispertide.streaming.recipes import get_recipe
 from wire_conversation import opening
 
@@ -61,3 +64,68 @@ def test_a_session_is_looked_up_for_nobody_who_is_gone(monkeypatch: pytest.Monke
         assert given_up.is_set()
 
     asyncio.run(asyncio.wait_for(run(), 30))
+
+
+class Flood:
+    """A client that sends these messages, all at once, and then nothing."""
+
+    def __init__(self, messages: list[str | bytes]) -> None:
+        self.messages = messages[::-1]
+        self.code = 0
+
+    async def receive(self) -> str | bytes:
+        if self.messages:
+            return self.messages.pop()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(self, message: str | bytes) -> None:
+        pass
+
+    async def close(self, code: int, reason: str) -> None:
+        self.code = code
+
+
+PER_S = 500  # pieces that a connection may send, and four seconds' worth at once
+CHUNK = encode(Frame("audio-chunk", {"rate": 16_000, "width": 2, "channels": 1}, bytes(2)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "messages", "cost"),
+    [
+        (NativeProtocol, [bytes(2)] * 4_000, 4_000),
+        (NativeProtocol, [bytes(2**20)] * 30, 30 * (32 * 5 + 32 * 10)),
+        (NativeProtocol, ['{"type":"ack","seq":0,"why":"' + "x" * 2**20 + '"}'] * 40, 40 * 129),
+        (WyomingProtocol, [CHUNK * 200] * 20, 4_000),
+    ],
+    ids=["tiny", "large", "text", "many in one"],
+)
+async def test_what_comes_is_paid_for(
+    kind: type[WireProtocol], messages: list[str | bytes], cost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is cut off for it: whoever sends more than is usual is read more slowly."""
+    hub = Hub({"nano.en": KnowingModel()}, get_recipe("whisper-streaming"), limited(messages=1000, inbox_s=10**6))  # type: ignore[dict-item]
+    hub.scheduler.wake = lambda live: None  # type: ignore[method-assign]
+    monkeypatch.setattr("whispertide.server.hub._INBOX", 10**6)
+    loop, sleep, waited = asyncio.get_running_loop(), asyncio.sleep, 0.0
+
+    async def skipped(seconds: float) -> None:
+        nonlocal waited
+        waited += seconds
+        await sleep(0)
+
+    # Nobody waits in this test: the clock is moved on instead.
+    monkeypatch.setattr(connection.asyncio, "sleep", skipped)
+    began, clock = loop.time(), loop.time
+    monkeypatch.setattr(loop, "time", lambda: began + waited)
+    transport: Any = Flood(messages)
+    serving = asyncio.create_task(Connection(hub, kind(opening()), transport, "").run())
+    while transport.messages:
+        await sleep(0)
+    for _ in range(100):
+        await sleep(0)
+    assert not transport.code
+    assert waited == pytest.approx((cost - 4 * PER_S) / PER_S, rel=0.1)
+    monkeypatch.setattr(loop, "time", clock)
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)

@@ -1,5 +1,6 @@
 """uvicorn's two protocols as they are extended here, by themselves: the test holds their clock and their transport."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,9 +11,10 @@ from uvicorn.server import ServerState
 from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 
+from standing_server import frame
 from whispertide.server.bodies import LEAST_RATE
 from whispertide.server.listening import Admission
-from whispertide.server.sockets import BoundedWebSockets, http_with_deadlines
+from whispertide.server.sockets import _PIECE, BoundedWebSockets, http_with_deadlines
 
 PING_S = 20.0
 STALL_S = 20.0
@@ -42,6 +44,17 @@ class Loop:
     def call_later(self, delay: float, act: Callable[..., object], *arguments: object) -> Timer:
         self.timers.append(Timer(self.now + delay, act, arguments))
         return self.timers[-1]
+
+    def call_soon(self, act: Callable[..., object], *arguments: object) -> Timer:
+        return self.call_later(0, act, *arguments)
+
+    def turn(self) -> None:
+        """What is due by now, and nothing that it asks for itself."""
+        due = [timer for timer in self.timers if timer.at <= self.now]
+        self.timers = [timer for timer in self.timers if timer not in due]
+        for timer in due:
+            if not timer.cancelled:
+                timer.act(*timer.arguments)
 
     def passes(self, seconds: float) -> None:
         end = self.now + seconds
@@ -152,3 +165,144 @@ def test_an_answer_that_was_read_has_no_deadline(loop: Loop, transport: Transpor
     protocol.resume_writing()
     loop.passes(10 * STALL_S)
     assert not transport.is_aborted
+
+
+# --- what comes in ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Wire(Transport):
+    """One that a protocol reads from: `is_read` tells whether it does."""
+
+    is_read: bool = True
+    is_closed: bool = False
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def wire() -> Wire:
+    return Wire()
+
+
+@pytest.fixture
+def reading(loop: Loop, wire: Wire) -> Any:
+    """A WebSocket whose handshake is done and that nobody has sent anything."""
+    protocol = opened(BoundedWebSockets, loop, wire)
+    protocol.conn.state = State.OPEN
+    protocol.conn.parser = protocol.conn.parse()
+    protocol.handshake_initiated = protocol.handshake_complete = True
+    next(protocol.conn.parser)
+    return protocol
+
+
+def closed_with(wire: Wire) -> int:
+    """The code of the close frame that was written last."""
+    last = wire.written[-1]
+    assert last[0] == 0x88
+    return int.from_bytes(last[2:4])
+
+
+def turns_until(loop: Loop, done: Callable[[], bool], most: int = 10_000) -> int:
+    """How many turns of the loop it takes, without any time passing."""
+    for turn in range(most):
+        if done():
+            return turn
+        loop.turn()
+    raise AssertionError(f"not done after {most} turns")
+
+
+@pytest.mark.parametrize("opcode", [9, 10], ids=["pings", "pongs"])
+@pytest.mark.parametrize("payload", [b"", bytes(125)])
+def test_many_pings_or_pongs_end_the_connection(
+    opcode: int, payload: bytes, reading: Any, loop: Loop, wire: Wire
+) -> None:
+    """A read of 256 KiB holds 43,690 of them: some pieces of it are looked at, one in a turn, then nothing more."""
+    reading.data_received((frame(opcode, payload) * 43_690)[: 2**18])
+    assert not wire.is_read or wire.is_closed
+    turns = turns_until(loop, lambda: wire.is_closed)
+    assert turns <= 250 * (6 + len(payload)) / _PIECE + 1
+    assert closed_with(wire) == 1008
+    assert len(b"".join(wire.written)) < 250 * (2 + len(payload)) + _PIECE
+    assert not reading._unparsed
+    assert reading.queue.get_nowait()["code"] == 1008
+
+
+def test_pings_now_and_then_are_answered(reading: Any, loop: Loop, wire: Wire) -> None:
+    for number in range(300):
+        reading.data_received(frame(9, str(number).encode()))
+        loop.passes(0.05)
+    assert len(wire.written) >= 300
+    assert not wire.is_closed
+    assert wire.is_read
+
+
+def test_fragments_are_taken_more_slowly_and_none_is_lost(reading: Any, loop: Loop, wire: Wire) -> None:
+    """One byte each, as fast as they can be sent: a few hundred in a turn, then as many a second as anybody needs."""
+    count = 12_000
+    reading.data_received(frame(2, b"", fin=False) + frame(0, b"\x01", fin=False) * count + frame(0, b"\x01"))
+    assert not wire.is_read
+    most = 0
+    while reading._turn is not None and not any(timer.at > loop.now for timer in loop.timers if timer is reading._turn):
+        before = sum(map(len, reading.frames))
+        loop.turn()
+        most = max(most, sum(map(len, reading.frames)) - before)
+    assert 0 < most <= _PIECE / 7 + 1
+    assert sum(map(len, reading.frames)) < 3_000
+    assert not wire.is_read
+    loop.passes(5)
+    assert 2_000 < sum(map(len, reading.frames)) < 6_000
+    loop.passes(60)
+    assert not wire.is_closed
+    assert reading.queue.get_nowait()["bytes"] == b"\x01" * (count + 1)
+
+
+async def test_no_message_is_parsed_while_one_waits(reading: Any, loop: Loop, wire: Wire) -> None:
+    """Ten thousand in one read: only those of a piece are there at once, and they come in order."""
+    messages = [str(number).encode() for number in range(10_000)]
+    reading.data_received(b"".join(frame(2, one) for one in messages))
+    got, most = [], 0
+    while len(got) < len(messages):
+        loop.turn()
+        most = max(most, reading.queue.qsize())
+        assert not wire.is_read or len(messages) - len(got) <= _PIECE / 7
+        got.append((await reading.receive())["bytes"])
+    assert got == messages
+    assert most <= _PIECE / 7
+    loop.turn()
+    assert wire.is_read
+
+
+async def test_frames_wait_for_the_handshake(loop: Loop, wire: Wire) -> None:
+    """A ping that comes with the request is not answered before the request is."""
+    protocol = opened(BoundedWebSockets, loop, wire)
+    protocol.loop = asyncio.get_running_loop()
+    protocol.app = protocol.config.loaded_app = lambda *_: asyncio.sleep(3600)
+    request = (
+        b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    protocol.data_received(request)
+    protocol.data_received(frame(9, b"now") + frame(2, b"audio"))
+    await asyncio.sleep(0.01)
+    assert not wire.written
+    assert not wire.is_read
+    await protocol.send({"type": "websocket.accept"})
+    await asyncio.sleep(0.01)
+    assert b" 101 " in wire.written[0]
+    assert wire.written[1].endswith(b"now")
+    assert (await protocol.receive())["type"] == "websocket.connect"
+    assert (await protocol.receive())["bytes"] == b"audio"
+    for task in protocol.tasks:
+        task.cancel()
+    protocol.connection_lost(None)

@@ -10,11 +10,12 @@ no room for more audio) and the writer (when the client does not read) ever wait
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
 from whispertide.events import Event
+from whispertide.server.bucket import Bucket
 from whispertide.server.client import RefusedError
 from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession, is_last
@@ -27,6 +28,8 @@ _BATCH = 256  # entries handed to a protocol at once
 _QUEUED = 2**20  # bytes of replies that may wait before events are held back
 _CLOSING_S = 2.0  # for the last words to a client that may not read them
 _BURST_S = 4.0  # messages of that many seconds may come at once
+_PACE = 500  # pieces a second, on average over four seconds: then a client is read more slowly
+_WORTH = 8192  # bytes that cost as much as a piece; a tenth of a second of audio does, too
 _SHOWN = 500  # characters of what is told about a problem: it may quote the client
 _ROOM_S = 0.02  # how often a reader that waits looks whether there is room
 
@@ -75,8 +78,9 @@ class Connection:
         self._told_heard = 0
         self._complained: set[base.ProblemKind] = set()
         self._awake = asyncio.Event()
-        self._tokens = float(_BURST_S * hub.options.limits.messages)
-        self._tokens_at = 0.0
+        rate = hub.options.limits.messages
+        self._messages = Bucket(rate, _BURST_S * rate)
+        self._pace = Bucket(_PACE, _BURST_S * _PACE)
 
     async def run(self, message_first: str = "") -> None:
         """Serve until either side closes. Returns when everything about this connection is done.
@@ -159,43 +163,51 @@ class Connection:
             except GoneError:
                 self._perform(self.protocol.closed())
                 return
-            self._receive(message)
-            await self._room()
+            for piece in _pieces(message, self.protocol.piece):
+                taken = self._receive(piece)
+                await self._room()
+                if not taken or self._closing:
+                    break
 
-    def _receive(self, message: str | bytes) -> None:
-        """Carry out a message. All that is no audio counts against the rate, also what is no message at all."""
+    def _receive(self, message: str | bytes) -> bool:
+        """Carry out a message; returns whether it could be.
+
+        All that is no audio counts against the rate, also what is no message at all.
+        """
+        self._pace.take(1 + len(message) // _WORTH, asyncio.get_running_loop().time())
         try:
             actions = list(self.protocol.receive(message))
         except base.ProtocolError as error:
             if self._may_speak(1):
                 self.problem("bad_request", str(error), fatal=error.fatal)
-            return
+            return False
         except Exception:  # a defect; the client is told that much
             log.exception("protocol failed", extra={"protocol": self.protocol.name})
             self.problem("internal", "the server made a mistake with this message", fatal=True)
-            return
+            return False
+        # Over TCP a piece can hold many, and Opus can hold much.
+        samples = sum(len(action.samples) for action in actions if isinstance(action, base.Audio))
+        self._pace.take(max(0, len(actions) - 1) + 10 * samples // SAMPLE_RATE, asyncio.get_running_loop().time())
         others = sum(not isinstance(action, base.Audio) for action in actions) + self.protocol.fruitless
         # A text that does nothing costs as well; one that is audio, as OpenAI's clients send it, is no message.
         if self._may_speak(max(isinstance(message, str) and not actions, others)):
             self._perform(actions)
+        return True
 
     def _may_speak(self, messages: int) -> bool:
-        """A bucket of tokens, one a message; whoever empties it is told, and gone. Over TCP one piece can hold many."""
-        now = asyncio.get_running_loop().time()
+        """Count messages; whoever sends too many is told, and gone. Over TCP one piece can hold many."""
+        if self._messages.take(messages, asyncio.get_running_loop().time()):
+            return True
         rate = self.hub.options.limits.messages
-        # The first message has no time before it, and the bucket is full then.
-        self._tokens = min(self._tokens + rate * (now - (self._tokens_at or now)), _BURST_S * rate)
-        self._tokens_at = now
-        self._tokens -= messages
-        if self._tokens < 0:
-            self.problem("too_fast", f"expected at most {rate} messages a second; got more", fatal=True)
-        return self._tokens >= 0
+        self.problem("too_fast", f"expected at most {rate} messages a second; got more", fatal=True)
+        return False
 
     async def _room(self) -> None:
-        """Read on only when the session can take more, and the client takes what it is sent; what is not read waits in
-        the network.
+        """Read on only when the session can take more, the client takes what it is sent, and its pieces are paid for;
+        what is not read waits in the network.
         """
-        await asyncio.sleep(0)  # others may have their turn between two messages
+        # Others may have their turn between two messages.
+        await asyncio.sleep(self._pace.debt_s(asyncio.get_running_loop().time()))
         await self._found()
         while not self._closing and not self._has_room:
             await asyncio.sleep(_ROOM_S)
@@ -400,3 +412,12 @@ class Connection:
         if self.live is live:
             self.live = None
             self._perform((base.Close(4001, "the session was resumed on another connection"),))
+
+
+def _pieces(message: str | bytes, size: int) -> Iterator[str | bytes]:
+    """A message as a protocol takes it (`WireProtocol.piece`)."""
+    if not size or isinstance(message, str) or len(message) <= size:
+        yield message
+        return
+    for at in range(0, len(message), size):
+        yield message[at : at + size]

@@ -47,6 +47,11 @@ class FairQueue(Generic[T]):
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def busy(self) -> list[T]:
+        """Those that wait, and those that were taken."""
+        return [*self._waiting, *self._at_work]
+
     def add(self, one: T) -> None:
         """It has something to do."""
         key = self._keys.setdefault(one.owner, _Key())
@@ -78,7 +83,6 @@ class FairQueue(Generic[T]):
         self._waiting.clear()
 
     def _advance(self, key: _Key, owner: str) -> None:
-        busy = [*self._waiting, *self._at_work]
-        self._least = max(self._least, min(self._keys[one.owner].worked for one in busy))
-        present = [one.worked for one in busy if one.owner == owner and not one.is_left]
+        self._least = max(self._least, min(self._keys[one.owner].worked for one in self.busy))
+        present = [one.worked for one in self.busy if one.owner == owner and not one.is_left]
         key.least = max([key.least, *([min(present)] if present else [])])

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import math
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from whispertide.api import Transcriber
@@ -209,7 +210,9 @@ class Hub:
             # A session of an earlier life of the server may have more than is allowed now.
             room = max(0, to_samples(live.limit_s) - live.accepted)
             # Only what is taken: the rest is cut off below.
-            self.metrics.audio.inc(seconds(min(len(command.samples), room)))
+            taken_s = seconds(min(len(command.samples), room))
+            self.metrics.audio.inc(taken_s)
+            live.pace.take(taken_s, time.monotonic())
             if len(command.samples) > room:
                 self._put(live, base.Audio(command.samples[:room]))
                 self._put(live, base.Finish())

@@ -18,6 +18,7 @@ from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import End, Error, Event, Intent
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes
+from whispertide.server.bucket import Bucket
 from whispertide.server.intents import Intents
 from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry, Outbox
@@ -31,7 +32,10 @@ from whispertide.types import to_samples
 log = logging.getLogger("whispertide.server")
 
 Command = Audio | Configure | Clear | Flush | Finish
-_MOST_UNHEARD = to_samples(5)  # of audio that a session takes before a round looks at it
+_SPOKEN, _AT_ONCE_S = 1.25, 10.0  # seconds of audio a second, and at once, that may be speech as it is spoken
+# Of audio: more of it makes a round longer, for which others wait, and two seconds cost hardly more rounds.
+_MOST_TAKEN = to_samples(2)  # in a step
+_MOST_UNHEARD = to_samples(5)  # before a round looks at it
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class LiveSession:
     suspended: bool = False  # the server stops, and the session goes on in its next life
     parked_at: float | None = None  # since when it has no client
     worked: float = 0.0  # its tag (`fair_queue`)
+    pace: Bucket = field(default_factory=lambda: Bucket(_SPOKEN, _AT_ONCE_S))  # of its audio, in seconds
     level: int = 0
     asked_recipe: Recipe = field(init=False)  # what the client asked for, before quality was lowered
     _pending: Flush | Finish | None = None
@@ -112,6 +117,12 @@ class LiveSession:
     def is_left(self) -> bool:
         """Whether it waits for its client."""
         return self.parked_at is not None
+
+    def in_no_hurry(self, now: float) -> bool:
+        """Whether nobody speaks it at this moment: its audio comes faster than that, or its client is gone. That its
+        rounds are late is then no sign of load.
+        """
+        return self.is_left or self.pace.debt_s(now) > 0
 
     @property
     def busy(self) -> bool:
@@ -150,7 +161,7 @@ class LiveSession:
         """Take what is in the inbox, up to a command that needs an answer or tells an intent, and run at most one
         round: none where an intent took as long as one, and audio waits that a later round hears, too.
 
-        However fast audio comes in meanwhile, no more is taken than five seconds that no round has looked at.
+        However fast audio comes in meanwhile, no more is taken than two seconds, and five that no round has looked at.
         """
         entries: list[Entry] = []
         taken: list[Command] = []
@@ -158,7 +169,8 @@ class LiveSession:
         try:
             self._set_level(level)
             tells_intent = False
-            while self._pending is None and self.inbox and not tells_intent and self._has_room:
+            before = self.taken
+            while self._pending is None and self.inbox and not tells_intent and self._takes_more(before):
                 taken.append(self.inbox.popleft())
                 self._carry_out(taken[-1], entries)
                 tells_intent = any(isinstance(entry, Intent) for entry in entries)
@@ -182,11 +194,11 @@ class LiveSession:
     @property
     def _can_wait(self) -> bool:
         """Whether more audio is there already, so that one round can hear all of it."""
-        return self._pending is None and bool(self.inbox) and self._has_room
+        return self._pending is None and bool(self.inbox) and self.taken - self.looked_at < _MOST_UNHEARD
 
-    @property
-    def _has_room(self) -> bool:
-        return self.taken - self.looked_at < _MOST_UNHEARD
+    def _takes_more(self, before: int) -> bool:
+        """Whether there is room for more audio in a step, before which so much was taken."""
+        return self.taken - before < _MOST_TAKEN and self.taken - self.looked_at < _MOST_UNHEARD
 
     def _carry_out(self, command: Command, entries: list[Entry]) -> None:
         match command:

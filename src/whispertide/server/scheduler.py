@@ -101,7 +101,7 @@ class Scheduler:
         """The step is kept, so it may be known. A session that waits for that keeps no worker from the others."""
         live.running = False
         now = self._loop.time()
-        if step.rounds:
+        if step.rounds and not live.in_no_hurry(now):
             # Waiting for a worker counts, or a queue would look like idleness.
             self.load.note(now - since, live.asked_recipe.schedule.step_s, now)
         done = Done(live, step, waited, 0.0 if ended is None else now - ended)
@@ -114,6 +114,7 @@ class Scheduler:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            # Only where a worker is free: a long queue without a finished round is no idleness.
-            if self.running < self._workers:
-                self.load.idle(self._loop.time())
+            now = self._loop.time()
+            # Only where a worker is free for those that speak: a long queue without a finished round is no idleness.
+            if self.running < self._workers or all(live.in_no_hurry(now) for live in self._queue.busy):
+                self.load.idle(now)

@@ -5,6 +5,7 @@ can make us keep. What a message means is decided elsewhere.
 """
 
 import asyncio
+import logging
 from typing import Any, ClassVar
 
 import h11
@@ -13,10 +14,17 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from whispertide.errors import OptionError
 from whispertide.server.bodies import LEAST_RATE
+from whispertide.server.bucket import Bucket
 from whispertide.server.listening import Admission
+
+log = logging.getLogger("whispertide.server")
 
 _CLOSE_S = 2.0
 _ABORT_S = 20.0  # from the end of a conversation on, for what is left to be read
+_PIECE = 4096  # bytes that are parsed in one turn of the loop: nearly 700 frames with nothing in them
+_CONTROLS = 50  # pings and pongs a second, on average over four seconds: clients send one now and then
+_FRAGMENTS = 500  # frames a second that continue a message, likewise
+_OVER_S = 4
 
 # What is overridden or read below is private to uvicorn: pyproject.toml holds its version, and this says so at once if
 # another one gets here all the same.
@@ -29,8 +37,11 @@ _HOOKS: dict[type, tuple[str, ...]] = {
         "connection_lost",
         "data_received",
         "send",
+        "receive",
         "handle_ping",
+        "handle_pong",
         "handle_cont",
+        "handle_parser_exception",
         "send_receive_event_to_app",
         "run_asgi",
         "schedule_ping",
@@ -166,28 +177,76 @@ _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: cl
 
 
 class BoundedWebSockets(WebSocketsSansIOProtocol):
-    """uvicorn's WebSockets, with less patience for clients that do not answer a close frame or do not read, and less
-    memory for those that send many pings or fragments.
+    """uvicorn's WebSockets, with less patience for clients that do not answer a close frame or do not read, and bounds
+    for those that send much.
+
+    Of what comes a piece is parsed in a turn of the loop, and none while a message waits for the application: however
+    small the frames are, others have their turn. Nothing is read meanwhile. Fragments that come too fast are parsed
+    more slowly; pings and pongs, which nobody needs in such numbers, end the connection (1008).
     """
 
     _abort_timer: asyncio.TimerHandle | None = None
+    _turn: asyncio.Handle | None = None  # when the next piece is parsed
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.close_timeout = _CLOSE_S
+        self._unparsed = bytearray()
+        self._controls = Bucket(_CONTROLS, _CONTROLS * _OVER_S)
+        self._fragments = Bucket(_FRAGMENTS, _FRAGMENTS * _OVER_S)
 
     def data_received(self, data: bytes) -> None:
-        """A head that HTTP lets pass and WebSockets do not (a control character) would wait for an answer forever."""
-        super().data_received(data)
-        if self.conn.handshake_exc is not None and not self.handshake_initiated:
-            self.transport.write(_BAD_REQUEST)
-            self.transport.close()
+        """What comes waits here for its turn."""
+        self._unparsed += data
+        if self._turn is None:
+            self._parse()
+
+    def _parse(self) -> None:
+        """The next piece. A head that HTTP lets pass and WebSockets do not (a control character) would wait for an
+        answer forever.
+        """
+        self._turn = None
+        if self._unparsed and not self._waits:
+            piece = bytes(self._unparsed[:_PIECE])
+            del self._unparsed[:_PIECE]
+            super().data_received(piece)
+            if self.conn.handshake_exc is not None and not self.handshake_initiated:
+                self.transport.write(_BAD_REQUEST)
+                self.transport.close()
+        self._go_on()
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the application has something to do first: accept the client, or take a message."""
+        return self.read_paused or (self.handshake_initiated and not self.handshake_complete)
+
+    def _go_on(self) -> None:
+        """Read, or parse what is here, when it is time."""
+        if self.transport.is_closing():
+            self._unparsed.clear()
+            return
+        debt_s = self._fragments.debt_s(self.loop.time())
+        if not self._unparsed and not debt_s:
+            if not self.read_paused:
+                self.transport.resume_reading()
+            return
+        self.transport.pause_reading()
+        if self._turn is None and not self._waits:
+            self._turn = self.loop.call_later(debt_s, self._parse) if debt_s else self.loop.call_soon(self._parse)
+
+    async def receive(self) -> Any:
+        """The application takes a message: the next one may come."""
+        message = await super().receive()
+        self._go_on()
+        return message
 
     def connection_lost(self, exc: Exception | None) -> None:
         """After a frame that is none, parser and error hold each other and what came: nobody asks for them any more."""
         super().connection_lost(exc)
-        if self._abort_timer is not None:  # else it would hold all of this until its time comes
-            self._abort_timer.cancel()
+        for timer in (self._abort_timer, self._turn):  # else they would hold all of this until their time comes
+            if timer is not None:
+                timer.cancel()
+        self._unparsed.clear()
         self.conn.parser.close()
         self.conn.parser_exc = None
 
@@ -204,6 +263,7 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
         """A handshake that was refused is complete, too: it would be logged as a failure."""
         await super().send(message)
         self.handshake_complete = self.handshake_complete or self.close_sent
+        self._go_on()
 
     def schedule_ping(self) -> None:
         """uvicorn's pause is shorter by as much as the last answer was late: by all of it, after a very late one."""
@@ -220,11 +280,27 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
     def handle_ping(self) -> None:
         """Answer, unless the client does not read: RFC 6455 asks for the answer to the newest ping only."""
         pong = b"".join(self.conn.data_to_send())
-        if self.writable.is_set():
+        if self._bears_another() and self.writable.is_set():
             self.transport.write(pong)
+
+    def handle_pong(self, event: Any) -> None:
+        """Whether anybody asked for it or not."""
+        if self._bears_another():
+            super().handle_pong(event)
+
+    def _bears_another(self) -> bool:
+        """Count a ping or a pong; whoever sends too many is gone."""
+        if self.close_sent or self._controls.take(1, self.loop.time()):
+            return not self.close_sent
+        reason = f"expected at most {_CONTROLS} pings and pongs a second; got more"
+        log.info("problem", extra={"kind": "too_fast", "problem": reason, "fatal": True})
+        self.conn.fail(1008, reason)
+        self.handle_parser_exception()
+        return False
 
     def handle_cont(self, event: Any) -> None:
         """Fragments become one buffer: as a list, a million of one byte each would be a thousand times their size."""
+        self._fragments.take(1, self.loop.time())
         buffer = self.frames[0] if isinstance(self.frames[0], bytearray) else bytearray(self.frames[0])
         buffer += event.data
         self.frames = [buffer]  # type: ignore[list-item]

@@ -29,7 +29,7 @@ log = logging.getLogger("whispertide.server")
 
 
 _KEYLESS = "this port has no place for a key, and the server has keys: --trust-network opens it to other machines"
-_PIECE = 64 * 1024
+_PIECE = 16 * 1024
 _ENDING = 128  # connections that gave their place away, and are not over yet
 _TOLD = 1_000  # addresses that the log names as refused
 _CLOSE_S = 1.0  # for the other side to read our last words and to close as well
@@ -46,7 +46,7 @@ class TcpTransport:
         self.first: Callable[[], None] = lambda: None  # called once the other side has said something
 
     async def receive(self) -> bytes:
-        """What has come, at most 64 KiB. Raises `GoneError` at the end of the input."""
+        """What has come, at most 16 KiB. Raises `GoneError` at the end of the input."""
         try:
             async with self._reading:
                 data = await self._reader.read(_PIECE)

@@ -1,3 +1,4 @@
+import json
 import math
 from typing import Any
 
@@ -31,3 +32,15 @@ def test_errors_show_little_of_a_value() -> None:
     assert messages.shown(b"abc") == "3 bytes"
     assert messages.shown({"a": 1}) == "{'a': 1}"
     assert messages.shown("x" * 61) == "x" * 57 + "..."
+
+
+@pytest.mark.parametrize("value", ["0", "[]", '{"a":0}', '"a"'])
+def test_a_message_has_so_many_values_and_no_more(value: str) -> None:
+    """A megabyte of them would keep everybody waiting for a third of a second."""
+    assert len(messages.json_object('{"x":[' + ",".join([value] * 5_000) + "]}")["x"]) == 5_000
+    with pytest.raises(ProtocolError, match="too many values"):
+        messages.json_object('{"x":[' + ",".join([value] * 100_000) + "]}")
+
+
+def test_the_longest_prompt_may_be_all_commas() -> None:
+    assert messages.json_object(json.dumps({"prompt": "," * 10_000}))["prompt"] == "," * 10_000

@@ -95,7 +95,7 @@ def test_what_is_no_webm_with_opus_is_refused(data: bytes) -> None:
 )
 def test_elements_without_anything_in_them_count(data: bytes) -> None:
     """A megabyte holds half a million."""
-    with pytest.raises(AudioError, match="at most 10000 elements"):
+    with pytest.raises(AudioError, match="at most 200 elements"):
         packets(data)
 
 
@@ -105,7 +105,7 @@ def test_a_track_says_little_of_itself() -> None:
 
 
 def test_a_message_that_holds_hours_is_refused() -> None:
-    with pytest.raises(AudioError, match="at most 120 s of audio in a message"):
+    with pytest.raises(AudioError, match="at most 20 s of audio in 1024 bytes"):
         AudioInput("webm-opus").feed(BEGUN + block(b"\xfb\x06") * 20_000)
 
 

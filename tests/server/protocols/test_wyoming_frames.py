@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from few_examples import quick
 from whispertide.errors import OptionError
+from whispertide.server.protocols.encodings import PIECE
 from whispertide.server.protocols.wyoming import MAX_LINE, Frame, FrameReader, encode
 
 DATA: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
@@ -96,3 +97,22 @@ def test_any_bytes_are_frames_or_an_error(portions: list[bytes]) -> None:
             return
         for frame in frames:
             json.dumps(frame.data)
+
+
+@quick()
+@given(st.integers(0, 3 * PIECE), st.lists(st.integers(1, 2 * PIECE), max_size=8))
+def test_a_long_chunk_of_audio_comes_in_pieces(length: int, cuts: list[int]) -> None:
+    """So nobody decodes minutes at once, and what is here need not wait for the rest."""
+    payload = bytes(number % 251 for number in range(length))
+    first = encode(Frame("audio-chunk", {"rate": 16000}, payload))
+    raw = first + encode(Frame("ping"))
+    reader, frames, at = FrameReader(), [], 0
+    for size in [*cuts, len(raw)]:
+        frames += reader.feed(raw[at : at + size])
+        at += size
+        assert reader.is_amid == (at < len(raw) and at != len(first))
+    assert frames.pop() == Frame("ping")
+    assert {(frame.type, frame.data["rate"]) for frame in frames} == {("audio-chunk", 16000)}
+    assert b"".join(frame.payload for frame in frames) == payload
+    assert all(len(frame.payload) <= PIECE for frame in frames)
+    assert len(frames) == max(1, -(-length // PIECE))

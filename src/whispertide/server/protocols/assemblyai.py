@@ -54,6 +54,11 @@ class AssemblyAIProtocol(base.WireProtocol):
         model = {"model": started.model, "api_version": "v3"}
         return (messages.reply(type="Begin", id=self.opening.connection, expires_at=int(expires), configuration=model),)
 
+    @property
+    def piece(self) -> int:
+        """Audio may be cut anywhere, but for packets of Opus."""
+        return self._audio.piece
+
     def receive(self, message: str | bytes) -> base.Actions:
         """Audio, or one message."""
         if self._ending:

@@ -284,6 +284,7 @@ class WireProtocol(ABC):
                 None = the server's own limit
     resumable   whether a session whose connection is lost is kept for `Resume`; otherwise it is abandoned
     subprotocol the WebSocket subprotocol to accept, of those that were offered
+    piece       bytes of a binary message that it takes at once, where that may be cut anywhere; 0: it takes the whole
     fruitless   how many events of the last message led to no action and were no audio, where a message can hold
                 several: they count against the rate
     """
@@ -293,6 +294,11 @@ class WireProtocol(ABC):
     resumable: ClassVar[bool] = False
     subprotocol: str | None = None
     fruitless: int = 0
+
+    @property
+    def piece(self) -> int:
+        """See above. It may be another with the next message."""
+        return 0
 
     def __init__(self, opening: Opening) -> None:
         """Raises `ProtocolError` for an opening that cannot be served: the connection is refused with its message."""

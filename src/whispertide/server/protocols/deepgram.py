@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols import base, messages
-from whispertide.server.protocols.encodings import MARK_BYTES, AudioInput, container_of
+from whispertide.server.protocols.encodings import CONTAINED_PIECE, MARK_BYTES, AudioInput, container_of
 from whispertide.types import Word, join_words, seconds, to_samples
 
 # Their names -> ours and the rate if none is given. Without an encoding the stream is a container.
@@ -76,6 +76,11 @@ class DeepgramProtocol(base.WireProtocol):
         return ()
 
     # --- in ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def piece(self) -> int:
+        """Audio may be cut anywhere, but for packets of Opus."""
+        return CONTAINED_PIECE if self._audio is None else self._audio.piece
 
     def receive(self, message: str | bytes) -> base.Actions:
         """Audio, or one message. An empty binary message ends the stream, as it does there."""

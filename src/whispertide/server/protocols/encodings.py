@@ -23,7 +23,9 @@ from whispertide.types import FloatArray
 RATES = (4_000, 192_000)  # what telephones and sound files have; less would make little input much audio
 MOST_CHANNELS = 8
 OPUS_RATE = 48_000  # RFC 6716: whatever rate was encoded, a decoder may give 48 kHz
-MOST_CONTAINED_S = 120  # in one message: a megabyte of Ogg can hold sixteen hours, if hardly anything is in its packets
+PIECE = 32_000  # bytes to be decoded at once; nobody else has a turn meanwhile
+CONTAINED_PIECE = 1024  # of a stream of Opus: at 6 kbit/s more than a second
+MOST_CONTAINED_S = 20  # in so many bytes of packets: a megabyte can hold sixteen hours, if hardly anything is in them
 _SHORTEST_PACKET = OPUS_RATE // 400  # samples: 2.5 ms (RFC 6716); an empty one counts as much, since it costs time too
 MAX_OGG_PACKET = 1 << 20  # an Opus packet has at most some 60 kB: a packet that goes on beyond this is damage
 
@@ -62,6 +64,8 @@ class AudioInput:
             raise OptionError(f"expected a sample rate between {RATES[0]} and {RATES[1]} Hz; got {rate}")
         if not 1 <= channels <= MOST_CHANNELS:
             raise OptionError(f"expected 1 to {MOST_CHANNELS} channels; got {channels}")
+        # A packet of Opus is whole.
+        self.piece = 0 if encoding == "opus" else CONTAINED_PIECE if "opus" in encoding else PIECE
         self._rate = OPUS_RATE if "opus" in encoding else rate
         self._channels = channels
         self._resampler = StreamingResampler(self._rate, channels)
@@ -160,15 +164,15 @@ class _ContainedOpus:
         self._channels = channels
 
     def decode(self, data: bytes) -> FloatArray:
-        samples, total = [np.zeros((0, self._channels), np.float32)], 0
+        samples, total, size = [np.zeros((0, self._channels), np.float32)], 0, 0
         for packet in self._container.packets(data):
             decoded = self._opus.decode(packet)
             if len(decoded):
                 samples.append(decoded)
-            total += max(len(decoded), _SHORTEST_PACKET)
-            if total > MOST_CONTAINED_S * OPUS_RATE:
+            total, size = total + max(len(decoded), _SHORTEST_PACKET), size + len(packet)
+            if total > MOST_CONTAINED_S * OPUS_RATE * max(1, size / CONTAINED_PIECE):
                 raise AudioError(
-                    f"expected at most {MOST_CONTAINED_S} s of audio in a message; got more. Send smaller messages"
+                    f"expected at most {MOST_CONTAINED_S} s of audio in {CONTAINED_PIECE} bytes of Opus; got more"
                 )
         return np.concatenate(samples)
 

@@ -39,9 +39,11 @@ def parsed(message: str | bytes) -> Any:
     """The JSON value that `message` is, one that can be worked with and said again.
 
     Raises `ValueError` for what is no JSON, and for what Python would take although nobody can mean it: NaN, numbers
-    beyond a double, halves of surrogate pairs, and lists in lists without end.
+    beyond a double, halves of surrogate pairs, lists in lists without end, and more values than any message has.
     """
     text = message.decode() if isinstance(message, bytes) else message
+    if sum(map(text.count, ",[{")) > _MOST_VALUES:
+        raise ValueError("too many values")
     try:
         value = json.loads(text, parse_constant=_not_json, parse_float=_real, parse_int=_integer)
         # The check goes through the whole value, so only where there are brackets enough for it to matter.
@@ -59,6 +61,7 @@ def parsed(message: str | bytes) -> Any:
 
 
 _DEEP = 50  # objects and lists in each other; no client's messages have ten
+_MOST_VALUES = 20_000  # of commas and brackets, in texts too: the longest prompt may be all commas
 _MOST_DIGITS = 300  # a double holds no more
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 

@@ -47,6 +47,11 @@ class NativeProtocol(base.WireProtocol):
         self._query = self._from_query(query)
         self._resume = self._resume_from(query) if "session" in query else None
 
+    @property
+    def piece(self) -> int:
+        """Audio may be cut anywhere."""
+        return self._pcm.piece
+
     def opened(self) -> base.Actions:
         """Say what is served; go on with a session that the address names."""
         server = self.opening.server

@@ -11,7 +11,7 @@ from whispertide.errors import AudioError
 MAX_ELEMENT = 1 << 16  # bytes of a block that is read: an Opus packet has at most 61,200
 MAX_TRACK = 1 << 12  # bytes of what a track says of itself
 MAX_SKIPPED = 1 << 24  # a larger element is damage: nobody records one
-MOST_ELEMENTS = 10_000  # in one message, those of tracks too: an empty one has two bytes, and each takes its time
+MOST_ELEMENTS = 200  # in 1,000 bytes, those of tracks too: an empty one has two bytes, and each takes its time
 
 # Identifiers with their markers, as RFC 9559 lists them
 _EBML = 0x1A45DFA3  # what a recording begins with
@@ -28,13 +28,13 @@ class WebmPackets:
     def __init__(self) -> None:
         self._waiting = b""
         self._to_skip = 0
-        self._left = MOST_ELEMENTS  # that the message may still have
+        self._left = 0  # elements that these bytes may still have
         self._track: int | None = None
 
     def packets(self, data: bytes) -> Iterator[bytes]:
         """The packets that these bytes complete. Raises `AudioError` for what is no WebM with Opus."""
         data = self._waiting + data
-        at, self._left = 0, MOST_ELEMENTS
+        at, self._left = 0, MOST_ELEMENTS * max(1, len(data) // 1000)
         while True:
             at, self._to_skip = min(at + self._to_skip, len(data)), max(0, at + self._to_skip - len(data))
             head = _head(data, at)
@@ -73,7 +73,7 @@ class WebmPackets:
     def _count(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise AudioError(f"expected at most {MOST_ELEMENTS} elements of WebM in a message; got more")
+            raise AudioError(f"expected at most {MOST_ELEMENTS} elements of WebM in 1000 bytes; got more")
 
     def _enter(self, entry: bytes) -> None:
         """A track: the first one with Opus is listened to."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, SpeechStart, TurnEnd
 from whispertide.punctuation import ENDS_SENTENCE
 from whispertide.server.protocols import base, messages
-from whispertide.server.protocols.encodings import AudioInput, container_of
+from whispertide.server.protocols.encodings import CONTAINED_PIECE, AudioInput, container_of
 from whispertide.types import SAMPLE_RATE, Word, seconds, to_samples
 
 SHOWN_LINES = 200  # in a state: their page shows no more
@@ -67,6 +67,11 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         return self._changed()
 
     # --- in ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def piece(self) -> int:
+        """Audio may be cut anywhere, but for packets of Opus."""
+        return CONTAINED_PIECE if self._audio is None else self._audio.piece
 
     def receive(self, message: str | bytes) -> base.Actions:
         """Audio, or the end. What comes after the end is nothing, as there: a page's recorder has more."""

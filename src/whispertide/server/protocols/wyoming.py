@@ -16,12 +16,13 @@ from typing import Any, ClassVar
 from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Error, Event, Language
 from whispertide.server.protocols import base, messages
-from whispertide.server.protocols.encodings import AudioInput
+from whispertide.server.protocols.encodings import PIECE, AudioInput
 from whispertide.server.protocols.messages import is_whole, parsed, shown
 
 MAX_LINE = 64 * 1024  # what asyncio's streams, hence the reference implementation, take for a line
 MAX_DATA = 1 << 20
-MAX_PAYLOAD = 4 << 20  # clients send some kilobytes; all of a payload is decoded at once
+MAX_PAYLOAD = 4 << 20  # clients send some kilobytes
+AUDIO = "audio-chunk"
 VERSION = "1.10.2"  # of the protocol's reference implementation, whose events are spoken here
 
 
@@ -47,7 +48,7 @@ def encode(frame: Frame) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """The line that a frame begins with, and where it, the data and the payload end."""
+    """The line that a frame begins with, and where it, the data and the payload end, of what waits."""
 
     type: str
     data: dict[str, Any]
@@ -58,7 +59,10 @@ class _Header:
 
 @dataclass(slots=True)
 class FrameReader:
-    """Bytes -> frames. After an `OptionError` the stream is out of step and has to be closed."""
+    """Bytes -> frames. After an `OptionError` the stream is out of step and has to be closed.
+
+    A long audio chunk is given as several, as its payload comes: nobody has to decode all of it at once.
+    """
 
     _waiting: bytearray = field(default_factory=bytearray)
     _header: _Header | None = None  # of the frame that is not whole
@@ -75,20 +79,23 @@ class FrameReader:
     @property
     def is_amid(self) -> bool:
         """Whether a frame has begun and is not whole."""
-        return bool(self._waiting)
+        return bool(self._waiting) or self._header is not None
 
     def _next(self) -> Frame | None:
         # Kept while the rest is missing, so that it is not parsed again with every piece of a long payload.
         self._header = header = self._header or self._read_header()
-        if header is None or len(self._waiting) < header.stop:
+        if header is None:
+            return None
+        stop = header.stop if header.type != AUDIO else min(header.stop, header.start + PIECE)
+        if len(self._waiting) < stop:
             return None
         data = header.data
         if header.start > header.line:
             rest = bytes(self._waiting[header.line : header.start])
             data = {**data, **_mapping(rest, "a JSON object as data")}
-        frame = Frame(header.type, data, bytes(self._waiting[header.start : header.stop]))
-        del self._waiting[: header.stop]
-        self._header = None
+        frame = Frame(header.type, data, bytes(self._waiting[header.start : stop]))
+        del self._waiting[:stop]
+        self._header = _Header(header.type, data, 0, 0, header.stop - stop) if stop < header.stop else None
         return frame
 
     def _read_header(self) -> _Header | None:
@@ -156,7 +163,7 @@ class WyomingProtocol(base.WireProtocol):
                 self._completed = True
                 new = self._handle(frame)
                 # Audio may stay in the resampler for now.
-                self.fruitless += not new and not (frame.type == "audio-chunk" and frame.payload)
+                self.fruitless += not new and not (frame.type == AUDIO and frame.payload)
                 actions += new
         except OptionError as error:
             actions += [_error("bad_request", str(error)), base.Close()]

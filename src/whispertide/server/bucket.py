@@ -1,0 +1,32 @@
+"""A token bucket: so much a second on average, and what was saved up at once. Pure: the time comes with every call."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Holds at most `most` tokens and gets `rate` a second; it is full in the beginning."""
+
+    rate: float
+    most: float
+    _tokens: float = field(init=False)
+    _at: float | None = None
+
+    def __post_init__(self) -> None:
+        self._tokens = self.most
+
+    def take(self, tokens: float, now: float) -> bool:
+        """Take so many, on credit where they are not there. Returns whether they were."""
+        self._fill(now)
+        self._tokens -= tokens
+        return self._tokens >= 0
+
+    def debt_s(self, now: float) -> float:
+        """How long it takes until what was taken on credit is paid."""
+        self._fill(now)
+        return max(0.0, -self._tokens / self.rate)
+
+    def _fill(self, now: float) -> None:
+        # The first call has no time before it.
+        self._tokens = min(self.most, self._tokens + self.rate * (now - (now if self._at is None else self._at)))
+        self._at = now
