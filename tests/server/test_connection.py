@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from served import KnowingModel, limited
-from whispertide.server import connection
 from whispertide.server.connection import Connection, GoneError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import WireProtocol
@@ -115,7 +114,7 @@ async def test_what_comes_is_paid_for(
         await sleep(0)
 
     # Nobody waits in this test: the clock is moved on instead.
-    monkeypatch.setattr(connection.asyncio, "sleep", skipped)
+    monkeypatch.setattr(asyncio, "sleep", skipped)
     began, clock = loop.time(), loop.time
     monkeypatch.setattr(loop, "time", lambda: began + waited)
     transport: Any = Flood(messages)

@@ -271,7 +271,8 @@ async def test_no_message_is_parsed_while_one_waits(reading: Any, loop: Loop, wi
     """Ten thousand in one read: only those of a piece are there at once, and they come in order."""
     messages = [str(number).encode() for number in range(10_000)]
     reading.data_received(b"".join(frame(2, one) for one in messages))
-    got, most = [], 0
+    got: list[bytes] = []
+    most = 0
     while len(got) < len(messages):
         loop.turn()
         most = max(most, reading.queue.qsize())

@@ -106,7 +106,8 @@ def test_a_long_chunk_of_audio_comes_in_pieces(length: int, cuts: list[int]) -> 
     payload = bytes(number % 251 for number in range(length))
     first = encode(Frame("audio-chunk", {"rate": 16000}, payload))
     raw = first + encode(Frame("ping"))
-    reader, frames, at = FrameReader(), [], 0
+    frames: list[Frame] = []
+    reader, at = FrameReader(), 0
     for size in [*cuts, len(raw)]:
         frames += reader.feed(raw[at : at + size])
         at += size
