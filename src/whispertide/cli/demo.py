@@ -1,4 +1,4 @@
-"""`whispertide demo`: the bundled recording, live, with the bundled model; nothing is downloaded."""
+"""`whispertide demo`: the bundled recording, live, with OpenAI's tiny.en where it can be had, else the bundled model."""
 
 import re
 from pathlib import Path
@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from whispertide.cli import arguments
+from whispertide.cli import arguments, completion
 from whispertide.cli.bundled import bundled_files
 from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.errors import CheckpointError, UnreachableError, WhispertideError
 from whispertide.options import BUNDLED_MODEL, DecodeOptions
 
 if TYPE_CHECKING:
     from whispertide.formats.document import Document
+
+REAL_MODEL = "tiny.en"
+_PATIENCE_S = 20.0  # nobody watches a demo that waits longer for its first byte
 
 
 @guarded
@@ -22,11 +26,20 @@ def demo(
     pace: Annotated[
         Literal["live", "max"], typer.Option("--pace", help="live: at the speed of speech. max: as fast as possible.")
     ] = "live",
-    model: arguments.Model = BUNDLED_MODEL,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help=f"Default: {REAL_MODEL}, downloaded once; where it cannot be had {BUNDLED_MODEL}, which is here.",
+            autocompletion=completion.models,
+        ),
+    ] = None,
     stream: arguments.RecipeOptions,
     engine: arguments.Engine,
 ) -> ExitCode:
-    """Watch the bundled recording turn into captions. Needs no network and no microphone."""
+    """Watch the bundled recording turn into captions. Needs no microphone, and no network either."""
     from whispertide.cli.job import StreamJob
     from whispertide.cli.output import Target
     from whispertide.cli.pump import at_full_speed, at_live_pace
@@ -36,7 +49,7 @@ def demo(
     recipe, live = stream.resolve(), pace == "live"
     with bundled_files() as (recording, transcript):
         source = Source(str(recording))
-        transcriber = arguments.load(model, engine)
+        transcriber = arguments.load(real_or_bundled() if model is None else model, engine)
         if live:
             transcriber.warm_up()
         targets = [Target(None, "txt")]
@@ -48,6 +61,31 @@ def demo(
         for line in summary(document, transcript, bundled=transcriber.is_bundled):
             say(line)
     return code
+
+
+def real_or_bundled() -> str:
+    """The name of the model to play to: OpenAI's, which may have to be downloaded, or the bundled one in its place."""
+    from whispertide.checkpoint import hub
+    from whispertide.checkpoint.download import is_offline
+
+    try:
+        hub.path(REAL_MODEL)
+    except CheckpointError:  # it is not here
+        pass
+    else:
+        return REAL_MODEL
+    instead = f"{BUNDLED_MODEL}, a small model that comes along and was trained on synthetic speech, plays instead"
+    if is_offline():
+        say(f"{REAL_MODEL} is not here, and nothing may be downloaded: {instead}")
+        return BUNDLED_MODEL
+    say(f"this demo plays OpenAI's {REAL_MODEL}, which is downloaded once and kept (--model {BUNDLED_MODEL}: without)")
+    try:
+        hub.resolve(REAL_MODEL, announce=say, patience_s=_PATIENCE_S)
+    except WhispertideError as error:
+        reason = error.reason if isinstance(error, UnreachableError) else str(error)
+        say(f"{REAL_MODEL} cannot be had ({reason}): {instead}")
+        return BUNDLED_MODEL
+    return REAL_MODEL
 
 
 def summary(document: "Document", transcript: Path, *, bundled: bool) -> list[str]:
