@@ -1,4 +1,4 @@
-"""`whispertide demo`: the bundled recording, live, with OpenAI's tiny.en where it can be had, else the bundled model."""
+"""`whispertide demo`: the bundled recording, with OpenAI's tiny.en where it can be had, else the bundled model."""
 
 import re
 from pathlib import Path
