@@ -1,6 +1,7 @@
 """A session step by step; what holds for every stream is in test_session_properties."""
 
 import gc
+import random
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -342,6 +343,81 @@ def test_pauses_end_turns() -> None:
     assert 3.9 * S < stop.end == turn.end < 4.3 * S
     assert 4.3 * S < stop.at == turn.at < 4.5 * S
     assert confirmed(events[: events.index(turn)]) == said(TALK)
+
+
+SENTENCE = speech(("And", 0.5, 0.9), ("so", 1.0, 1.4), ("ask", 2.4, 2.8), ("not.", 2.9, 3.3), ("Ask", 4.2, 4.6))
+
+
+class Verbatim(Oracle):
+    """Case and marks as they are said; of a word that is cut nothing is heard."""
+
+    def _text(self, word: Word, window: Span, rng: random.Random) -> str | None:
+        return word.text if window.start <= word.start and word.end <= window.end else None
+
+
+TURNS = RECIPE.replace(vad_turn_s=1.5)
+
+
+def turns(events: Iterable[Event]) -> list[tuple[str, int, int]]:
+    """What was said up to each end of a turn, that end, and the audio that it took to know."""
+    said_so_far, found = [], []
+    for event in events:
+        if isinstance(event, Confirmed):
+            said_so_far += [word.text for word in event.words]
+        elif isinstance(event, TurnEnd):
+            found.append(("".join(said_so_far).strip(), event.end, event.at))
+            said_so_far = []
+    return found
+
+
+def test_a_short_pause_in_mid_sentence_does_not_end_a_turn() -> None:
+    session = Session(TURNS, Verbatim(SENTENCE), make_gate(SENTENCE))
+    ended = turns(push(session, 9.0))
+    assert [text for text, _, _ in ended] == ["And so ask not.", "Ask"]
+    # A finished sentence ends its turn in the usual pause; the other one in silence of `vad_turn_s`.
+    assert ended[0][2] - ended[0][1] < S // 2
+    assert ended[1][2] - ended[1][1] == round(1.5 * S)
+
+
+def test_where_every_pause_ends_a_turn_there_are_more() -> None:
+    assert [text for text, _, _ in turns(push(Session(RECIPE, Verbatim(SENTENCE), make_gate(SENTENCE)), 9.0))] == [
+        "And so",
+        "ask not.",
+        "Ask",
+    ]
+
+
+def test_what_follows_a_short_pause_is_heard_with_the_text_before_it() -> None:
+    oracle = Verbatim(SENTENCE)
+    push(Session(TURNS, oracle, make_gate(SENTENCE)), 9.0)
+    prompts = {plan.window.start // S: plan.prompt for plan in oracle.plans if plan.ends_turn}
+    assert [prompt for _, prompt in sorted(prompts.items())] == ["", " And so", ""]
+
+
+def test_a_long_pause_in_mid_sentence_ends_a_turn_before_speech_goes_on() -> None:
+    said_late = speech(("and", 0.5, 0.9), ("so", 4.0, 4.4))
+    session = Session(TURNS, Verbatim(said_late), make_gate(said_late))
+    outline = [event.kind for event in push(session, 5.0, step=5.0) if not isinstance(event, Hypothesis | Confirmed)]
+    assert outline == ["speech_start", "speech_stop", "turn_end", "speech_start", "speech_stop"]
+    assert [event.kind for event in session.finish()] == ["turn_end", "end"]
+
+
+@pytest.mark.parametrize("until", [1.9, 2.7])  # in the pause; in the speech after it
+def test_a_turn_that_was_left_open_ends_by_a_flush_and_by_clear(until: float) -> None:
+    for end in (Session.flush, Session.clear):
+        session = Session(TURNS, Verbatim(SENTENCE), make_gate(SENTENCE))
+        push(session, until)
+        assert [event.kind for event in end(session)][-1] == "turn_end"
+        assert [event.kind for event in session.flush()] == ["turn_end"]  # a flush is always answered
+        assert "turn_end" not in [event.kind for event in session.clear()]
+
+
+def test_a_noise_after_an_open_turn_does_not_put_off_its_end() -> None:
+    heard = speech(("and", 0.5, 0.9), ("bang", 1.6, 1.9))
+    session = Session(TURNS, Verbatim(heard[:1]), make_gate(heard))
+    ((text, end, at),) = turns(push(session, 6.0))
+    assert (text, at - end) == ("and", round(1.5 * S))
+    assert end < 1.5 * S
 
 
 def test_speech_without_a_word_is_told() -> None:

@@ -69,6 +69,7 @@ RECIPES = [
     get_recipe("whisper-streaming").replace(trim="sentence", trim_s=6, hard_cap_s=12),
     get_recipe("whisper-streaming").replace(agreement=3, trim_s=4, hard_cap_s=10),
     get_recipe("whisper-streaming").replace(search="pruned", trim_s=4),
+    get_recipe("whisper-streaming").replace(vad_turn_s=1.5),
 ]
 
 
@@ -170,7 +171,7 @@ def survives(build: Build, recipe: Recipe, seed: int) -> bool:
     return said(session.transcript.words) == said(words)
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=["default", "best-effort", "sentence", "three", "pruned"])
+@pytest.mark.parametrize("recipe", RECIPES, ids=["default", "best-effort", "sentence", "three", "pruned", "turns"])
 @pytest.mark.parametrize("gated", [False, True], ids=["open", "gated"])
 @quick(6)
 @given(data=st.data())

@@ -42,7 +42,7 @@ from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.stages import UnderWay, depth_of
 from whispertide.streaming.turns import Turns
-from whispertide.types import FloatArray
+from whispertide.types import FloatArray, to_samples
 
 
 class Session:
@@ -333,6 +333,7 @@ class Session:
         self._turns.emit = self._state.emit  # not a method of the session: nothing may keep it once its owner lets go
         recipe = self._state.recipe
         self._turns.schedule = self._own_schedule or recipe.schedule
+        self._turns.turn_pause = to_samples(recipe.schedule.vad_turn_s)
         self._turns.policy = recipe.policy
         self._turns.search = recipe.search
         self._decode_options = decode_options(recipe, self._state.options)

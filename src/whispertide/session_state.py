@@ -207,5 +207,6 @@ def built_in(recipe: Recipe) -> dict[str, Any]:
         "executor": recipe.executor,
         "vad": schedule.vad,
         "vad_pause_s": schedule.vad_pause_s,
+        "vad_turn_s": schedule.vad_turn_s,
         "vad_pre_roll_s": schedule.vad_pre_roll_s,
     }

@@ -410,6 +410,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "step_s": (0.02, 30),
     "longest_step_s": (0.02, 30),
     "vad_pause_s": (0.1, 30),
+    "vad_turn_s": (0, 30),
     "vad_pre_roll_s": (0, 30),
     "lag_s": (0.1, 3600),
     "hush_s": (0.1, 5.0),

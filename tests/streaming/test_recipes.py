@@ -66,8 +66,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "collapse": True, "length_cap": True, "allowance": 5, "hard_cap_s": 28.0, "no_speech": 0.9, "loop_guard": True,
     },
     "tide": {
-        "schedule": "adaptive", "step_s": 0.4, "pending_step_s": 0.15, "longest_step_s": 2.0, "framing": "auto",
-        "search": "verified",
+        "schedule": "adaptive", "step_s": 0.4, "pending_step_s": 0.15, "longest_step_s": 2.0, "vad_turn_s": 1.5,
+        "framing": "auto", "search": "verified",
         "beam": 1, "policy": "align-att", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,
         "attention_floor": 0.1, "truncate": "last-word", "settle_s": 1.0,
         "memory": "words", "window_s": 5.0, "carry": 2, "context_tokens": 60, "beyond": 12, "guess_least": 0.3,
@@ -76,7 +76,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "must_speak": False, "no_speech": 0.9,
     },
 }  # fmt: skip
-ALL = {"executor": "serial", "vad": True, "vad_pause_s": 0.5, "vad_pre_roll_s": 1.0, "lag_s": 5.0}
+ALL = {"executor": "serial", "vad": True, "vad_pause_s": 0.5, "vad_turn_s": 0.0, "vad_pre_roll_s": 1.0, "lag_s": 5.0}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

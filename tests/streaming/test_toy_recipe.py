@@ -95,7 +95,7 @@ class ToyPolicy(Choice):
     def usual_s(self) -> float:
         return self.hard_cap_s
 
-    def start(self, at: int) -> ToyState:
+    def start(self, at: int, after: ToyState | None = None) -> ToyState:
         return ToyState(align_down(at))
 
     def limit(self, state: ToyState) -> int:

@@ -170,9 +170,10 @@ class AlignAtt(Attending):
         """`window_s` in samples."""
         return to_samples(self.window_s)
 
-    def start(self, at: int) -> AlignAttState:
-        """Nothing confirmed, nothing attended to, no context."""
-        return AlignAttState(start=align_down(at))
+    def start(self, at: int, after: AlignAttState | None = None) -> AlignAttState:
+        """Nothing confirmed, nothing attended to; what was said in the same turn is context."""
+        context = "" if after is None else after.context + "".join(one.word.text for one in after.words)
+        return AlignAttState(start=align_down(at), context=context[-CONTEXT_CHARS:])
 
     def plan(
         self, state: AlignAttState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0

@@ -53,7 +53,7 @@ class Final(Bounded):
     )
     allowance: int = setting(ALLOWANCE, "tokens that it may be longer than that", least=0, most=LONGEST)
 
-    def start(self, at: int) -> FinalState:
+    def start(self, at: int, after: FinalState | None = None) -> FinalState:
         """Nothing heard yet."""
         return FinalState(start=align_down(at))
 

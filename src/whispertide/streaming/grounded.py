@@ -98,7 +98,7 @@ class Grounded(Attending):
         """`carry_most_s` in samples, or less: the longest window has room for new audio, too."""
         return min(to_samples(self.carry_most_s), self.hard_cap - self.hard_cap // 8)
 
-    def start(self, at: int) -> GroundedState:
+    def start(self, at: int, after: GroundedState | None = None) -> GroundedState:
         """Nothing carried over."""
         return GroundedState(start=align_down(at))
 

@@ -71,7 +71,7 @@ class HeldAgreement(Bounded):
         if self.stop_tokens == 1:
             raise OptionError("expected stop_tokens=0, which is never, or at least 2; got 1")
 
-    def start(self, at: int) -> HeldState:
+    def start(self, at: int, after: HeldState | None = None) -> HeldState:
         """Nothing heard yet."""
         return HeldState(start=align_down(at))
 

@@ -104,9 +104,10 @@ class LocalAgreement(Bounded):
         """How long windows usually get at most."""
         return self.trim_s
 
-    def start(self, at: int) -> AgreementState:
-        """Nothing confirmed, nothing heard: also the prompt starts anew (whisper_streaming, `init`)."""
-        return AgreementState(start=align_down(at), last_time=at)
+    def start(self, at: int, after: AgreementState | None = None) -> AgreementState:
+        """Nothing heard. The prompt starts anew (whisper_streaming, `init`), unless the turn goes on."""
+        confirmed = [] if after is None else list(after.confirmed)
+        return AgreementState(start=align_down(at), last_time=at, confirmed=confirmed)
 
     def plan(
         self, state: AgreementState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0

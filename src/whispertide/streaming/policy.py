@@ -63,8 +63,12 @@ class Policy(Protocol[State]):
     def drop_below(self) -> float:
         """See above."""
 
-    def start(self, at: int) -> State:
-        """The state for an utterance whose audio begins at sample `at`."""
+    def start(self, at: int, after: State | None = None) -> State:
+        """The state for an utterance whose audio begins at sample `at`.
+
+        `after` is the state in which the one before it ended, where both belong to one turn: its text may go before
+        what is heard now. A policy need not look at it.
+        """
 
     def limit(self, state: State) -> int:
         """The last sample that the next window may reach. Applying a round that reached it must raise it."""

@@ -101,7 +101,7 @@ _PILOT = Recipe(
 # Ours: tuned by measurement, the ablations in docs/LOG.md and a search around it (benchmarks/search.py).
 _TIDE = Recipe(
     "tide",
-    schedule=Adaptive(step_s=0.4, pending_step_s=0.15),
+    schedule=Adaptive(step_s=0.4, pending_step_s=0.15, vad_turn_s=1.5),
     framing=Open(),
     search=Verified(beam=1),
     policy=AlignAtt(

@@ -67,6 +67,13 @@ class Rounds(Choice):
     step_s: float = setting(1.0, "seconds of new audio for a round", least=0.02, most=CHUNK_SECONDS)
     vad: bool = setting(True, "a voice gate keeps silence out")
     vad_pause_s: float = setting(0.5, "so much silence ends an utterance", least=0.1, most=CHUNK_SECONDS)
+    vad_turn_s: float = setting(
+        0.0,
+        "so much silence ends a turn in mid-sentence; a shorter pause there ends an utterance alone, and what follows "
+        "is heard with the text before it (0 = every utterance is a turn)",
+        least=0,
+        most=CHUNK_SECONDS,
+    )
     vad_pre_roll_s: float = setting(1.0, "so much before the first speech is kept", least=0, most=CHUNK_SECONDS)
     lag_s: float = setting(5.0, "more audio than this after the last round is reported as lag", least=0.1, most=3600)
 

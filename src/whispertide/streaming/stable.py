@@ -108,7 +108,7 @@ class Stable(Choice):
         """Streams never get longer."""
         return self.stream_s
 
-    def start(self, at: int) -> StableState:
+    def start(self, at: int, after: StableState | None = None) -> StableState:
         """Nothing heard yet."""
         return StableState(start=align_down(at))
 

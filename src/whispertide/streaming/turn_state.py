@@ -25,6 +25,7 @@ class Utterance:
     spent      how long the newest round that came back was computed, in samples; 0 where audio does not come live
     pending    whether that round guessed words that are not confirmed
     due_at     how much audio there was when its next round came due; None: it has not yet
+    unfinished whether the last confirmed word leaves a sentence open
     ahead      its last round, as it would be if nobody spoke on: no more than a cache, too
     encoder    what the encoder carries from the newest round that came back to the next: no more than a cache, since
                the audio of the next window gives the same
@@ -39,6 +40,7 @@ class Utterance:
     closed_at: int = 0
     last_planned: bool = False
     spoken: bool = False
+    unfinished: bool = False
     words: int = 0
     spent: int = 0
     pending: bool = False
@@ -47,6 +49,21 @@ class Utterance:
     ahead: RoundResult[Any] | None = None
 
     def copy(self) -> "Utterance":
+        """An independent copy."""
+        return replace(self, policy=self.policy.copy())
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """A turn whose newest utterance ended, at sample `end`, in mid-sentence: the next one may go on with it.
+
+    policy  the policy's state at that end
+    """
+
+    end: int
+    policy: Any
+
+    def copy(self) -> "OpenTurn":
         """An independent copy."""
         return replace(self, policy=self.policy.copy())
 
@@ -74,6 +91,7 @@ class TurnState:
     """All that is remembered.
 
     pause_end   where the gate ends the open utterance if nobody speaks on; None where somebody speaks
+    turn        the turn that may go on; None where the last one is over
     floor       end of the last utterance: the next one begins there or later
     stale       rounds in flight whose results no longer matter
     boundaries  ends of all rounds so far but those that ended an utterance; `loads` are what computing took of the
@@ -83,6 +101,7 @@ class TurnState:
 
     received: int = 0
     pause_end: int | None = None
+    turn: OpenTurn | None = None
     floor: int = 0
     gate_events: list[GateEvent] = field(default_factory=list)
     utterance: Utterance | None = None
@@ -116,6 +135,7 @@ class TurnState:
             self,
             gate_events=list(self.gate_events),
             utterance=self.utterance and self.utterance.copy(),
+            turn=self.turn and self.turn.copy(),
             in_flight=list(self.in_flight),
             stale=set(self.stale),
             requests=list(self.requests),

@@ -13,12 +13,13 @@ from typing import Any, Literal, Protocol
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.errors import SessionError
 from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unheard
+from whispertide.punctuation import ENDS_SENTENCE
 from whispertide.streaming.ahead import HeardAhead
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult, written
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.searches import Search
-from whispertide.streaming.turn_state import EndRequest, Flight, TurnState, Utterance
+from whispertide.streaming.turn_state import EndRequest, Flight, OpenTurn, TurnState, Utterance
 from whispertide.types import align_down, to_samples
 
 
@@ -30,8 +31,9 @@ class Emit(Protocol):
 
 
 class Turns:
-    """Plans the rounds of a session, whose owner sets `schedule`, `policy`, `search`, `state` and `emit` first, and may
-    exchange them between calls.
+    """Plans the rounds of a session, whose owner sets `schedule`, `policy`, `search`, `state`, `emit` and `turn_pause`
+    first, and may exchange them between calls. `turn_pause` samples of silence end a turn in mid-sentence (0: every
+    utterance is a turn).
     """
 
     schedule: Schedule
@@ -39,6 +41,7 @@ class Turns:
     search: Search
     state: TurnState
     emit: Emit
+    turn_pause: int
 
     def __init__(self, *, gated: bool, live: bool, max_in_flight: int) -> None:
         """`gated` False: there is no gate, and what is not flushed is one utterance. `live`: see `Session`."""
@@ -106,6 +109,8 @@ class Turns:
         utterance.words += len(verdict.confirmed)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
+        if commit.confirmed:
+            utterance.unfinished = ENDS_SENTENCE.search(commit.confirmed[-1].text) is None
         # Elsewhere the result must not depend on how fast the machine is.
         if self._live:
             stats = result.stats
@@ -149,8 +154,8 @@ class Turns:
         state.utterance, state.floor = None, at
         if utterance is not None and utterance.end is None and self._gated:
             self.emit(SpeechStop, at, end=at)
-        if utterance is not None and utterance.spoken:
-            self.emit(TurnEnd, at, end=at)
+        if state.turn is not None or (utterance is not None and utterance.spoken):
+            self._close_turn(at, end=at)
 
     def needed_from(self, gate_needs: int) -> int:
         """Audio before this sample can go. `gate_needs` is what the gate may still claim for an utterance to come."""
@@ -213,6 +218,7 @@ class Turns:
         if not self._gated:
             return self._horizon > state.floor and self._open(state.floor, state.floor)
         while state.gate_events and state.gate_events[0].decided_at <= self._horizon:
+            self._close_silent_turn(state.gate_events[0].decided_at)
             event = state.gate_events.pop(0)
             # A stop without an utterance is that of one which `clear` has dropped.
             if isinstance(event, SpeechStarted):
@@ -220,10 +226,18 @@ class Turns:
                 start = min(max(event.start, state.floor), event.decided_at)
                 self.emit(SpeechStart, event.decided_at, start=start)
                 return self._open(start, event.decided_at)
+        self._close_silent_turn(self._horizon)
         return False
 
+    def _close_silent_turn(self, at: int) -> None:
+        """End the turn that was left in mid-sentence, where nobody has spoken for long enough by sample `at`."""
+        turn = self.state.turn
+        if turn is not None and at >= turn.end + self.turn_pause:
+            self._close_turn(turn.end + self.turn_pause, turn.end)
+
     def _open(self, start: int, known: int) -> bool:
-        policy = self.policy.start(start)
+        turn = self.state.turn
+        policy = self.policy.start(start, None if turn is None else turn.policy)
         self.state.utterance = Utterance(start, known, policy, keep_from=start, last_end=start)
         return True
 
@@ -347,7 +361,23 @@ class Turns:
         if self._gated and end > utterance.start and not utterance.spoken:
             self.emit(Unheard, at, start=utterance.start, end=end)
         # A flush is always answered, also where nothing was left to hear.
-        if flushed or end > utterance.start:
+        if flushed or not self._goes_on(utterance, end):
+            self._close_turn(at, end, said=flushed or end > utterance.start)
+
+    def _goes_on(self, utterance: Utterance, end: int) -> bool:
+        """Whether the turn is left open, because the utterance ended in mid-sentence; then it is."""
+        state = self.state
+        if not self._gated or not self.turn_pause:
+            return False
+        if utterance.spoken:
+            state.turn = OpenTurn(end, utterance.policy) if utterance.unfinished else None
+        # A noise in which nothing was heard changes nothing, and does not put off the end of a turn.
+        return state.turn is not None
+
+    def _close_turn(self, at: int, end: int, *, said: bool = True) -> None:
+        """A turn is over; what comes next begins anew."""
+        self.state.turn = None
+        if said:
             self.emit(TurnEnd, at, end=end)
 
     def _settle(self) -> bool:
@@ -357,8 +387,10 @@ class Turns:
             return False
         request = state.requests.pop(0)
         if request.kind == "flush":
-            self.emit(TurnEnd, request.at, end=request.at)
+            self._close_turn(request.at, end=request.at)
             return True
+        if state.turn is not None:
+            self._close_turn(request.at, state.turn.end)
         self.emit(End, request.at, duration=request.at)
         state.ended = True
         return False

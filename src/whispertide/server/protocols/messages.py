@@ -191,8 +191,9 @@ def language(tag: str | None, server: ServerInfo) -> str | None:
 
 
 def pause(milliseconds: float | None) -> dict[str, Any]:
-    """The silence that ends an utterance, as a change of the recipe, within what that may have; None: no change."""
-    return {} if milliseconds is None else {"vad_pause_s": min(max(milliseconds / 1000, 0.1), 30.0)}
+    """The silence that ends a turn, as a change of the recipe, within what that may have; None: no change."""
+    # A client that names a pause wants each such pause to end a turn, also in mid-sentence.
+    return {} if milliseconds is None else {"vad_pause_s": min(max(milliseconds / 1000, 0.1), 30.0), "vad_turn_s": 0.0}
 
 
 def prompt(terms: Iterable[str], written: str | None = None) -> str:
