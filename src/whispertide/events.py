@@ -74,7 +74,9 @@ class Hypothesis(Event):
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd(Event):
-    """An utterance is over (pause, `flush()` or `finish()`): all its words are confirmed."""
+    """A turn is over (pause, `flush()` or `finish()`): all its words are confirmed. A recipe with `vad_turn_s` lets a
+    turn go on over short pauses in mid-sentence.
+    """
 
     kind: ClassVar[str] = "turn_end"
     end: int
