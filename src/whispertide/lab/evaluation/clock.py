@@ -2,10 +2,12 @@
 
     simulated  discrete events: computing occupies the one worker for the wall time it was measured to take, so a talk
                of an hour is done as fast as it can be computed
+    processor  the same, by the processor time of the process in place of the wall's: what others do on the machine does
+               not count. Meant for one thread: with several, all their seconds are added up
     free       computing takes no time: the delay of the policy alone
-    live       the wall clock: what the other two are checked against
+    live       the wall clock: what the others are checked against
 
-All three run the same loop. Audio arrives in blocks; when the worker is free it takes every block that has arrived
+All run the same loop. Audio arrives in blocks; when the worker is free it takes every block that has arrived
 and runs what is due, so a round that takes long makes the next one look at more, whether the recipe's schedule has a
 fixed step or does its best. What a round says is shown at its end. The end of the audio is known as it arrives, and
 the session is finished then.
@@ -157,16 +159,16 @@ class _Play:
 
     def _work(self, task: Callable[[], T]) -> T:
         """The session's own work: the voice gate, planning, judging; what the worker did meanwhile it accounts for."""
-        began, computed = time.perf_counter(), self.worker.computed_s
+        began, computed = self.clock.timer(), self.worker.computed_s
         done = task()
-        self.clock.spend(time.perf_counter() - began - (self.worker.computed_s - computed))
+        self.clock.spend(self.clock.timer() - began - (self.worker.computed_s - computed))
         return done
 
     def _note(self, result: RoundResult[Any], start: float, spent: float, worked: float | None) -> RoundResult[Any]:
         """Write down what a round took; a schedule that looks at the load must see this clock's figures."""
-        began = time.perf_counter()
+        began = self.clock.timer()
         self.rounds.append(self._cost(result, start, spent, worked))
-        self.worker.computed_s += time.perf_counter() - began  # to look at a round is no work of the session
+        self.worker.computed_s += self.clock.timer() - began  # to look at a round is no work of the session
         if self.compute_time is None:
             return result
         return replace(result, stats=replace(result.stats, encode_s=spent, decode_s=0.0, align_s=0.0))
@@ -238,9 +240,9 @@ class _OneWorker:
         self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
     ) -> RoundResult[Any]:
         """Satisfies `policy.Executor`."""
-        start, began, worked = self.clock.now, time.perf_counter(), time.process_time()
+        start, began, worked = self.clock.now, self.clock.timer(), time.process_time()
         result = self.executor.run(plan, audio, options, state)
-        spent, worked = time.perf_counter() - began, time.process_time() - worked
+        spent, worked = self.clock.timer() - began, time.process_time() - worked
         self.computed_s += spent
         if self.compute_time is None:
             self.clock.spend(spent)
@@ -371,14 +373,14 @@ class _TwoWorkers:
     ) -> tuple[RoundResult[Any], _Took]:
         """The round, and what it takes on this clock."""
         stages, exchange = self.executor.stages, self.executor.exchange
-        began = time.perf_counter()
+        began = self.clock.timer()
         opened = stages.encode(plan, audio, state)
-        encoded = time.perf_counter()
+        encoded = self.clock.timer()
         handed_over: list[float] = []
-        stages = decoding(stages, exchange, plan, lambda: handed_over.append(time.perf_counter()))
+        stages = decoding(stages, exchange, plan, lambda: handed_over.append(self.clock.timer()))
         share = exchange.share if exchange is not None and not handed_over else 0.0
         result = stages.decode(plan, opened, options)
-        done = time.perf_counter()
+        done = self.clock.timer()
         self.computed_s += done - began
         if self.compute_time is not None:
             half = self.compute_time(result) / 2

@@ -9,7 +9,7 @@ from whispertide.lab.evaluation.bootstrap import MANY, Difference
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.report import is_aligned, is_unreliable, latency_marks
 from whispertide.lab.evaluation.store import Cell
-from whispertide.lab.evaluation.trace import FREE
+from whispertide.lab.evaluation.trace import FREE, PROCESSOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def compare(a: Cell, b: Cell) -> Comparison:
             f"expected two cells of one corpus; got {a.spec.corpus} ({a.spec.corpus_hash}) and {b.spec.corpus} "
             f"({b.spec.corpus_hash})"
         )
-    if a.spec.clock != b.spec.clock and FREE in (a.spec.clock, b.spec.clock):
+    if a.spec.clock != b.spec.clock and {FREE, PROCESSOR} & {a.spec.clock, b.spec.clock}:
         raise OptionError(f"expected two cells of one clock; got {a.spec.clock} and {b.spec.clock}")
     differences = bootstrap.compare(a.utterances, b.utterances)
     if not differences:

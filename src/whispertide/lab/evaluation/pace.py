@@ -3,7 +3,7 @@
 import time
 from typing import Protocol
 
-from whispertide.lab.evaluation.trace import ClockName
+from whispertide.lab.evaluation.trace import PROCESSOR, ClockName
 
 
 class Clock(Protocol):
@@ -16,6 +16,9 @@ class Clock(Protocol):
     @property
     def now(self) -> float:
         """The time."""
+
+    def timer(self) -> float:
+        """What work is measured by: seconds of which only differences mean something."""
 
     def wait_until(self, at: float) -> None:
         """Let time pass; `at` may be over."""
@@ -37,6 +40,10 @@ class WallClock:
         """Seconds since this clock was made."""
         return time.perf_counter() - self._began
 
+    def timer(self) -> float:
+        """The wall's seconds."""
+        return time.perf_counter()
+
     def wait_until(self, at: float) -> None:
         """Sleep until then."""
         if (wait := at - self.now) > 0:
@@ -53,6 +60,10 @@ class SimulatedClock:
         self.name: ClockName = name
         self.now = 0.0
         self._measured = measured
+
+    def timer(self) -> float:
+        """Seconds of the wall, or of the processor on the clock of that name."""
+        return time.process_time() if self.name == PROCESSOR else time.perf_counter()
 
     def wait_until(self, at: float) -> None:
         """It is then, or later, at once."""

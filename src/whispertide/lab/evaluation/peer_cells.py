@@ -10,7 +10,7 @@ from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.grid import CellRequest, Setup
 from whispertide.lab.evaluation.replay import Recogniser
 from whispertide.lab.evaluation.store import CellSpec, Results
-from whispertide.lab.evaluation.trace import FREE, Trace
+from whispertide.lab.evaluation.trace import FREE, PROCESSOR, Trace
 from whispertide.lab.speech.utterance import Corpus, Utterance
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def unfit(peer: "Peer", corpus: Corpus, clock: str) -> str:
         return f"it is told one language, and {corpus.name} has {', '.join(languages)}"
     if peer.clock != "live":
         return ""
-    if clock == FREE:
-        return "it runs in real time, so its computing cannot be left out"
+    if clock in (FREE, PROCESSOR):
+        return "it runs in real time, so its computing cannot be left out or counted by itself"
     length = sum(utterance.seconds for utterance in corpus.utterances())
     if length > LONGEST_LIVE_S:
         return f"it runs in real time, and {corpus.name} is {length / 60:.0f} minutes long: use --excerpt 600"
@@ -56,8 +56,8 @@ def settings_of(
         wanted["language"] = language
     if request.step_s is not None:
         wanted["step_s"] = request.step_s
-    if clock == FREE:
-        wanted["clock"] = FREE
+    if clock in (FREE, PROCESSOR):
+        wanted["clock"] = clock
     return peer.settings({name: value for name, value in wanted.items() if name in peer.defaults})
 
 

@@ -15,7 +15,7 @@ from whispertide.lab.evaluation.clock import play
 from whispertide.lab.evaluation.energy import Meter
 from whispertide.lab.evaluation.score import aggregate, judge
 from whispertide.lab.evaluation.store import Json
-from whispertide.lab.evaluation.trace import FREE, ClockName, RoundCost, Shown, Trace
+from whispertide.lab.evaluation.trace import FREE, PROCESSOR, ClockName, RoundCost, Shown, Trace
 from whispertide.lab.speech.utterance import Corpus, Utterance
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipe import Recipe
@@ -64,15 +64,16 @@ def offline(
         meter = Meter()
         segments = list(transcriber.transcribe_segments(samples, options=chosen))
         usage = meter.read()
-        end = utterance.seconds + (0.0 if clock == FREE else usage.wall_s)
+        took = usage.cpu_s if clock == PROCESSOR else usage.wall_s
+        end = utterance.seconds + (0.0 if clock == FREE else took)
         words = tuple(word for segment in segments for word in segment.text.split())
         return Trace(
             utterance=utterance.id,
             recogniser="offline",
-            clock=clock if clock == FREE else "simulated",
+            clock="simulated" if clock == "live" else clock,
             audio_s=utterance.seconds,
             shown=(Shown(end, words),),
-            rounds=(RoundCost(utterance.seconds, usage.wall_s, utterance.seconds),),
+            rounds=(RoundCost(utterance.seconds, took, utterance.seconds),),
             **asdict(usage),
         )
 

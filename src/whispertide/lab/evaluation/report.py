@@ -16,7 +16,7 @@ from whispertide.lab.evaluation.grid import OFFLINE
 from whispertide.lab.evaluation.latency import FEWER
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.store import Cell
-from whispertide.lab.evaluation.trace import FREE
+from whispertide.lab.evaluation.trace import FREE, PROCESSOR
 from whispertide.lab.evaluation.waits import PARTS
 from whispertide.lab.speech.utterance import ALIGNED
 
@@ -36,6 +36,8 @@ CLOCKS = {
     FREE: "Computing counts as instant, which leaves the delay that the policy itself causes.",
     TIMED: "Computing takes its measured time. Audio arrives in real time, by the wall clock (live) or in a "
     "simulation. In the simulation every round occupies the worker for its measured time.",
+    PROCESSOR: "Computing takes the processor time that was measured, on one thread, in a simulation in which audio "
+    "arrives in real time: what else the machine does meanwhile does not count.",
 }
 Format = Callable[[Any], str]
 
@@ -128,7 +130,7 @@ _TIMED_COLUMNS = frozenset(column.key for column in LATENCY) - {*UNTIMED, "match
 
 def group_of(cell: Cell) -> tuple[str, ...]:
     """What cells must share to be compared; the clock comes last."""
-    clock = FREE if cell.spec.clock == FREE else TIMED
+    clock = cell.spec.clock if cell.spec.clock in (FREE, PROCESSOR) else TIMED
     return (cell.spec.model, cell.spec.model_hash, cell.spec.corpus, cell.spec.corpus_hash, clock)
 
 

@@ -25,7 +25,7 @@ from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, peer_cod
 from whispertide.lab.evaluation.replay import OFFLINE as OFFLINE_OPTIONS
 from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, streaming
 from whispertide.lab.evaluation.store import Cell, CellSpec, Json, Results
-from whispertide.lab.evaluation.trace import FREE, ClockName, Trace
+from whispertide.lab.evaluation.trace import FREE, PROCESSOR, ClockName, Trace
 from whispertide.lab.evaluation.watch import Watch, showing
 from whispertide.lab.profile import label
 from whispertide.lab.speech.utterance import Corpus, Utterance
@@ -315,7 +315,7 @@ class Runner:
             step_s=float(step) if step is not None else None,
             changes=tuple(f"{name}={text_of(value)}" for name, value in request.settings.items()),
             streaming=peer.streaming,
-            clock=FREE if self.clock == FREE and "clock" in peer.defaults else peer.clock,
+            clock=self.clock if self.clock in (FREE, PROCESSOR) and "clock" in peer.defaults else peer.clock,
             settings={name: str(value) for name, value in settings.items()} | {"packages": versions(peer)},
             code=peer_code(),
         )

@@ -8,8 +8,9 @@ spoken; times in the audio are samples, as everywhere.
 from dataclasses import dataclass, field
 from typing import Literal
 
-ClockName = Literal["simulated", "free", "live"]
+ClockName = Literal["simulated", "processor", "free", "live"]
 FREE: ClockName = "free"
+PROCESSOR: ClockName = "processor"
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def test_a_slow_round_makes_the_next_one_take_all_that_arrived(watch: Watch) -> 
 
 
 def test_free_computing_takes_no_time(watch: Watch) -> None:
-    heard = step_through(audio(2), Slow(watch, 7.0), 1.0, free=True)
+    heard = step_through(audio(2), Slow(watch, 7.0), 1.0, by="free")
     assert [shown.at_s for shown in heard.shown] == [1.0, 2.0, 2.0]
     assert [cost.seconds for cost in heard.rounds] == [7.0, 7.0, 7.0]
     assert heard.clock == "free"

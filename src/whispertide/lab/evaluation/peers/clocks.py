@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from whispertide.lab.evaluation.peers.wire import PeerResult, Recogniser
-from whispertide.lab.evaluation.trace import RoundCost, Shown
+from whispertide.lab.evaluation.trace import FREE, PROCESSOR, ClockName, RoundCost, Shown
 from whispertide.streaming.repetition import normalise
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds, to_samples
 
@@ -57,12 +57,14 @@ class Screen:
     guess: Words = ()
 
 
-def step_through(samples: FloatArray, recogniser: Stepped, step_s: float, *, free: bool = False) -> PeerResult:
-    """Run a recogniser over `samples` under the simulated clock; `free` lets computing take no time.
+def step_through(samples: FloatArray, recogniser: Stepped, step_s: float, *, by: ClockName = "simulated") -> PeerResult:
+    """Run a recogniser over `samples` under the simulated clock, that of the processor's seconds, or the free one, on
+    which computing takes no time.
 
     Audio that is shorter than a step at the end gets a round as well.
     """
-    step = max(1, to_samples(step_s))
+    step, free = max(1, to_samples(step_s)), by == FREE
+    timer = time.process_time if by == PROCESSOR else time.perf_counter
     clock, fed = 0.0, 0
     screens: list[Screen] = []
     rounds: list[RoundCost] = []
@@ -70,19 +72,19 @@ def step_through(samples: FloatArray, recogniser: Stepped, step_s: float, *, fre
         due = min(fed + step, len(samples))
         clock = max(clock, seconds(due))
         arrived = min(len(samples), max(due, int(clock * SAMPLE_RATE)))
-        began = time.perf_counter()
+        began = timer()
         committed, guess = recogniser.feed(samples[fed:arrived])
-        took = time.perf_counter() - began
+        took = timer() - began
         rounds.append(RoundCost(clock, took, seconds(arrived - fed)))
         clock += 0.0 if free else took
         screens.append(Screen(clock, committed, guess))
         fed = arrived
-    began = time.perf_counter()
+    began = timer()
     committed = recogniser.finish()
-    took = time.perf_counter() - began
+    took = timer() - began
     rounds.append(RoundCost(clock, took, 0.0))
     screens.append(Screen(clock + (0.0 if free else took), committed))
-    return PeerResult("free" if free else "simulated", settle(screens), tuple(rounds))
+    return PeerResult(by, settle(screens), tuple(rounds))
 
 
 def settle(screens: Sequence[Screen]) -> tuple[Shown, ...]:

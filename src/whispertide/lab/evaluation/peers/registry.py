@@ -27,7 +27,8 @@ class Peer:
     defaults     settings that a benchmark may change; their defaults are the program's own, but for `threads`:
                  beams (0 is greedy), fallback (sampling where decoding looks bad), step_s (least new audio of a round),
                  vad (the voice gate in front of it, as with our recipes),
-                 trim_s (how long the window grows), frame_threshold (AlignAtt's), clock ("simulated" or "free"),
+                 trim_s (how long the window grows), frame_threshold (AlignAtt's),
+                 clock ("simulated", "processor" or "free"),
                  compute_type and isa (CTranslate2's arithmetic, and instruction set such as AVX512, which it uses only
                  when told)
     variants     changes of the defaults that are measured next to them. Fallback off: a checkpoint of which some
@@ -177,9 +178,11 @@ _ALL = (
     ),
     Peer(
         "moonshine",
-        "Moonshine",
+        "Moonshine's tiny-en, whole, with the weights that its wheel carries: it cannot load a Whisper",
+        "moonshine",
+        "run_moonshine",
         streaming=True,
-        reason="its wheel has no weights (they are fetched on first use). It cannot load a Whisper checkpoint",
+        defaults={**_COMMON, "step_s": 0.5, "clock": "simulated"},
     ),
     Peer(
         "vosk",

@@ -52,11 +52,11 @@ def load(job: Job) -> Recogniser:
     warm = begin()
     warm.feed(WARM_UP)
     warm.finish()
-    step_s, free = job.number("step_s"), job.text("clock") == "free"
+    step_s, by = job.number("step_s"), job.clock
     if not job.settings["vad"]:
-        return lambda samples: step_through(samples, begin(), step_s, free=free)
+        return lambda samples: step_through(samples, begin(), step_s, by=by)
     gate = silero()
-    return lambda samples: step_through(samples, Gated(gate(), begin, step_s), BLOCK_S, free=free)
+    return lambda samples: step_through(samples, Gated(gate(), begin, step_s), BLOCK_S, by=by)
 
 
 if __name__ == "__main__":

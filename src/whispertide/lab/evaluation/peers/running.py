@@ -130,6 +130,8 @@ def _environment(path: str, settings: Mapping[str, Setting]) -> dict[str, str]:
 
 def _converted(model: Path, peer: Peer) -> Path:
     """The checkpoint in a peer's own format; made if it is not there yet."""
+    if not peer.conversion:
+        return model
     kind, checkpoint = peer.conversion, load_checkpoint(model)
     converter = Path(__file__).with_name(f"convert_{kind}.py").read_bytes()
     made_of = repr(checkpoint.generation).encode() + versions(peer).encode() + converter

@@ -52,6 +52,12 @@ class Job:
         """A setting that is a number."""
         return float(self.settings[name])
 
+    @property
+    def clock(self) -> ClockName:
+        """The setting of that name: by which clock a stepped peer is run."""
+        found: ClockName = self.settings["clock"]  # type: ignore[assignment]  # the runner knows no others
+        return found
+
     def text(self, name: str) -> str:
         """A setting that is a text."""
         return str(self.settings[name])
