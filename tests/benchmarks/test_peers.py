@@ -156,7 +156,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
     assert "| again after real time |" in study.page
     assert " --seeds 211 212\n" in study.page
     assert "peer:openai-whisper fallback=false nano.en: it is not installed" in study.page
-    assert f"moonshine: {PEERS['moonshine'].reason}" in study.page
+    assert f"vosk: {PEERS['vosk'].reason}" in study.page
     plots = Path(study.options.output).parent / "benchmarks"
     assert {"nano.en-gated-trade-off.png", "nano.en-ungated-latency.pdf"} <= {path.name for path in plots.iterdir()}
 

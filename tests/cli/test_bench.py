@@ -190,7 +190,7 @@ def test_an_estimate_comes_before_the_first_cell(run: Run, heard: Heard) -> None
         (("--corpora", "manifest:gone.jsonl,talks"), 3, "gone.jsonl; it does not exist"),
         (("--recipes", "tide,whisperflow"), 4, "hush word"),
         (("--output", "file/results"), 5, "choose another with --output"),
-        (("--recipes", "", "--peers", "moonshine"), 2, "peer:moonshine cannot run"),
+        (("--recipes", "", "--peers", "vosk"), 2, "peer:vosk cannot run"),
     ],
 )
 def test_what_cannot_be_made_is_said_before_audio_is_made(
@@ -282,12 +282,12 @@ def test_a_recogniser_that_finds_fewer_words_than_offline_is_marked(run: Run, he
 
 
 def test_a_peer_that_cannot_run_says_why_and_the_others_go_on(run: Run, heard: Heard) -> None:
-    result = run(*ONE, "--peers", "moonshine,faster-whisper")
+    result = run(*ONE, "--peers", "vosk,faster-whisper")
     assert result.exit_code == 0
     assert len(lines(result.stdout)) == 1
-    assert re.search(r"peer:moonshine cannot run: .*no weights", result.stderr)
+    assert re.search(r"peer:vosk cannot run: .*no model", result.stderr)
     assert re.search(r"peer:faster-whisper cannot run: .*make peers", result.stderr)
-    alone = run("bench", "run", "--recipes", "", "--peers", "moonshine")
+    alone = run("bench", "run", "--recipes", "", "--peers", "vosk")
     assert (alone.exit_code, alone.stdout) == (2, "")
 
 

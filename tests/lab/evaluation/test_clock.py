@@ -26,7 +26,7 @@ from whispertide.lab.evaluation.clock import _TwoWorkers, play
 from whispertide.lab.evaluation.flops import encoder_gflop
 from whispertide.lab.evaluation.holding import ANOTHER_ROUND
 from whispertide.lab.evaluation.pace import SimulatedClock
-from whispertide.lab.evaluation.trace import Trace
+from whispertide.lab.evaluation.trace import ClockName, Trace
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
@@ -158,11 +158,14 @@ def test_compute_time_delays_what_is_shown() -> None:
     assert [cost.seconds for cost in trace.rounds] == [0.25] * 6
 
 
-def test_the_sessions_own_work_delays_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("clock", "told"), [("simulated", "perf_counter"), ("processor", "process_time")])
+def test_the_sessions_own_work_delays_what_is_shown(
+    clock: ClockName, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Here the voice gate takes 10 ms for each second of audio, on a clock that nothing else moves."""
     now = 0.0
-    still = SimpleNamespace(perf_counter=lambda: now, process_time=lambda: 0.0)
-    monkeypatch.setattr("whispertide.lab.evaluation.clock.time", still)
+    still = SimpleNamespace(**{"perf_counter": lambda: 0.0, "process_time": lambda: 0.0, told: lambda: now})
+    monkeypatch.setattr("whispertide.lab.evaluation.pace.time", still)
 
     class Thorough(AlwaysOpen):
         def feed(self, samples: FloatArray) -> list[GateEvent]:
@@ -170,8 +173,9 @@ def test_the_sessions_own_work_delays_what_is_shown(monkeypatch: pytest.MonkeyPa
             now += 0.01 * len(samples) / SAMPLE_RATE
             return super().feed(samples)
 
-    trace = play(Session(FIXED, Slow(numbered(3)), Thorough()), audio(3), block=SAMPLE_RATE)
+    trace = play(Session(FIXED, Slow(numbered(3)), Thorough()), audio(3), block=SAMPLE_RATE, clock=clock)
     assert first_seen_at(trace) == pytest.approx({f"w{at}": at + 1.01 for at in range(3)})
+    assert trace.clock == clock
 
 
 def test_processor_time_is_of_computing_and_not_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,7 +334,7 @@ def test_in_a_measurement_the_workers_are_told_apart_at_the_hand_over(monkeypatc
         return stages
 
     clocks = SimpleNamespace(perf_counter=lambda: told.now, process_time=lambda: told.now)
-    monkeypatch.setattr("whispertide.lab.evaluation.clock.time", clocks)
+    monkeypatch.setattr("whispertide.lab.evaluation.pace.time", clocks)
     monkeypatch.setattr("whispertide.lab.evaluation.clock.decoding", begun)
     executor = PipelinedExecutor(HandingOver(numbered(1)))
     workers = _TwoWorkers(executor, SimulatedClock(measured=True), None, lambda result, *_: result)

@@ -20,6 +20,9 @@ class Watch:
     def perf_counter(self) -> float:
         return self.now
 
+    def process_time(self) -> float:
+        return self.now / 2
+
 
 class Slow:
     """Commits one word per round, and needs the given seconds for each round and for the end."""
@@ -66,6 +69,13 @@ def test_a_slow_round_makes_the_next_one_take_all_that_arrived(watch: Watch) -> 
     assert peer.lengths == [16000, 40000, 40000]
     assert [cost.start_s for cost in heard.rounds] == [1.0, 3.5, 6.0, 8.5]
     assert heard.shown[-1].at_s == 11.0
+
+
+def test_what_others_do_on_the_machine_does_not_count(watch: Watch) -> None:
+    """Half of the time the processor is somebody else's."""
+    heard = step_through(audio(2), Slow(watch, 0.5), 1.0, by="processor")
+    assert [shown.at_s for shown in heard.shown] == [1.25, 2.25, 2.5]
+    assert heard.clock == "processor"
 
 
 def test_free_computing_takes_no_time(watch: Watch) -> None:
