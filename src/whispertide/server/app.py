@@ -145,6 +145,7 @@ def _ready(hub: Hub) -> Endpoint:
         reasons = {
             "draining": hub.draining,
             "journal cannot be written": _journal_fails(hub),
+            "stalled": hub.stalled,
             "full": hub.full,
             "overloaded": hub.load.overloaded,
         }
@@ -159,6 +160,7 @@ def _ready(hub: Hub) -> Endpoint:
 def _metrics(hub: Hub) -> Endpoint:
     async def metrics(_: Request) -> Response:
         hub.metrics.journal_failing.set(_journal_fails(hub))
+        hub.look()
         return Response(hub.metrics.render(), media_type=hub.metrics.content_type)
 
     return metrics

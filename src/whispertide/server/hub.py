@@ -28,6 +28,7 @@ from whispertide.server.outbox import EventsGoneError, Outbox
 from whispertide.server.protocols import base
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.server.session_journal import SessionJournal
+from whispertide.server.watch import Waiting, Watch
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.understanding import Understanding
 from whispertide.types import join_words, seconds, to_samples
@@ -75,6 +76,7 @@ class Hub:
         self.record = record
         self.understands = understands
         self.guesses = Guesses(_UNKNOWN, _UNKNOWN_PER_S, enabled=bool(options.limits.per_address))
+        self.watch = Watch()
         self.load = Load(enabled=options.work.degrade)
         # Searches that step together each wait in a thread of their own, so there are as many threads as may be in one
         # run.
@@ -361,6 +363,8 @@ class Hub:
         live.outbox.add(step.entries)
         if not step.rounds and not step.more:  # nothing was left to look at
             live.heard = live.taken
+        if step.rounds:
+            self.watch.note_round()
         self.metrics.count_step(done.step, done.live.accepted, done.waited_s)
         if self.options.transcripts_in_log:
             self._log_text(live, [entry for entry in step.entries if isinstance(entry, Event)])
@@ -380,6 +384,17 @@ class Hub:
         self.metrics.sessions.set(len(self.sessions))
         self.metrics.parked.set(sum(live.parked_at is not None for live in self.sessions.values()))
 
+    def look(self) -> Waiting:
+        """See what waits to be heard, and show it in the metrics."""
+        waiting = self.watch.look(self.sessions.values())
+        self.metrics.show_waiting(waiting.unheard_s, waiting.oldest_s)
+        return waiting
+
+    @property
+    def stalled(self) -> bool:
+        """Whether audio waits and no round is done (`watch`)."""
+        return self.watch.is_stalled(self.look())
+
     def _tell_whether_durable(self) -> None:
         """Wake those whose clients are to hear that the journal cannot be written, or can again."""
         failing = self.journal is not None and self.journal.failing
@@ -395,8 +410,10 @@ class Hub:
         while True:
             await asyncio.sleep(_SWEEP_S)
             self._tell_whether_durable()
-            self.metrics.show_load(self.load.level, self.load.pressure, silent=not self.sessions)
             now = asyncio.get_running_loop().time()
+            if (late := self.look().late) is not None:
+                self.load.note_waiting(*late, now)
+            self.metrics.show_load(self.load.level, self.load.pressure, silent=not self.sessions)
             # A copy: `drop` takes sessions out.
             for live in list(self.sessions.values()):
                 if live.parked_at is not None and now - live.parked_at > self.options.limits.resume_s:

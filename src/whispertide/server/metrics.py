@@ -45,6 +45,12 @@ class Metrics:
             registry=registry,
         )
         self.lag = Gauge(f"{name}_lag_seconds", "Audio that the last round did not include", registry=registry)
+        self.unheard_audio = Gauge(
+            f"{name}_unheard_seconds", "Audio that came in and that no round has looked at", registry=registry
+        )
+        self.oldest_unheard = Gauge(
+            f"{name}_oldest_unheard_seconds", "How long ago the oldest audio came that is not heard", registry=registry
+        )
         self.quality = Gauge(f"{name}_quality_level", "Steps by which quality is lowered (0 = full)", registry=registry)
         self.pressure = Gauge(f"{name}_pressure", "Mean time to finish a round, in steps", registry=registry)
         self.journal_failing = Gauge(
@@ -58,6 +64,11 @@ class Metrics:
         self.pressure.set(pressure)
         if silent:
             self.lag.set(0)
+
+    def show_waiting(self, unheard_s: float, oldest_s: float) -> None:
+        """How much audio is not heard now, and for how long the oldest of it has waited."""
+        self.unheard_audio.set(unheard_s)
+        self.oldest_unheard.set(oldest_s)
 
     def count_step(self, step: "Step", accepted: int, waited_s: float) -> None:
         """A step of a session that has `accepted` so many samples and waited so long for a worker."""

@@ -1,0 +1,62 @@
+"""What came in and was not heard yet: how much, since when, and whether any round runs. The time comes from a clock."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from whispertide.server.live import LiveSession
+from whispertide.types import seconds
+
+STALLED_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Audio of all sessions that no round has looked at though one is due.
+
+    unheard_s  seconds of it
+    oldest_s   how long ago the oldest of it came
+    late       of a session that somebody speaks (`LiveSession.in_no_hurry`), and that waits longest: how long, and its
+               step, in seconds
+    """
+
+    unheard_s: float = 0.0
+    oldest_s: float = 0.0
+    late: tuple[float, float] | None = None
+
+
+@dataclass(slots=True)
+class Watch:
+    """Looks at the sessions now and then; what came since it last looked counts as having come now."""
+
+    clock: Callable[[], float] = time.monotonic
+    _came: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)  # when, and the samples until then
+    _round_at: float = -STALLED_S  # when the last one was done
+
+    def note_round(self) -> None:
+        """A round is done."""
+        self._round_at = self.clock()
+
+    def look(self, sessions: Iterable[LiveSession]) -> Waiting:
+        """What waits now."""
+        now, unheard, oldest = self.clock(), 0, 0.0
+        late: tuple[float, float] | None = None
+        before, self._came = self._came, {}
+        for live in sessions:
+            if live.ended or live.suspended or not live.unheard:
+                continue
+            came = self._came[live.id] = before.get(live.id, deque())
+            if not came or came[-1][1] < live.accepted:
+                came.append((now, live.accepted))
+            while came[0][1] <= live.looked_at:
+                came.popleft()
+            age = now - came[0][0]
+            unheard, oldest = unheard + live.unheard, max(oldest, age)
+            if not live.in_no_hurry(now) and (late is None or age > late[0]):
+                late = age, live.asked_recipe.schedule.step_s
+        return Waiting(seconds(unheard), oldest, late)
+
+    def is_stalled(self, waiting: Waiting) -> bool:
+        """Whether audio waits and no round was done for five seconds."""
+        return min(waiting.oldest_s, self.clock() - self._round_at) > STALLED_S
