@@ -21,10 +21,12 @@ log = logging.getLogger("whispertide.server")
 
 _CLOSE_S = 2.0
 _ABORT_S = 20.0  # from the end of a conversation on, for what is left to be read
-_PIECE = 4096  # bytes that are parsed in one turn of the loop: nearly 700 frames with nothing in them
+_READ = 16 * 1024  # bytes that are read at once (asyncio: 256 KiB)
+_PIECE = 4096  # of them parsed in one turn of the loop: nearly 700 frames with nothing in them
 _CONTROLS = 50  # pings and pongs a second, on average over four seconds: clients send one now and then
 _FRAGMENTS = 500  # frames a second that continue a message, likewise
 _OVER_S = 4
+_TOO_FAST = f"expected at most {_CONTROLS} pings and pongs a second; got more"
 
 # What is overridden or read below is private to uvicorn: pyproject.toml holds its version, and this says so at once if
 # another one gets here all the same.
@@ -182,11 +184,13 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
 
     Of what comes a piece is parsed in a turn of the loop, and none while a message waits for the application: however
     small the frames are, others have their turn. Nothing is read meanwhile. Fragments that come too fast are parsed
-    more slowly; pings and pongs, which nobody needs in such numbers, end the connection (1008).
+    more slowly; pings and pongs, which nobody needs in such numbers, end the connection (1008), after a moment, or
+    whoever floods would be back at once.
     """
 
     _abort_timer: asyncio.TimerHandle | None = None
     _turn: asyncio.Handle | None = None  # when the next piece is parsed
+    is_flood = False  # nothing more is read
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -194,6 +198,12 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
         self._unparsed = bytearray()
         self._controls = Bucket(_CONTROLS, _CONTROLS * _OVER_S)
         self._fragments = Bucket(_FRAGMENTS, _FRAGMENTS * _OVER_S)
+
+    def connection_made(self, transport: Any) -> None:
+        """A piece of asyncio's own reads would be small beside the rest, which waits in memory."""
+        super().connection_made(transport)
+        if hasattr(transport, "max_size"):  # not with TLS
+            transport.max_size = _READ
 
     def data_received(self, data: bytes) -> None:
         """What comes waits here for its turn."""
@@ -222,8 +232,9 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
 
     def _go_on(self) -> None:
         """Read, or parse what is here, when it is time."""
-        if self.transport.is_closing():
+        if self.is_flood or self.transport.is_closing():
             self._unparsed.clear()
+            self.transport.pause_reading()
             return
         debt_s = self._fragments.debt_s(self.loop.time())
         if not self._unparsed and not debt_s:
@@ -290,13 +301,20 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
 
     def _bears_another(self) -> bool:
         """Count a ping or a pong; whoever sends too many is gone."""
-        if self.close_sent or self._controls.take(1, self.loop.time()):
-            return not self.close_sent
-        reason = f"expected at most {_CONTROLS} pings and pongs a second; got more"
-        log.info("problem", extra={"kind": "too_fast", "problem": reason, "fatal": True})
-        self.conn.fail(1008, reason)
-        self.handle_parser_exception()
-        return False
+        if not self._controls.take(1, self.loop.time()) and not (self.is_flood or self.close_sent):
+            self.is_flood = self.disconnected = True
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": 1008, "reason": _TOO_FAST})
+            self.close_timer = self.loop.call_later(self.close_timeout, self._leave)
+            log.info("problem", extra={"kind": "too_fast", "problem": _TOO_FAST, "fatal": True})
+        return not (self.is_flood or self.close_sent)
+
+    def _leave(self) -> None:
+        """Say why, and close."""
+        self.conn.fail(1008, _TOO_FAST)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.transport.close()
+        self._abort_timer = self.loop.call_later(_ABORT_S, self.transport.abort)
 
     def handle_cont(self, event: Any) -> None:
         """Fragments become one buffer: as a list, a million of one byte each would be a thousand times their size."""
