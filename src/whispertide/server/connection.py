@@ -29,7 +29,7 @@ _QUEUED = 2**20  # bytes of replies that may wait before events are held back
 _CLOSING_S = 2.0  # for the last words to a client that may not read them
 _BURST_S = 4.0  # messages of that many seconds may come at once
 _PACE = 500  # pieces a second, on average over four seconds: then a client is read more slowly
-_WORTH = 8192  # bytes that cost as much as a piece; a tenth of a second of audio does, too
+_WORTH = 8192  # bytes that cost as much as a piece, or 2,048 of text; a tenth of a second of audio does, too
 _SHOWN = 500  # characters of what is told about a problem: it may quote the client
 _ROOM_S = 0.02  # how often a reader that waits looks whether there is room
 
@@ -174,7 +174,8 @@ class Connection:
 
         All that is no audio counts against the rate, also what is no message at all.
         """
-        self._pace.take(1 + len(message) // _WORTH, asyncio.get_running_loop().time())
+        worth = _WORTH if isinstance(message, bytes) else _WORTH // 4
+        self._pace.take(1 + len(message) // worth, asyncio.get_running_loop().time())
         try:
             actions = list(self.protocol.receive(message))
         except base.ProtocolError as error:
