@@ -38,7 +38,7 @@ from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.recording import Recorder
 from whispertide.server.restore import look_up, resume_journal
 from whispertide.server.sockets import BoundedWebSockets, check_hooks, http_with_deadlines
-from whispertide.server.tcp import TcpListener
+from whispertide.server.tcp import TcpListener, files_of_port
 from whispertide.server.tracing import from_environment
 from whispertide.streaming.recipe import Recipe
 
@@ -75,7 +75,9 @@ class Server(uvicorn.Server):
         """`ready` is told the port once it listens; `listeners` start and stop with it."""
         check_hooks()
         limits = hub.options.limits
-        self._admission = Admission(min(limits.connections + _PLAIN, raise_file_limit()), limits.per_address)
+        listeners = tuple(listeners)
+        files = raise_file_limit() - len(listeners) * files_of_port()
+        self._admission = Admission(min(limits.connections + _PLAIN, max(1, files)), limits.per_address)
         config = uvicorn.Config(
             make_app(hub),
             host=address.host,
@@ -100,7 +102,7 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self.hub = hub
-        self._listeners = tuple(listeners)
+        self._listeners = listeners
         self._ready = ready
 
     @property

@@ -22,7 +22,7 @@ from functools import partial
 from whispertide.server.access import Throttle, is_loopback
 from whispertide.server.connection import Connection, GoneError
 from whispertide.server.hub import Hub
-from whispertide.server.listening import BACKLOG, Admission, listen
+from whispertide.server.listening import BACKLOG, Admission, listen, raise_file_limit
 from whispertide.server.protocols.base import Opening, ProtocolError, WireProtocol
 
 log = logging.getLogger("whispertide.server")
@@ -30,9 +30,15 @@ log = logging.getLogger("whispertide.server")
 
 _KEYLESS = "this port has no place for a key, and the server has keys: --trust-network opens it to other machines"
 _PIECE = 16 * 1024
+_PORTS = 4  # three over TCP, and that of HTTP
 _ENDING = 128  # connections that gave their place away, and are not over yet
 _TOLD = 1_000  # addresses that the log names as refused
 _CLOSE_S = 1.0  # for the other side to read our last words and to close as well
+
+
+def files_of_port() -> int:
+    """How many connections one port may have at most, so that all of them together never run out of files."""
+    return max(1, raise_file_limit() // _PORTS)
 
 
 class TcpTransport:
@@ -107,7 +113,7 @@ class TcpListener:
         """Listen. Returns the port. Raises `OSError` if it is taken or may not be used."""
         self._throttle = Throttle(self.hub.options.limits.requests)
         limits = self.hub.options.limits
-        self._admission = Admission(limits.connections, limits.per_address)
+        self._admission = Admission(min(limits.connections, files_of_port()), limits.per_address)
         sockets = listen(self.host, self.port, self._admission)
         self.port = int(sockets[0].getsockname()[1])
         for one in sockets:

@@ -1,0 +1,39 @@
+"""The table "Who may use how much" of docs/server.md names what is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SERVER, TESTS = ROOT / "src" / "whispertide" / "server", ROOT / "tests" / "server"
+# Of issue siege; the first words of a row.
+RESOURCES = ("loop time", "workers", "memory", "file descriptors", "disk", "log", "connections", "sessions", "journal")
+
+
+def rows() -> list[list[str]]:
+    section = re.split(r"^## ", (ROOT / "docs" / "server.md").read_text(encoding="utf-8"), flags=re.M)
+    (found,) = (part for part in section if part.startswith("Who may use how much"))
+    lines = [line for line in found.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_every_resource_has_a_row() -> None:
+    named = [row[0] for row in rows()]
+    assert not [resource for resource in RESOURCES if not any(name.startswith(resource) for name in named)]
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row[0] or 'more'}-{row[1][:20]}")
+def test_what_a_row_names_is_there(row: list[str]) -> None:
+    _, share, setting, where, tests = row
+    assert share
+    assert setting
+    files, named = re.findall(r"`([^`]+)`", where), re.findall(r"`([^`]+)`", tests)
+    assert files
+    assert named
+    assert all((SERVER / file).is_file() for file in files)
+    for name in named:
+        file, _, test = name.partition("::")
+        source = (TESTS / f"{file}.py").read_text(encoding="utf-8")
+        begins = f"def {re.escape(test.removesuffix('…'))}" + ("" if test.endswith("…") else "[(]")
+        assert re.search(begins if test else "def test_", source), name
