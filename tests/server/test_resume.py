@@ -19,7 +19,7 @@ from served import (
     served,
     text_of,
 )
-from whispertide.events import Event
+from whispertide.events import Event, TurnEnd
 from whispertide.server.serving import Server
 
 RATE = 16_000
@@ -153,7 +153,8 @@ async def test_a_client_that_is_behind_is_told_what_to_go_on_after() -> None:
             assert (await again.until("session"))["resumed"]
             await again.send({"type": "finish"})
             assert await again.rest() == 1000
-            assert again.events[0].seq == problem["last_seq"] + 1
+            assert again.events[0].seq > problem["last_seq"]  # a guess that another has replaced may be missing
+            assert type(again.events[0]) is TurnEnd
 
 
 async def test_what_is_acknowledged_is_forgotten() -> None:

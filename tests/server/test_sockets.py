@@ -246,6 +246,19 @@ def test_many_pings_or_pongs_end_the_connection(
     assert wire.is_aborted, "also where the answer is not read"
 
 
+@pytest.mark.parametrize("opcode", [1, 2, 9])
+def test_little_is_parsed_after_the_end(opcode: int, reading: Any, loop: Loop, wire: Wire) -> None:
+    """Until the client has answered the close frame: whoever floods instead is not read at that speed."""
+    reading.conn.send_close(1000)
+    reading.close_sent = True
+    reading.data_received(frame(opcode, b"") * 40_000)
+    for _ in range(100):
+        loop.turn()
+    assert not wire.is_read
+    assert len(reading._unparsed) > 6 * 36_000
+    assert reading.queue.empty()
+
+
 def test_pings_now_and_then_are_answered(reading: Any, loop: Loop, wire: Wire) -> None:
     for number in range(300):
         reading.data_received(frame(9, str(number).encode()))

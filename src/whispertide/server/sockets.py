@@ -306,7 +306,15 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
             self.queue.put_nowait({"type": "websocket.disconnect", "code": 1008, "reason": _TOO_FAST})
             self.close_timer = self.loop.call_later(self.close_timeout, self._leave)
             log.info("problem", extra={"kind": "too_fast", "problem": _TOO_FAST, "fatal": True})
+        if self.close_sent:
+            self._fragments.take(1, self.loop.time())
         return not (self.is_flood or self.close_sent)
+
+    def send_receive_event_to_app(self) -> None:
+        """After the end what still comes is dropped, but to parse it costs as much as fragments do."""
+        if self.close_sent:
+            self._fragments.take(1, self.loop.time())
+        super().send_receive_event_to_app()
 
     def _leave(self) -> None:
         """Say why, and close."""
