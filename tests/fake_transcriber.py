@@ -110,6 +110,7 @@ class FakeTranscriber:
     sessions: list[FakeSession] = field(default_factory=list)
     recipes: list[Recipe] = field(default_factory=list)
     offline_options: list[DecodeOptions] = field(default_factory=list)
+    offline_gates: list[bool] = field(default_factory=list)
 
     language_of = Transcriber.language_of
 
@@ -147,9 +148,11 @@ class FakeTranscriber:
         *,
         options: DecodeOptions | None = None,
         progress: Callable[[int, int], None] | None = None,
-        framing: str = "pad30",
+        framing: str | None = None,
+        vad: bool = True,
     ) -> Iterator[OfflineSegment]:
         self.offline_options.append(self._checked(options))
+        self.offline_gates.append(vad)
         total = sum(len(block) for block in audio)
         for number, start in enumerate(range(0, total, 2 * SAMPLE_RATE)):
             time.sleep(self.delay_s)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def short_recording() -> FloatArray:
 
 
 def transcript(samples: FloatArray, **options: Any) -> list[OfflineSegment]:
-    extra = {name: options.pop(name) for name in ("progress",) if name in options}
+    extra = {name: options.pop(name) for name in ("progress", "vad") if name in options}
     return list(transcribe_samples(nano(), samples, DecodeOptions(**{**AS_OPENAI, **options}), **extra))
 
 
@@ -69,9 +70,7 @@ class TestAgainstOpenAI:
         `TestSilenceBeforeSpeech`). It believes all that it writes, and pads with zeros in the log-mel.
         """
         monkeypatch.setattr(longform, "CUT_SENTENCE", range(0))
-        monkeypatch.setattr(longform, "LONG_REST", N_SAMPLES + 1)
         monkeypatch.setattr(longform, "EDGE", 0)
-        monkeypatch.setattr(longform, "LONG_SEGMENT", N_SAMPLES + 1)
         monkeypatch.setattr(longform, "padded", lambda mel, to: np.pad(mel, [(0, 0), (0, to - mel.shape[1])]))
 
     @pytest.mark.slow
@@ -82,7 +81,7 @@ class TestAgainstOpenAI:
         # as nano.en's generation config says
         transcribed = openai_transcript(recording, condition_on_previous_text=False, **options)
         theirs = [each for each in transcribed["segments"] if each["text"].strip()]
-        ours = transcript(recording, word_timestamps=words, prompt=prompt)
+        ours = transcript(recording, word_timestamps=words, prompt=prompt, vad=False)
         assert "".join(each.text for each in ours) == transcribed["text"]
         assert [list(each.tokens) for each in ours] == [each["tokens"] for each in theirs]
         assert ours[-1].span.end > N_SAMPLES
@@ -104,7 +103,7 @@ class TestAgainstOpenAI:
         recording = beginning()
         options = {"condition_on_previous_text": True, "word_timestamps": False}
         theirs = openai_transcript(recording, **options)
-        assert "".join(each.text for each in transcript(recording, **options)) == theirs["text"]
+        assert "".join(each.text for each in transcript(recording, vad=False, **options)) == theirs["text"]
 
 
 class TestCutSentences:
@@ -230,6 +229,41 @@ class TestSegments:
             transcript(long_recording(), language="de")
 
 
+class TestVoiceGate:
+    """What nobody says gets no words, and no window either."""
+
+    @pytest.mark.parametrize("kind", ["silence", "faint noise", "hum", "clicks"])
+    def test_without_a_voice_nothing_is_heard(self, kind: str) -> None:
+        rng, time = np.random.default_rng(3), np.arange(40 * SAMPLE_RATE) / SAMPLE_RATE
+        sounds = {
+            "silence": 0 * time,
+            "faint noise": 3e-4 * rng.standard_normal(len(time)),
+            "hum": 0.1 * np.sin(2 * np.pi * 100 * time),
+            "clicks": 0.5 * (rng.random(len(time)) < 1e-4),
+        }
+        done: list[tuple[int, int]] = []
+        model: Any = SimpleNamespace(dims=nano().dims)  # it cannot encode
+        options = DecodeOptions(language="en")
+        samples = sounds[kind].astype(np.float32)
+        assert list(transcribe_samples(model, samples, options, progress=lambda *call: done.append(call))) == []
+        assert done == [(len(time), len(time))]
+
+    def test_in_less_than_a_second_the_model_is_believed(self) -> None:
+        """A gate wants more to tell a single word."""
+        with pytest.raises(AttributeError):
+            list(transcribe_samples(SimpleNamespace(dims=nano().dims), np.zeros(9_000, np.float32), DecodeOptions()))  # type: ignore[arg-type]
+
+    @pytest.mark.slow
+    def test_a_quieter_voice_at_the_end_is_heard(self) -> None:
+        """25 dB quieter."""
+        by_name = {path.stem: load_audio(path) for path in CLIPS}
+        first, second = short_recording(), np.float32(10 ** (-25 / 20)) * by_name["long"][: 6 * SAMPLE_RATE]
+        alone = transcript(first)
+        both = transcript(np.concatenate([first, np.zeros(SAMPLE_RATE // 2, np.float32), second]))
+        assert both[-1].span.end > len(first) + 4 * SAMPLE_RATE
+        assert len(both) > len(alone)
+
+
 class TestFeatures:
     def test_are_those_of_the_whole_recording(self) -> None:
         samples = long_recording()[: 40 * SAMPLE_RATE]
@@ -277,11 +311,13 @@ class TestHardAudio:
     def test_silence_is_passed_in_few_windows_and_gives_nothing(self) -> None:
         silence = np.zeros(70 * SAMPLE_RATE, np.float32)
         assert transcript(silence) == []
-        assert len(advances(silence)) == 3
+        assert len(advances(silence)) == 1
+        assert transcript(silence, vad=False) == []
+        assert len(advances(silence, vad=False)) == 3
 
     def test_noise_cannot_hold_it_up(self) -> None:
         noise = np.random.default_rng(0).normal(0, 0.05, 20 * SAMPLE_RATE).astype(np.float32)
-        steps = advances(noise)
+        steps = advances(noise, vad=False)
         assert all(before >= 1 or after >= 1 for before, after in pairwise(steps[:-1]))
 
     def test_undefined_samples_are_refused(self) -> None:

@@ -162,17 +162,23 @@ class Transcriber:
     # --- whole recordings ------------------------------------------------------------------------------------------
 
     def transcribe(
-        self, audio: Audio, *, options: DecodeOptions | None = None, progress: Callable[[int, int], None] | None = None
+        self,
+        audio: Audio,
+        *,
+        options: DecodeOptions | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        vad: bool = True,
     ) -> Document:
         """Transcribe a whole recording: a path, an open file, samples [n] at 16 kHz, or blocks of such samples.
 
-        `progress(done, total)` counts samples. Audio that is cut off or damaged is transcribed as far as it goes: a
-        `UserWarning` says what is wrong with it, and `complete` of the document is False. Raises `AudioError` where
-        there is no audio that can be used, `OptionError` for what this model cannot write (`UnknownLanguageError` for
-        a language), and `GraphError`.
+        `progress(done, total)` counts samples. A voice gate tells where somebody speaks: nothing else gets words, and
+        all of it is heard; without `vad` the model is believed, as by openai/whisper. Audio that is cut off or damaged
+        is transcribed as far as it goes: a `UserWarning` says what is wrong with it, and `complete` of the document is
+        False. Raises `AudioError` where there is no audio that can be used, `OptionError` for what this model cannot
+        write (`UnknownLanguageError` for a language), and `GraphError`.
         """
         recording = Recording(_blocks(audio))
-        segments = tuple(self._segments(recording, options, progress, None))
+        segments = tuple(self._segments(recording, options, progress, None, vad=vad))
         if recording.broken is not None:
             warnings.warn(str(recording.broken), stacklevel=2)
         return Document(
@@ -192,16 +198,17 @@ class Transcriber:
         options: DecodeOptions | None = None,
         progress: Callable[[int, int], None] | None = None,
         framing: str | None = None,
+        vad: bool = True,
     ) -> Iterator[OfflineSegment]:
         """The same, segment by segment as each 30 s window is done; whoever stops early keeps what there is. Of audio
         that is cut off the `AudioError` is raised after the last segment.
 
         `framing` is how windows reach the encoder (`streaming.framing`), of which only the last is shorter than 30 s;
-        None: padded as by openai/whisper and faster-whisper.
+        None: padded as by openai/whisper and faster-whisper. `vad` as there.
         Raises `OptionError` for an unknown one, and what `suffix_for` raises for want of a hush word.
         """
         recording = Recording(_blocks(audio))
-        return _then_fail(self._segments(recording, options, progress, framing), recording)
+        return _then_fail(self._segments(recording, options, progress, framing, vad=vad), recording)
 
     def _segments(
         self,
@@ -209,6 +216,8 @@ class Transcriber:
         options: DecodeOptions | None,
         progress: Callable[[int, int], None] | None,
         framing: str | None,
+        *,
+        vad: bool,
     ) -> Iterator[OfflineSegment]:
         frame = pad_or_trim if framing is None else get_framing(framing)
         hush_s = DEFAULT_S if self.hush is None else self.hush.seconds
@@ -219,6 +228,7 @@ class Transcriber:
             progress=progress,
             frame=frame,
             suffix=suffix_for(self.model, hush_s, self.hush) if isinstance(frame, Hush) else None,
+            vad=vad,
         )
 
     def language_of(self, options: DecodeOptions, heard: str | None) -> str | None:

@@ -8,37 +8,42 @@ transcribe.py, without its hallucination skipping.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from whispertide.audio.buffer import to_float
-from whispertide.audio.pcm import to_int16
-from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted
+from whispertide.audio.silero import BLOCK
+from whispertide.audio.vad import GateEvent, GateOptions, SpeechGate, SpeechStarted
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Frame, OfflineSegment, Transcription, pad_or_trim
+from whispertide.decoding.voice import Voice
 from whispertide.features import Features
 from whispertide.options import DecodeOptions
-from whispertide.types import HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray
+from whispertide.types import HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 __all__ = ["Features", "OfflineSegment", "transcribe_blocks", "transcribe_samples"]
 
-_GATE = GateOptions(pre_roll=0.3)
+# A cry, a sneeze or a tick can sound like a voice for a sixth of a second.
+_GATE = GateOptions(min_speech=0.192, pre_roll=0.0, post_pad=0.0)
+SHORT = SAMPLE_RATE  # in so little audio the gate does not hear a single word for certain
 
 Progress = Callable[[int, int], None]  # (samples done, samples in all)
 
 
 def transcribe_samples(
-    model: WhisperModel, samples: FloatArray, options: DecodeOptions, *, progress: Progress | None = None
+    model: WhisperModel,
+    samples: FloatArray,
+    options: DecodeOptions,
+    *,
+    progress: Progress | None = None,
+    vad: bool = True,
 ) -> Iterator[OfflineSegment]:
     """Transcribe a recording that is in memory (16 kHz mono); see `transcribe_blocks`."""
     blocks = (samples[start : start + N_SAMPLES] for start in range(0, len(samples), N_SAMPLES))
-    return transcribe_blocks(model, blocks, options, progress=progress)
+    return transcribe_blocks(model, blocks, options, progress=progress, vad=vad)
 
 
 def transcribe_blocks(
@@ -49,23 +54,29 @@ def transcribe_blocks(
     progress: Progress | None = None,
     frame: Frame = pad_or_trim,
     suffix: FloatArray | None = None,
+    vad: bool = True,
 ) -> Iterator[OfflineSegment]:
     """Transcribe a recording that comes in blocks of 16 kHz mono samples, as `audio.file.decode_blocks` gives them.
 
     All blocks are read before the first window is decoded, because the floor of the features depends on the loudest
-    sample of all; the sound is kept at 16 bits, 32 kB per second, for a second look at what the model calls silent.
-    `progress` is told after each window. `frame` is how windows reach the encoder; `suffix` a hush word [n] after the
-    last one. Raises `UnknownLanguageError` for a language that the model cannot write, and what reading the blocks
-    raises.
+    sample of all. With `vad` a voice gate tells where somebody speaks: nothing else is heard, and all of it is
+    (`decoding.voice`). `progress` is told after each window. `frame` is how windows reach the encoder; `suffix` a hush
+    word [n] after the last one. Raises `UnknownLanguageError` for a language that the model cannot write, and what
+    reading the blocks raises.
     """
-    sound = _Sound()
-    features = Features.of(sound.kept(blocks), model.dims.n_mels, suffix)
+    events: list[GateEvent] = []
+    features = Features.of(_heard(blocks, SpeechGate(_GATE), events) if vad else blocks, model.dims.n_mels, suffix)
     end = features.frames
+    voice = _voice(events) if vad and features.samples > SHORT else None
     if not end:
+        return
+    if voice == Voice(()):
+        if progress is not None:
+            progress(end * HOP_LENGTH, end * HOP_LENGTH)
         return
     # of the whole recording: what its first 30 s sound like, unless it is asked for
     language = choose_language(model, lambda: model.encode(features.opening()), options.language).language
-    transcription = Transcription(model, features, options, language, seek=0, end=end, frame=frame, voice=sound.speech)
+    transcription = Transcription(model, features, options, language, seek=0, end=end, frame=frame, voice=voice)
     if options.prompt.strip():
         transcription.context.extend(model.tokenizer.encode(" " + options.prompt.strip()))
     while not transcription.done:
@@ -74,31 +85,16 @@ def transcribe_blocks(
             progress(min(transcription.seek, end) * HOP_LENGTH, end * HOP_LENGTH)
 
 
-@dataclass(slots=True)
-class _Sound:
-    """A recording at 16 bits, in the blocks that it came in: for a second look at what a model calls silent."""
+def _heard(blocks: Iterable[FloatArray], gate: SpeechGate, events: list[GateEvent]) -> Iterator[FloatArray]:
+    """The same blocks, each judged by the voice gate as it passes."""
+    for block in blocks:
+        yield block  # undefined samples are refused by whoever takes it
+        events += gate.feed(block)
+    # What is left of a block is judged, too.
+    events += gate.feed(np.zeros(BLOCK, np.float32))
+    events += gate.finish()
 
-    blocks: list[npt.NDArray[np.int16]] = field(default_factory=list)
 
-    def kept(self, blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
-        """The same blocks, each kept as it passes."""
-        for block in blocks:
-            with np.errstate(invalid="ignore"):  # undefined samples are refused by the features
-                self.blocks.append(to_int16(block))
-            yield block
-
-    def speech(self, start: int, end: int) -> int | None:
-        """The sample at which somebody begins to speak between two, by the voice gate; None where nobody does.
-
-        Within a second of the first the model has listened, or it is the end of a word that was heard.
-        """
-        events = SpeechGate(_GATE).feed(to_float(self._between(start, end)))
-        starts = (event.start for event in events if isinstance(event, SpeechStarted))
-        return next((start + at for at in starts if at >= SAMPLE_RATE), None)
-
-    def _between(self, start: int, end: int) -> npt.NDArray[np.int16]:
-        parts, at = [np.zeros(0, np.int16)], 0
-        for block in self.blocks:
-            parts.append(block[max(0, start - at) : max(0, end - at)])
-            at += len(block)
-        return np.concatenate(parts)
+def _voice(events: Iterable[GateEvent]) -> Voice:
+    edges = [event.start if isinstance(event, SpeechStarted) else event.end for event in events]
+    return Voice(tuple(map(Span, edges[::2], edges[1::2])))

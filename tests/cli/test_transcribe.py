@@ -51,7 +51,7 @@ def test_text_goes_to_standard_output_and_nothing_else_does(run: Run, talk: Path
 
 
 @pytest.mark.parametrize(
-    "option", [("--recipe", "tide"), ("--set", "step_s=1"), ("--pace", "max"), ("--no-vad",), ("--executor", "serial")]
+    "option", [("--recipe", "tide"), ("--set", "step_s=1"), ("--pace", "max"), ("--executor", "serial")]
 )
 def test_a_file_is_streamed_only_where_that_is_asked_for(
     run: Run, talk: Path, transcriber: FakeTranscriber, option: tuple[str, ...]
@@ -60,6 +60,14 @@ def test_a_file_is_streamed_only_where_that_is_asked_for(
     assert (len(transcriber.sessions), len(transcriber.offline_options)) == (0, 1)
     run("transcribe", talk, *option)
     assert (len(transcriber.sessions), len(transcriber.offline_options)) == (1, 1)
+
+
+@pytest.mark.parametrize(("option", "gate"), [((), True), (("--vad",), True), (("--no-vad",), False)])
+def test_the_voice_gate_of_a_whole_recording(
+    run: Run, talk: Path, transcriber: FakeTranscriber, option: tuple[str, ...], gate: bool
+) -> None:
+    run("transcribe", talk, *option)
+    assert (transcriber.offline_gates, transcriber.sessions) == ([gate], [])
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from whispertide.decoding.longform import Transcription
 from whispertide.decoding.search import Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.token_search import build_search
+from whispertide.decoding.voice import Voice
 from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.decoding.word_repairs import SpokenSegment
 from whispertide.features import Features
@@ -202,6 +203,11 @@ class TestAligning:
         assert first[1] == 100
 
 
+def voice(*spoken: tuple[float, float]) -> Voice:
+    """Somebody speaks between these seconds."""
+    return Voice(tuple(Span(round(start * SAMPLE_RATE), round(end * SAMPLE_RATE)) for start, end in spoken))
+
+
 UNTIMED = DecodeOptions(temperatures=(0.0,), word_timestamps=False)
 
 
@@ -242,10 +248,10 @@ class TestWindowAfterWindow:
         assert (run.done, run.seek, run.context) == (True, 200, [])
         assert [cost.stage for cost in run.costs] == ["encode", "decode"]
 
-    @pytest.mark.parametrize(("speaks", "seek"), [(20 * SAMPLE_RATE, 2000), (None, 3000)])
+    @pytest.mark.parametrize(("speaks", "seek"), [(20, 2000), (None, 2240)])
     def test_a_window_without_text_goes_on_where_somebody_speaks(self, speaks: int | None, seek: int) -> None:
         """Where the model is not sure either that nobody does."""
-        run = transcription(telling([time(29)]), 40, voice=lambda start, end: speaks)
+        run = transcription(telling([time(29)]), 40, voice=voice((0, 19), (20, 22)) if speaks else voice((0, 22)))
         assert run.next_window() == []
         assert run.seek == seek
 
@@ -301,22 +307,17 @@ class TestWindowAfterWindow:
         assert run.seek == 3000
 
     @pytest.mark.parametrize(
-        ("closed", "speaks", "seek"),
-        [(500, True, 200), (500, False, None), (349, True, None), (None, True, None)],
-        ids=["too little text", "a pause", "a short one", "without a gate"],
+        ("spoken", "seek"),
+        [([(0, 14)], 200), ([(0, 4.5), (6.5, 6.6), (8.5, 8.6), (10.5, 10.6), (12, 14)], None), (None, None)],
+        ids=["too little text", "pauses", "without a gate"],
     )
     def test_a_text_that_passes_over_speech_is_heard_again(
-        self, closed: int | None, speaks: bool, seek: int | None
+        self, spoken: list[tuple[float, float]] | None, seek: int | None
     ) -> None:
-        """The second of three texts, two words from encoder frame 100 on."""
-        told = [time(0), *WORDS[:1], time(90), time(100), *WORDS[1:], time(closed or 500), time(600), *WORDS[:1]]
-
-        def voice(start: int, end: int) -> int | None:
-            assert (start, end) == (100 * FRAME_SAMPLES, 500 * FRAME_SAMPLES)
-            return 300 * FRAME_SAMPLES if speaks else None
-
-        gate = None if closed is None else voice
-        run = transcription(telling([*told, time(700)]), 14, options=UNTIMED, voice=gate)
+        """The second of three texts: two words from encoder frame 100 on, which are no more than 2 s of speech."""
+        told = [time(0), *WORDS[:1], time(90), time(100), *WORDS[1:], time(500), time(600), *WORDS[:1], time(700)]
+        gate = None if spoken is None else voice(*spoken)
+        run = transcription(telling(told), 14, options=UNTIMED, voice=gate)
         texts = [each.text for each in run.next_window()]
         assert texts == ([" we"] if seek else [" we", " walk home", " we"])
         assert run.seek == (seek or 1400)
@@ -325,7 +326,7 @@ class TestWindowAfterWindow:
         """A token for each second."""
         slow = story(*((" we", 110 + 50 * place) for place in range(6)))
         told = [time(0), *WORDS[:1], time(90), time(100), *slow, time(400)]
-        run = transcription(telling(told), 8, options=UNTIMED, voice=lambda start, end: end)
+        run = transcription(telling(told), 8, options=UNTIMED, voice=voice((0, 8)))
         assert len(run.next_window()) == 2
 
     @pytest.mark.parametrize(
@@ -342,33 +343,32 @@ class TestWindowAfterWindow:
         assert written.words[-1].end == written.span.end <= seek * HOP_LENGTH
         assert run.seek == seek
 
-    def test_words_after_a_long_rest_are_heard_once(self) -> None:
-        """The text closes at 1 s, somebody speaks again at 20 s, and one of its words lies there."""
-        told = [time(0), *story((" we", 10), (" walk", 40), (" home", 1200)), (time(50)[0], 1240)]
-        run = transcription(telling(told), 40, voice=lambda start, end: 20 * SAMPLE_RATE)
+    def test_words_after_a_rest_are_heard_once(self) -> None:
+        """The text closes at 1 s, somebody speaks again at 3 s, and one of its words lies there."""
+        told = [time(0), *story((" we", 10), (" walk", 40), (" home", 170)), (time(50)[0], 200)]
+        run = transcription(telling(told), 40, voice=voice((0, 1), (3, 13)))
         (written,) = run.next_window()
         assert written.text == " we walk"
         assert [word.text for word in written.words] == [" we", " walk"]
-        assert written.words[-1].end <= written.span.end <= 20 * SAMPLE_RATE
-        assert run.seek == 2000
+        assert written.words[-1].end <= written.span.end <= 3 * SAMPLE_RATE
+        assert run.seek == 300
 
     @pytest.mark.parametrize("speaks", [True, False])
-    def test_words_that_are_all_found_after_a_long_rest(self, speaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The text closes at 1 s, its words are found after 20 s. If somebody speaks before that, they are there."""
+    def test_words_that_are_all_found_after_a_rest(self, speaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The text closes at 1 s, its words are found after 2.8 s. If somebody speaks before that, they are there."""
 
-        def voice(start: int, end: int) -> int | None:
-            return 20 * SAMPLE_RATE if end > 20 * SAMPLE_RATE else start if speaks else None
+        spoken = voice((0, 1), (2.8, 13)) if speaks else voice((1.9, 13))
 
         def align(*_: Any, duration: int, until: int | None = None, **__: Any) -> list[SpokenSegment]:
             if until is not None:
                 return [SpokenSegment(Span(0, 0), (), ())]
-            assert duration == 20 * SAMPLE_RATE
+            assert duration == round(2.8 * SAMPLE_RATE)
             return [SpokenSegment(Span(0, SAMPLE_RATE), (Word(" we walk home", 0, SAMPLE_RATE),), TOKENS)]
 
         monkeypatch.setattr(longform, "align_window", align)
-        run = transcription(telling([time(0), *WORDS, time(50)]), 40, voice=voice)
+        run = transcription(telling([time(0), *WORDS, time(50)]), 40, voice=spoken)
         assert [segment.text for segment in run.next_window()] == [" we walk home"] * speaks
-        assert run.seek == 2000
+        assert run.seek == (280 if speaks else 190)
 
     def test_windows_do_not_creep_twice(self) -> None:
         crawl = [time(0), *story((" we", 5)), time(20), time(20), *story((" walk", 30))]

@@ -172,8 +172,8 @@ class StreamChoice:
 
     @property
     def is_asked(self) -> bool:
-        """Whether anything was said that only streaming has; a framing and a hush word offline runs have as well."""
-        return any(choice is not None for choice in (self.recipe, self.changes, self.vad, self.executor))
+        """Whether anything was said that only streaming has; a gate, a framing and a hush word others have, too."""
+        return any(choice is not None for choice in (self.recipe, self.changes, self.executor))
 
     def hush_word(self) -> "HushWord | None":
         """The hush word of `--hush`.
@@ -235,7 +235,9 @@ RECIPE: Fields = {
     "changes": get_args(Changes)[1],
 }
 NoTune = Annotated[bool, _stream("--no-tune", help="Do not try what suits an unknown model before its first live use.")]
-GATE: Fields = {"vad": _stream("--vad/--no-vad", help="Skip everything but speech. Default: the recipe's.")}
+GATE: Fields = {
+    "vad": _stream("--vad/--no-vad", help="Skip everything but speech. Default: the recipe's; of whole recordings yes.")
+}
 RecipeOptions = Annotated[StreamChoice, RECIPE]
 Stream = Annotated[
     StreamChoice,

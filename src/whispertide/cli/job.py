@@ -222,9 +222,12 @@ class StreamJob(Job):
 
 @dataclass(slots=True)
 class OfflineJob(Job):
-    """`framing` is how windows reach the encoder; None: as by openai/whisper and faster-whisper."""
+    """`framing` is how windows reach the encoder; None: as by openai/whisper and faster-whisper. `vad`: a voice gate
+    tells where somebody speaks.
+    """
 
     framing: str | None = None
+    vad: bool = True
     _run: OfflineRun = field(init=False)
     as_it_comes: ClassVar = ("txt",)
 
@@ -244,7 +247,7 @@ class OfflineJob(Job):
             try:
                 with self.interrupts.waiting():
                     for segment in self.transcriber.transcribe_segments(
-                        self._run.recording, options=self.options, progress=progress, framing=self.framing
+                        self._run.recording, options=self.options, progress=progress, framing=self.framing, vad=self.vad
                     ):
                         self.heard.language = segment.language
                         self._run.add(text_segment(segment))

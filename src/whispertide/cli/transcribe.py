@@ -68,7 +68,7 @@ def transcribe(
 ) -> ExitCode:
     """Transcribe audio files, each as a whole. Only the transcript goes to standard output; the rest to standard error.
 
-    With --recipe, --set, --pace, --vad or --executor the audio is streamed instead, as from a microphone.
+    With --recipe, --set, --pace or --executor the audio is streamed instead, as from a microphone.
     """
     from whispertide.cli.job import Job, OfflineJob, StreamJob, warn_of_synthetic
     from whispertide.cli.tune import tune_first
@@ -97,7 +97,9 @@ def transcribe(
         about = (transcriber, options, targets[number], source.label, duration_s, place)
         try:
             if recipe is None:
-                job: Job = OfflineJob(*about, subtitles=subtitles, framing="hush" if word else stream.framing)
+                job: Job = OfflineJob(
+                    *about, subtitles=subtitles, framing="hush" if word else stream.framing, vad=stream.vad is not False
+                )
             else:
                 job = StreamJob(*about, subtitles=subtitles, recipe=recipe, live=live)
             codes[number] = job.run(_blocks(source, recipe, live=live))[1]

@@ -8,7 +8,7 @@ business. Source: the loop of `transcribe` in openai/whisper, transcribe.py, wit
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -17,8 +17,10 @@ import numpy as np
 
 from whispertide.decoding.draft import Drafter, Reference
 from whispertide.decoding.fallback import is_silence
+from whispertide.decoding.language import detect_language
 from whispertide.decoding.search import NO_STEPS, Guard, Steps
 from whispertide.decoding.segments import TimedSegment
+from whispertide.decoding.voice import LONGEST_WORD, UNHEARD, Voice
 from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.decoding.word_repairs import SpokenSegment
 from whispertide.features import Features, padded
@@ -46,18 +48,14 @@ class Cost:
     features_s: float = 0.0
 
 
-Voice = Callable[[int, int], int | None]
-
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
 MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
 # Between these a text that closes before its window ends, where the recording goes on, may have left out the sentence
 # that the window cuts. After longer rests Whisper is believed, unless a voice gate hears somebody there.
-LONG_REST = 10 * SAMPLE_RATE
-CUT_SENTENCE = range(SAMPLE_RATE, LONG_REST)
+CUT_SENTENCE = range(SAMPLE_RATE, 10 * SAMPLE_RATE)
 # A text that is closed so near to the window's end, where the recording goes on, may be the made-up end of a sentence.
 EDGE = SAMPLE_RATE // 10
-# A longer segment with less than a token for each second has passed over what was said in it.
-LONG_SEGMENT = 5 * SAMPLE_RATE
+CERTAIN = 0.5  # less probable languages are not changed to
 HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 
 
@@ -114,8 +112,10 @@ class Transcription:
                   word times; else after the window, as it does without, unless much is left or the text was cut short
     reference     the words that were heard in this audio before; every window follows those in it
     drafter       drafts ahead of greedy searches
-    voice         where somebody begins to speak between two samples, a second or more after the first: asked where the
-                  model leaves out a window or its rest; without it the model is believed, as by the original
+    voice         where somebody speaks: no other audio is heard, no word is believed elsewhere, and speech that no word
+                  accounts for is heard again; without it the model is believed, as by the original
+    part          where the next window has to end, which hears the beginning of the last one again
+    is_anew       whether the next window begins with speech that the last one left out
     costs         what each stage of each window so far took
     """
 
@@ -136,6 +136,8 @@ class Transcription:
     segments: int = 0
     crept: bool = False
     reread: bool = True
+    part: int | None = None
+    is_anew: bool = False
     costs: list[Cost] = field(default_factory=list)
 
     @property
@@ -145,9 +147,14 @@ class Transcription:
 
     def next_window(self) -> list[OfflineSegment]:
         """Decode the window at `seek`, move on, and return its segments that say something."""
-        count = min(N_FRAMES, self.end - self.seek)
+        if not self._is_at_voice():
+            return []
+        count, is_part = self._window_end() - self.seek, self.part is not None
+        self.part = None
         mel = self.features.followed(self.seek, count)
         encoded = self._encode(mel)
+        self._listen_for_language(encoded)
+        self.is_anew = False
         began = time.perf_counter()
         result = decode_window(
             self.model,
@@ -169,49 +176,99 @@ class Transcription:
         began = time.perf_counter()
         hushed = mel.shape[1] > count
         again = self._heard_again(result, count)
-        spoken = self._spoken(encoded, result, count, hushed=hushed, until=again)
+        spoken = self._believable(self._spoken(encoded, result, count, hushed=hushed, until=again))
         # Words are aligned in one run of the decoder, and only in these cases.
         steps = Steps.run(1) if hushed or self.options.word_timestamps else NO_STEPS
         self.costs.append(Cost("align", time.perf_counter() - began, steps=steps))
-        self.seek = self._next_seek(result, spoken, again)
-        return self._written(result, spoken)
+        missed = None if is_part else self._missed(spoken)
+        if missed is None:
+            self.seek = self._next_seek(result, spoken, again)
+            return self._written(result, spoken)
+        before = [segment for segment in spoken if segment.span.end <= missed.start]
+        if before:
+            self._go_on_at(missed, before, spoken)
+        else:
+            self._hear_in_parts(missed)
+        return self._written(result, before)
 
     def _believed(self, result: WindowResult, count: int) -> WindowResult:
-        """The window without what it had better not have said: from the first segment on that its end cuts, or that
-        passes over speech. The next window begins there, so what this one begins with has to count.
-
-        The original keeps both.
-        """
+        """The window without the segments that its end cuts: the next one begins with them. The original keeps them."""
         for index, segment in enumerate(result.segments[1:], 1):
-            doubtful = self._is_cut(segment, count) or self._passes_over_speech(segment, count)
-            if doubtful and segment.start >= SHORT_STEP * HOP_LENGTH:
+            if self._is_cut(segment, count) and segment.start >= SHORT_STEP * HOP_LENGTH:
                 return replace(result, segmentation=result.segmentation.before(index))
         return result
 
-    def _is_cut(self, segment: TimedSegment, count: int) -> bool:
-        return segment.end > count * HOP_LENGTH - EDGE and self.seek + count < self.end
+    def _is_at_voice(self) -> bool:
+        """Whether there is something to hear: moves on to where somebody speaks, or to the end."""
+        if self.voice is not None:
+            start = self.voice.next_start(self.seek * HOP_LENGTH)
+            self.seek = self.end if start is None else max(self.seek, start // HOP_LENGTH)
+        return not self.done
 
-    def _passes_over_speech(self, segment: TimedSegment, count: int) -> bool:
-        end = min(segment.end, count * HOP_LENGTH)
-        said = sum(token < self.model.tokenizer.eot for token in segment.tokens)
-        if self.voice is None or end - segment.start <= max(LONG_SEGMENT, said * SAMPLE_RATE):
-            return False
-        begun = self.seek * HOP_LENGTH
-        return self.voice(begun + segment.start, begun + end) is not None
+    def _window_end(self) -> int:
+        end = min(self.seek + N_FRAMES, self.end, self.part or self.end)
+        if self.voice is None:
+            return end
+        paused = self.voice.end_before_pause(self.seek * HOP_LENGTH, end * HOP_LENGTH)
+        return max(self.seek + 1, min(end, -(-paused // HOP_LENGTH)))
+
+    def _listen_for_language(self, encoded: Encoded) -> None:
+        """Where speech was left out, another language may be spoken, if the user has named none."""
+        if not self.is_anew or self.options.language is not None or not self.model.tokenizer.is_multilingual:
+            return
+        found = detect_language(self.model, encoded)
+        if found.probability > CERTAIN and found.language != self.language:
+            self.language = found.language
+            self.context_from = len(self.context)
+
+    def _goes_on(self, count: int) -> bool:
+        """Whether the window ends for want of room, and may cut a sentence."""
+        return count == N_FRAMES and self.seek + count < self.end
+
+    def _is_cut(self, segment: TimedSegment, count: int) -> bool:
+        return segment.end > count * HOP_LENGTH - EDGE and self._goes_on(count)
 
     def _after_silence(self, count: int) -> int:
         """Where to go on after a window of `count` frames that the model calls silent, or writes nothing for.
 
         The original passes over all of it, and so over the first sentence after some seconds of silence, where a
-        checkpoint was not trained on such windows.
+        checkpoint was not trained on such windows. Here it is heard again from where somebody begins to speak in it.
         """
-        end = self.seek + count
-        return self._next_voice(self.seek * HOP_LENGTH, end * HOP_LENGTH) // HOP_LENGTH
+        begin, end = self.seek * HOP_LENGTH + SAMPLE_RATE, (self.seek + count) * HOP_LENGTH
+        parts = self.voice.within(begin, end) if self.voice is not None else ()
+        return next((part.start for part in parts if part.start > begin), end) // HOP_LENGTH
 
-    def _next_voice(self, start: int, end: int) -> int:
-        """The sample, between two, where somebody begins to speak; the end where nobody does or no gate was given."""
-        found = self.voice and self.voice(start, end)
-        return end if found is None else found
+    def _believable(self, spoken: list[SpokenSegment]) -> list[SpokenSegment]:
+        """The segments during which somebody speaks: all others were made up."""
+        voice = self.voice
+        return spoken if voice is None else [segment for segment in spoken if voice.is_spoken(_extent(segment))]
+
+    def _missed(self, spoken: Sequence[SpokenSegment]) -> Span | None:
+        """The first speech of the window that none of its words accounts for."""
+        if self.voice is None:
+            return None
+        heard = [span for segment in spoken for span in self._heard(segment)]
+        return self.voice.unheard(heard, self.seek * HOP_LENGTH)
+
+    def _heard(self, segment: SpokenSegment) -> list[Span]:
+        """The speech that a segment's words account for; where their times are unknown, a second for each token."""
+        if segment.words:
+            return [Span(word.start, min(word.end, word.start + LONGEST_WORD)) for word in segment.words]
+        said = sum(token < self.model.tokenizer.eot for token in segment.tokens)
+        return [Span(segment.span.start, min(segment.span.end, segment.span.start + said * SAMPLE_RATE))]
+
+    def _go_on_at(self, missed: Span, before: Sequence[SpokenSegment], spoken: Sequence[SpokenSegment]) -> None:
+        """The next window begins where speech was missed, or with the sentence in which that was."""
+        self.last_speech = before[-1].span.end
+        start = max(self.last_speech, min(spoken[len(before)].span.start, missed.start))
+        self.seek = max(self.seek + 1, start // HOP_LENGTH)
+        self.crept, self.is_anew = False, True
+
+    def _hear_in_parts(self, missed: Span) -> None:
+        """The next window hears what comes before the missed speech, or that alone, where little comes before."""
+        begun = self.seek * HOP_LENGTH
+        self.part = (missed.start if missed.start - begun > MUCH else missed.end) // HOP_LENGTH
+        self.is_anew = True
 
     def _encode(self, mel: FloatArray) -> Encoded:
         began = time.perf_counter()
@@ -240,15 +297,10 @@ class Transcription:
             last_speech=self.last_speech,
         )
         spoken = align(duration=count * HOP_LENGTH, hushed=hushed, until=until)
-        if until is None or any(segment.words for segment in spoken) or not self._voice_before(offset + until):
+        if self.voice is None or until is None or any(segment.words for segment in spoken):
             return spoken
         # All words were found in what is heard again. If somebody speaks before that, they belong there.
-        return align(duration=until)
-
-    def _voice_before(self, sample: int) -> bool:
-        """Whether the voice gate hears somebody between the window's start and a sample."""
-        start = max(0, self.seek * HOP_LENGTH - SAMPLE_RATE)  # it passes over the first second
-        return self.voice is not None and self.voice(start, sample) is not None
+        return align(duration=until) if self.voice.amount(offset, offset + until) else spoken
 
     def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment], again: int | None) -> int:
         """After the last closed segment of the window, or where it is to be heard `again`; more exactly after its last
@@ -269,6 +321,8 @@ class Transcription:
             if not result.segmentation.ends_in_speech:
                 # A text may close inside a word, which would be heard, and written, twice.
                 seek = max(seek, after)
+                if self.voice is not None and self.voice.amount(self.last_speech, seek * HOP_LENGTH) >= UNHEARD:
+                    seek, self.is_anew = after, True  # a text may be closed late, too, with speech after its last word
             elif said and is_rest:
                 seek = after
         creeps = seek - self.seek < SHORT_STEP
@@ -288,12 +342,13 @@ class Transcription:
         if segmentation.ends_in_speech or not segmentation.segments:
             return None
         begun, closed, end = self.seek * HOP_LENGTH, segmentation.segments[-1].end, count * HOP_LENGTH
-        if end - closed in CUT_SENTENCE and self.seek + count < self.end:
+        if end - closed in CUT_SENTENCE and self._goes_on(count):
             return closed
-        if end - closed < LONG_REST or self.voice is None:
+        spoken = list(self.voice.within(begun + closed, begun + end)) if self.voice is not None else []
+        if sum(map(len, spoken)) < UNHEARD:
             return None
-        found = self.voice(begun + closed, begun + end)
-        return None if found is None else found - begun
+        self.is_anew = True
+        return spoken[0].start - begun
 
     def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> list[OfflineSegment]:
         """Number the segments that last and say something, and remember them as context."""
@@ -332,3 +387,8 @@ class Transcription:
         if said is None:
             said = self.model.generation.condition_on_prev_tokens
         return said is not False
+
+
+def _extent(segment: SpokenSegment) -> Span:
+    """From its first word to its last, where they are known."""
+    return Span(segment.words[0].start, segment.words[-1].end) if segment.words else segment.span

@@ -1,0 +1,84 @@
+"""Where somebody speaks in a recording, and what that says of a window's text: which speech no word accounts for, and
+which words nobody said.
+
+A voice gate has heard the recording before (`audio.vad`). Whisper says little of what it leaves out: it closes a text
+although somebody speaks on, passes over a quieter voice or another language, and writes a sentence once that was said
+three times. Of silence it makes words. Arithmetic on times; knows no model and no audio. Ours; the pauses at which
+windows end are those of faster-whisper's `vad_filter` (vad.py).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from whispertide.types import SAMPLE_RATE, Span
+
+PAUSE = 2 * SAMPLE_RATE  # a longer one is not shown to the model
+AROUND = SAMPLE_RATE * 2 // 5  # that much is heard of a pause, before speech and after it
+# Voice that goes on for less after a word that was heard is the end of that word.
+REST = SAMPLE_RATE // 2
+# So much voice between two words is no sound that was left out, and no word that was placed badly.
+UNHEARD = SAMPLE_RATE * 3 // 2
+LONGEST_WORD = 2 * SAMPLE_RATE  # what is longer lingers in speech that no word accounts for
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """Stretches in which somebody speaks, in samples, in order, with pauses between them."""
+
+    spans: tuple[Span, ...]
+    _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ends", tuple(span.end for span in self.spans))
+
+    def within(self, start: int, end: int) -> Iterator[Span]:
+        """The parts of the stretches between two samples."""
+        for span in self.spans[bisect_right(self._ends, start) :]:
+            if max(start, span.start) >= end:
+                return
+            yield Span(max(start, span.start), min(end, span.end))
+
+    def amount(self, start: int, end: int) -> int:
+        """For how many samples somebody speaks between two."""
+        return sum(len(part) for part in self.within(start, end))
+
+    def next_start(self, sample: int) -> int | None:
+        """Where to listen from, after all before a sample was heard: there, or later if a pause follows. None: nobody
+        speaks any more.
+        """
+        for span in self.spans[bisect_right(self._ends, sample) :]:
+            if span.start >= sample or span.end - sample >= REST:
+                begin = max(sample, span.start - AROUND)
+                return begin if begin - sample > PAUSE else sample
+        return None
+
+    def end_before_pause(self, start: int, end: int) -> int:
+        """Where a window ends that may reach from one sample to another: before a pause, which it need not hear."""
+        spoken = start
+        for part in self.within(start, end):
+            if part.start - spoken > PAUSE and spoken > start:
+                break
+            spoken = part.end
+        return min(end, spoken + AROUND) if end - spoken > PAUSE else end
+
+    def unheard(self, heard: Sequence[Span], start: int) -> Span | None:
+        """The first speech, from a sample on and before the last of the words heard, that none accounts for, up to the
+        next pause.
+        """
+        for before, after in pairwise([Span(start, start), *heard]):
+            begin, end = before.end, max(before.end, after.start)
+            # What is next to a word may be of it: word times are not exact.
+            parts = [
+                part for part in self.within(begin, end) if len(part) >= REST or begin < part.start <= part.end < end
+            ]
+            if sum(map(len, parts)) >= UNHEARD:
+                return parts[0]
+        return None
+
+    def is_spoken(self, span: Span) -> bool:
+        """Whether somebody speaks in a span, or next to it: word times are not exact."""
+        return self.amount(max(0, span.start - AROUND), span.end + AROUND) > 0
