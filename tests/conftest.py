@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from typer.main import get_command
 
 from few_examples import EXAMPLES
 from shared_vocabulary import share_vocabularies
+from whispertide.checkpoint import cache as checkpoint_cache
 from whispertide.streaming import calibration
 
 SLOW = "slow and not soak"  # how the Makefile asks for the slow tests
@@ -169,7 +171,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 @pytest.fixture(autouse=True)
 def untuned(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What somebody has tuned on this machine counts in no test."""
-    monkeypatch.setattr(calibration, "cache_dir", cache(lambda: tmp_path_factory.mktemp("tuned")))
+    folder = cache(lambda: tmp_path_factory.mktemp("tuned"))
+    monkeypatch.setattr(calibration, "cached", lambda *parts: folder().joinpath(*parts))
 
 
 @pytest.fixture
@@ -178,3 +181,17 @@ def terminal() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture
+def spare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where things are kept that the cache cannot take; made by the first of them."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    forgotten = (checkpoint_cache.spare_dir, checkpoint_cache._tell)
+    for each in forgotten:
+        each.cache_clear()
+    yield checkpoint_cache.spare_dir()
+    for each in forgotten:
+        each.cache_clear()

@@ -1,15 +1,35 @@
+import re
+from pathlib import Path
+
 import pytest
 
-from whispertide.punctuation import ENDS_SENTENCE
+import whispertide
+from whispertide.punctuation import ABBREVIATIONS, ends_sentence
 
 
 @pytest.mark.parametrize(
     "text", ["Yes.", "yes.”", "(yes!)", "'yes?'\"", "yes…", "是。", "「是。」", "نعم؟", "हाँ।", "."]
 )
 def test_a_sentence_ends_with_a_mark_and_what_closes_after_it(text: str) -> None:
-    assert ENDS_SENTENCE.search(text)
+    assert ends_sentence(text)
 
 
 @pytest.mark.parametrize("text", ["", "yes", "yes,", "“yes”", "3.5", "yes. ", "yes.\n", "。是", "」"])
 def test_other_texts_go_on(text: str) -> None:
-    assert not ENDS_SENTENCE.search(text)
+    assert not ends_sentence(text)
+
+
+@pytest.mark.parametrize("text", [" Mr.", "“Dr.", "Mrs.", "(e.g.", "z.B.", "to Prof.", "M.", "Sra."])
+def test_the_full_stop_of_an_abbreviation_ends_no_sentence(text: str) -> None:
+    assert not ends_sentence(text)
+
+
+@pytest.mark.parametrize("text", ["etc.", "p.m.", "one more rep.", "dr.x.", "Best.", "Am.", "A.M.", "Mr.”", "Mr?"])
+def test_another_word_ends_one(text: str) -> None:
+    assert ends_sentence(text)
+
+
+def test_the_page_has_the_same_abbreviations() -> None:
+    source = (Path(whispertide.__file__).parent / "server" / "web" / "transcript.js").read_text(encoding="utf-8")
+    (written,) = re.findall(r"const ABBREVIATIONS =((?:\s+\"[^\"]+\"[ +;]*)+)", source)
+    assert tuple(" ".join(re.findall(r'"([^"]+)"', written)).split()) == ABBREVIATIONS

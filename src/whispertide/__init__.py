@@ -8,10 +8,14 @@
 Importing the package is cheap: what a name needs is imported when it is first used.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# ONNX Runtime's own builds send Microsoft what they run, unless this is set before they start (its Privacy.md).
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 if TYPE_CHECKING:
     from whispertide import events

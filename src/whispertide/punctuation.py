@@ -1,4 +1,4 @@
-"""Marks that end a sentence or a clause, or close what was opened, in the scripts that Whisper writes. Data only."""
+"""Marks that end a sentence or a clause, or close what was opened, in the scripts that Whisper writes."""
 
 import re
 
@@ -6,10 +6,33 @@ SENTENCE_ENDS = tuple(".?!…。？！؟۔।")
 FULL_WIDTH_ENDS = tuple("。？！")  # of sentences; no space follows them
 CLAUSE_ENDS = tuple(",;:—、，；：،؛")
 CLOSING = "\"'”’»)]」』）】"
-# Finds whether a text ends a sentence: with a mark, after which there is at most what closes a quotation or a bracket.
-ENDS_SENTENCE = re.compile(rf"[{re.escape(''.join(SENTENCE_ENDS))}][{re.escape(CLOSING)}]*\Z")
+_MARKED = re.compile(rf"[{re.escape(''.join(SENTENCE_ENDS))}][{re.escape(CLOSING)}]*\Z")
+# What is written with a full stop and hardly ever ends a sentence: titles before names, and words that announce more.
+# Left out is what often does end one, such as "etc.", "p.m." and "Jr.". `server/web/transcript.js` has the same.
+ABBREVIATIONS = (
+    *("Mr", "Mrs", "Ms", "Messrs", "Dr", "Prof", "Rev", "Hon", "St", "Mt", "Gen", "Col", "Lt", "Sgt", "Capt", "Maj"),
+    *("Gov", "Sen", "vs", "e.g", "i.e", "approx"),  # English
+    *("Hr", "Dipl", "Nr", "bzw", "ca", "vgl", "z.B", "d.h"),  # German
+    *("M", "MM", "Mlle", "cf"),  # French
+    *("Sr", "Sra", "Srta", "Dra", "Dña"),  # Spanish, Portuguese
+    *("Sig", "Dott", "Avv"),  # Italian
+    *("dhr", "mevr", "bijv"),  # Dutch
+)
+_ABBREVIATED = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, ABBREVIATIONS))})\.\Z")
 # A text that begins with a Chinese or Japanese character, if after marks that other scripts have, too. No space parts
 # such a text from one that ends so.
 CHINESE_OR_JAPANESE = re.compile(
     rf"[“‘…—{re.escape(CLOSING)}]*[\u3001-\u312f\u3400-\u9fff\uf900-\ufaff\uff01-\uff9d\U00020000-\U0003fffd]"
 )
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether a text ends a sentence: with a mark, after which there is at most what closes a quotation or a bracket,
+    and which is not that of an abbreviation.
+    """
+    return _MARKED.search(text) is not None and not is_abbreviation(text)
+
+
+def is_abbreviation(text: str) -> bool:
+    """Whether the last word of a text is one of `ABBREVIATIONS`, so that its full stop ends nothing."""
+    return _ABBREVIATED.search(text) is not None

@@ -99,6 +99,14 @@ def test_a_folder_that_cannot_be_read_is_named(talks: Path, monkeypatch: pytest.
             assert places(find([name])) == ["2024/film", "a", "b"]  # of what is hidden nothing is said
 
 
+def test_a_folder_that_is_not_there_is_refused_first(tmp_path: Path) -> None:
+    """A recording that is not there fails by itself; nothing else of that kind can be meant."""
+    missing = str(tmp_path / "talk.wav")
+    assert find([missing]) == [Found(missing, PurePosixPath("talk"))]
+    with pytest.raises(AudioFileError, match="talks: expected a folder or a recording; there is none"):
+        find([missing, str(tmp_path / "talks")])
+
+
 def test_a_name_that_no_file_can_have_fails_by_itself(tmp_path: Path) -> None:
     name = str(tmp_path / ("x" * 300 + ".wav"))
     assert find([name]) == [Found(name, PurePosixPath("x" * 300))]

@@ -1,3 +1,4 @@
+import errno
 import hashlib
 import json
 import os
@@ -6,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.checkpoint.cache import cache_dir, file_digest, read_note, write_note
+from whispertide.checkpoint import cache
+from whispertide.checkpoint.cache import cache_dir, cached, file_digest, read_note, write_note
 from whispertide.errors import CheckpointError
 
 
@@ -33,6 +35,51 @@ def test_the_place_of_the_cache(
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     monkeypatch.setattr(sys, "platform", platform)
     assert cache_dir() == tmp_path / expected
+
+
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch, spare: Path) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("WHISPERTIDE_CACHE", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert cache_dir() == spare
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: Path) -> None:
+    """What is in it is used, whatever else goes elsewhere, and one line says so."""
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "old").touch()
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
+    assert cached("new") == tmp_path / "cache" / "new"
+
+    def refuse(path: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(cache, "check_place", refuse)
+    assert cached("old") == tmp_path / "cache" / "old"
+    with pytest.warns(UserWarning, match="cannot be written .Read-only file system.; .*WHISPERTIDE_CACHE") as told:
+        assert [cached("new"), cached("new", "er")] == [spare / "new", spare / "new" / "er"]
+    assert len(told) == 1
+
+
+def test_a_full_disk_can_be_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    monkeypatch.setattr(cache, "check_place", full)
+    assert cached("new") == tmp_path / "new"
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="temporary folders of all users in one place")
+def test_a_spare_place_that_others_can_write_is_not_trusted(spare: Path) -> None:
+    spare.chmod(0o777)
+    cache.spare_dir.cache_clear()
+    assert cache.spare_dir() != spare
+    spare.chmod(0o700)
+    cache.spare_dir.cache_clear()
+    assert cache.spare_dir() == spare
 
 
 @pytest.fixture
@@ -99,12 +146,16 @@ def test_a_note_holds_for_its_key(tmp_path: Path) -> None:
         assert read_note(note, key) is None
 
 
-def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hashed: list[str]) -> None:
+def test_a_digest_that_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: Path, hashed: list[str]
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "file" / "inside"))
     (tmp_path / "weights").write_bytes(b"abc")
-    for _ in range(2):
+    (spare / "digests").touch()
+    with pytest.warns(UserWarning, match="cannot be written"):
         assert file_digest(tmp_path / "weights") == hashlib.sha256(b"abc").hexdigest()
+    assert file_digest(tmp_path / "weights") == hashlib.sha256(b"abc").hexdigest()
     assert len(hashed) == 2
 
 

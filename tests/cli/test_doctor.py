@@ -47,6 +47,21 @@ def test_the_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert f"how tide frames its windows\n{WHY}\n" in result.stdout
 
 
+def test_the_model_may_be_an_option(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def diagnose(name: str, *_: object) -> Diagnosis:
+        asked.append(name)
+        return Diagnosis(MACHINE, SPEED, FRAMED, LIVE)
+
+    monkeypatch.setattr(command, "diagnose", diagnose)
+    for arguments in (["-m", "tiny"], ["tiny"], []):
+        assert run("doctor", *arguments).exit_code == 0
+    assert asked == ["tiny", "tiny", "nano.en"]
+    both = run("doctor", "tiny", "-m", "base")
+    assert (both.exit_code, "expected one model; got tiny and --model base" in both.stderr) == (2, True)
+
+
 def test_a_narrow_terminal_loses_no_verdict(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     found(monkeypatch, GOOD, BAD)

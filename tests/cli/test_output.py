@@ -27,13 +27,18 @@ def test_the_default_is_text_on_standard_output() -> None:
         ("a.VTT", None, "vtt"),
         ("a.out", "txt", "txt"),
         ("a", None, "txt"),
-        ("a.srt", "json", "json"),
+        ("a.srt", "srt", "srt"),
     ],
 )
 def test_the_format_follows_from_the_name_unless_it_is_given(
     tmp_path: Path, name: str, form: str | None, expected: str
 ) -> None:
     assert plan_targets(["x.wav"], str(tmp_path / name), form) == [Target(tmp_path / name, expected)]
+
+
+def test_a_name_that_says_another_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"ends with .vtt for --format vtt; got 'a.b.srt': write to a.b.vtt, or"):
+        plan_targets(["x.wav"], str(tmp_path / "a.b.srt"), "vtt")
 
 
 @pytest.mark.parametrize("name", ["x.docx", "x.md", "x.SRTX"])

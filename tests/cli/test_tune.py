@@ -123,6 +123,13 @@ def test_the_short_form_does_not_replace_the_long_one(run: Run, model: Any, aske
     assert (kept.changes, kept.pace) == ({"framing": "bare", "shift_guard": True, "short_s": 2.5}, {})
 
 
+def test_the_model_may_be_an_option(run: Run, model: Any, asked: Any, tmp_path: Path) -> None:
+    """As with other commands; then every argument is audio."""
+    result = run("tune", "-m", "m", write_wav(tmp_path / "a.wav", 2), write_wav(tmp_path / "b.wav", 1))
+    assert (result.exit_code, asked) == (0, [([32_000, 16_000], False)])
+    assert run("tune", "-m", "m").exit_code == 0
+
+
 def test_the_short_form_replaces_the_short_form(model: Any) -> None:
     command.keep(model, found(0, short=True))
     command.keep(model, found(1, short=True))
@@ -160,8 +167,7 @@ def test_an_unknown_checkpoint_is_tried_once_before_its_first_live_use(unknown: 
     ((_, short),) = asked
     assert short
     said = capsys.readouterr().err
-    assert "once, at most 20 s; --no-tune leaves it out" in said
-    assert "tide uses bare windows with m from now on" in said
+    assert said == "trying what suits m (once, at most 20 s; --no-tune leaves it out)\n"
 
 
 def test_what_cannot_be_kept_is_used_this_time(

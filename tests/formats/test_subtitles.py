@@ -66,6 +66,13 @@ def test_a_line_does_not_end_with_a_short_word() -> None:
     assert cue.text.splitlines()[0].split()[-1] not in ("the", "of")
 
 
+def test_a_title_stays_with_the_name() -> None:
+    text = "Everybody in the old town was asked by Mr. Quilter and Dr. Brown to come to the dinner."
+    assert [segment.text for segment in segment_words(said(text))] == [f" {text}"]
+    lines = [line for cue in cues(document_of(said(text))) for line in cue.text.splitlines()]
+    assert not any(line.endswith(("Mr.", "Dr.")) for line in lines)
+
+
 def test_a_comma_ends_a_line() -> None:
     (cue,) = cues(document_of(said("If the weather is cold, you should close the window.")))
     assert cue.text == "If the weather is cold,\nyou should close the window."

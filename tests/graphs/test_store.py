@@ -122,9 +122,24 @@ def test_a_folder_that_cannot_be_written(
 ) -> None:
     blocked = tmp_path / "a file"
     blocked.touch()
-    monkeypatch.setenv("WHISPERTIDE_CACHE", str(blocked))
     with pytest.raises(GraphError, match="WHISPERTIDE_CACHE"):
-        GraphFiles(checkpoint, "fp32")[ENCODER]
+        GraphFiles(checkpoint, "fp32", blocked)[ENCODER]
+
+
+def test_where_the_cache_cannot_be_written_graphs_are_built_elsewhere(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: Path
+) -> None:
+    """Built once there, too; and graphs that are in a cache which cannot be written are used."""
+    built = pretend(monkeypatch)
+    usual = GraphFiles(checkpoint, "fp32")[ENCODER]
+    blocked = tmp_path / "a file"
+    blocked.touch()
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(blocked))
+    with pytest.warns(UserWarning, match="a file cannot be written .*WHISPERTIDE_CACHE"):
+        path = GraphFiles(checkpoint, "fp32")[ENCODER]
+    assert path == spare / "graphs" / usual.parent.name / usual.name
+    assert GraphFiles(checkpoint, "fp32")[ENCODER] == path
+    assert len(built) == 2
 
 
 @pytest.mark.slow

@@ -95,12 +95,22 @@ def test_a_short_window_and_a_greedy_search_cost_less(int8: WhisperModel) -> Non
 def test_a_stream_is_encoded_block_by_block(int8: WhisperModel) -> None:
     """whisperrt: a round encodes a tenth of a second and feeds the text in one run, however long the stream is."""
     recipe = get_recipe("whisperrt")
-    nano = estimate_live(SPEED, int8.dims, {"whisperrt": recipe})[0]
+    nano = estimate_live(SPEED, int8.dims, {"whisperrt": recipe}, Known(checkpoint=int8.checkpoint))[0]
     tokens = 4.0 * usual_window_s(recipe)
     assert nano.round_s < 0.006 + 0.002 + tokens / 50 * 0.004  # less than five seconds encoded anew
     assert nano.verdict == "yes"
     longer = estimate_live(SPEED, int8.dims, {"whisperrt": recipe.replace(stream_s=24.0)})[0]
     assert nano.round_s < longer.round_s < 2 * nano.round_s + 0.006
+
+
+def test_a_model_without_the_adapter_that_a_recipe_needs(int8: WhisperModel) -> None:
+    """The bundled one has a causal adapter; of the published ones nothing is known, and they have none."""
+    recipes = {name: get_recipe(name) for name in ("whisperrt", "tide")}
+    found = estimate_live(SPEED, int8.dims, recipes, Known(checkpoint=int8.checkpoint))
+    verdicts = {(each.model, each.recipe): each.verdict for each in found}
+    assert verdicts[int8.name, "whisperrt"] == "yes"
+    assert verdicts["tiny.en", "whisperrt"] == "no adapter"
+    assert verdicts["tiny.en", "tide"] != "no adapter"
 
 
 def test_what_was_tuned_is_what_is_judged(int8: WhisperModel) -> None:

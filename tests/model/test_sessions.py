@@ -1,5 +1,8 @@
 """Encoder and decoder sessions refuse what does not fit, and say so; providers and threads are chosen by name."""
 
+import os
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
@@ -149,3 +152,18 @@ def test_threads_open_a_graph_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(model.encode, [mel(100)] * 4))
     assert opened == ["encoder.onnx"]
+
+
+def test_nothing_is_sent(tmp_path: Path) -> None:
+    """ONNX Runtime's own builds keep an identifier and a database of what they will send; without them nothing is."""
+    code = (
+        "from whispertide.model.whisper import load_model;"
+        "from whispertide.options import EngineOptions;"
+        "load_model('nano.en', EngineOptions(precision='fp32'))"
+    )
+    homes = {name: str(tmp_path / name) for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
+    away = ("ORT_DISABLE_TELEMETRY", "WHISPERTIDE_CACHE")
+    environment = {name: value for name, value in os.environ.items() if name not in away}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment | homes, timeout=120)
+    written = [path.relative_to(tmp_path).parts[:2] for path in tmp_path.rglob("*") if path.is_file()]
+    assert set(written) == {("XDG_CACHE_HOME", "whispertide")}

@@ -98,8 +98,10 @@ def test_each_is_explained_in_a_line() -> None:
 
 
 def test_an_unknown_recipe_lists_the_known() -> None:
-    with pytest.raises(UnknownRecipeError, match=r"among .*whisper-streaming.*; got 'tsunami'"):
+    with pytest.raises(UnknownRecipeError, match=r"among .*whisper-streaming.*; got 'tsunami'$"):
         get_recipe("tsunami")
+    with pytest.raises(UnknownRecipeError, match="got 'tides'; did you mean tide"):
+        get_recipe("tides")
 
 
 # --- what they come to, in samples and frames -------------------------------------------------------------------------

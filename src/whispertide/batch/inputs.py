@@ -53,10 +53,10 @@ def without_query(name: str) -> str:
 def find(names: Iterable[str]) -> list[Found]:
     """The recordings that `names` stand for, each once: as it is named first.
 
-    A file that is not there is among them: it fails by itself, and the others are transcribed. A `UserWarning` tells of
-    each folder that cannot be read and is left out. Raises `AudioFileError` for a folder or pattern without recordings
-    and for an address that cannot be listed, `OptionError` for a name that cannot be meant and for a manifest that
-    cannot be read or gives one recording two transcripts.
+    A recording that is not there is among them: it fails by itself, and the others are transcribed. A `UserWarning`
+    tells of each folder that cannot be read and is left out. Raises `AudioFileError` for a folder or pattern without
+    recordings, for anything else that is not there, and for an address that cannot be listed, `OptionError` for a name
+    that cannot be meant and for a manifest that cannot be read or gives one recording two transcripts.
     """
     found: dict[str, Found] = {}
     for name in names:
@@ -77,6 +77,8 @@ def _in_one(name: str) -> Iterable[Found]:
         return _in_folder(path, name)
     if not os.path.exists(path) and _MAGIC & set(name):
         return _matching(path, name)
+    if not os.path.lexists(path) and not _is_recording(path):
+        raise AudioFileError(f"{name}: expected a folder or a recording; there is none of that name")
     return [Found(path, PurePosixPath(Path(path).stem), _size(path))]
 
 

@@ -1,24 +1,31 @@
 """Where this program keeps what it can make again, notes that are kept there, and the digests of files, which are some.
 
-The directory is `$WHISPERTIDE_CACHE`, or the platform's own place for caches. This module does not know what others
-keep in it, nor about the Hugging Face cache, which has its own directory and rules.
+The directory is `$WHISPERTIDE_CACHE`, or the platform's own place for caches, or a spare one where nobody can write
+there. This module does not know what others keep in it, nor about the Hugging Face cache, which has its own directory
+and rules.
 """
 
+import errno
 import hashlib
 import json
 import os
 import sys
+import tempfile
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from whispertide.atomic import write_text
+from whispertide.atomic import CHOOSE_CACHE, check_place, write_text
 from whispertide.errors import CheckpointError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def cache_dir() -> Path:
-    """The cache directory of whispertide; it may not exist yet.
+    """The cache directory of whispertide; it may not exist yet, and nobody may be able to make it (`cached`).
 
     `$WHISPERTIDE_CACHE` if set; else `whispertide` in `$XDG_CACHE_HOME` or `~/.cache` (Linux and other Unix),
     in `~/Library/Caches` (macOS), in `%LOCALAPPDATA%` (Windows).
@@ -26,12 +33,59 @@ def cache_dir() -> Path:
     chosen = os.environ.get("WHISPERTIDE_CACHE")
     if chosen:
         return Path(chosen).expanduser()
-    home = Path.home()
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without a name and a home, as containers have
+        return spare_dir()
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "whispertide" / "Cache"
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "whispertide"
     return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "whispertide"
+
+
+def cached(*parts: str) -> Path:
+    """Where something of this name is kept, or will be: in `cache_dir()`, or in a spare place where nobody can write
+    there, as in a container whose user has no home. A `UserWarning` tells of that once.
+    """
+    usual = cache_dir()
+    if os.path.exists(usual.joinpath(*parts)) or (problem := unwritable(usual)) is None:
+        return usual.joinpath(*parts)
+    _tell(usual, problem)
+    return spare_dir().joinpath(*parts)
+
+
+def unwritable(folder: Path) -> str | None:
+    """Why nothing can be written in a folder, which may not exist yet; None where it can be. A full disk can be
+    emptied, and is no reason.
+    """
+    try:
+        check_place(folder / "anything")
+    except OSError as error:
+        return None if error.errno in _FULL else error.strerror or str(error)
+    return None
+
+
+@cache
+def _tell(folder: Path, problem: str) -> None:
+    text = f"{folder} cannot be written ({problem}); {spare_dir()} is used instead: {CHOOSE_CACHE}"
+    warnings.warn(text, stacklevel=3)
+
+
+@cache
+def spare_dir() -> Path:
+    """A folder of the user among the system's temporary ones: the same for later runs, until the system clears it."""
+    if not hasattr(os, "getuid"):  # Windows has temporary folders for each user
+        folder = Path(tempfile.gettempdir()) / "whispertide"
+        folder.mkdir(exist_ok=True)
+        return folder
+    folder = Path(tempfile.gettempdir()) / f"whispertide-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    about = folder.lstat()
+    # Others may write next to it. What they put there under its name must not become a graph that is run.
+    mine = folder.is_dir() and not folder.is_symlink() and about.st_uid == os.getuid() and not about.st_mode & 0o022
+    return folder if mine else Path(tempfile.mkdtemp(prefix="whispertide-"))
 
 
 def file_digest(path: Path) -> str:
@@ -46,7 +100,7 @@ def file_digest(path: Path) -> str:
         # A change that leaves size and time as they are goes unnoticed; to read gigabytes at every start would be
         # dearer.
         key = {"path": str(path), "size": status.st_size, "mtime_ns": status.st_mtime_ns}
-        note = cache_dir() / "digests" / f"{hashlib.sha256(bytes(path)).hexdigest()[:32]}.json"
+        note = cached("digests", f"{hashlib.sha256(bytes(path)).hexdigest()[:32]}.json")
         known = (read_note(note, key) or {}).get("sha256")
         if isinstance(known, str) and len(known) == 64:
             return known

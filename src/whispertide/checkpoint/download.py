@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from whispertide.checkpoint.cache import spare_dir, unwritable
 from whispertide.checkpoint.ctranslate2_layout import is_whisper_config
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.json_file import read_json
@@ -31,10 +32,11 @@ _SPARE_BYTES = 64 << 20  # left free besides what is downloaded
 
 
 def hub_cache() -> Path:
-    """The directory of the Hugging Face cache (`HF_HUB_CACHE`, `HF_HOME`)."""
+    """The directory of the Hugging Face cache (`HF_HUB_CACHE`, `HF_HOME`); a spare one where nobody can make that."""
     from huggingface_hub import constants
 
-    return Path(constants.HF_HUB_CACHE).expanduser()
+    usual = Path(os.path.expanduser(constants.HF_HUB_CACHE))
+    return usual if os.path.isdir(usual) or unwritable(usual) is None else spare_dir() / "hub"
 
 
 def is_offline() -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from whispertide.atomic import CHOOSE_CACHE, replacing, writing
-from whispertide.checkpoint.cache import cache_dir
+from whispertide.checkpoint.cache import cached
 from whispertide.checkpoint.download import check_space, format_size
 from whispertide.checkpoint.names import SHORT_NAMES, HubModel
 from whispertide.checkpoint.package_index import Progress, fetch_files
@@ -61,7 +61,7 @@ class PackagedModel:
     @property
     def place(self) -> Path:
         """Its folder in the cache of whispertide, which is there whole or not at all."""
-        return cache_dir() / "models" / self.repo.replace("/", "--")
+        return cached("models", self.repo.replace("/", "--"))
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each file of the checkpoint."""
@@ -114,13 +114,13 @@ def fetch_from_packages(
     is thrown away), `DiskSpaceError`, and `OutputError` when the cache cannot be written.
     """
     incoming = model.place.with_name(f"{model.place.name}.incoming")
-    with writing(cache_dir(), CHOOSE_CACHE):
+    with writing(model.place.parent, CHOOSE_CACHE):
         incoming.mkdir(parents=True, exist_ok=True)
         missing = [part for part in model.parts if not part.is_in(incoming)]
         asked = {part.package for part in missing}
         wanted = {package: size for package, size in model.packages.items() if package in asked}
         # each package as it comes and unpacked, then all of them joined
-        check_space(sum(wanted.values()) + 2 * sum(model.sizes().values()), cache_dir())
+        check_space(sum(wanted.values()) + 2 * sum(model.sizes().values()), model.place.parent)
         if wanted and announce is not None:
             total = format_size(sum(wanted.values()))
             announce(f"downloading {model.repo} ({total}) from the package index to {model.place}: {', '.join(wanted)}")

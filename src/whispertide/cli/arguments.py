@@ -14,6 +14,7 @@ from whispertide.cli.exit import ExitCode, say
 from whispertide.cli.output import FORMATS, FormatName
 from whispertide.errors import OptionError
 from whispertide.options import (
+    BUNDLED_MODEL,
     DEFAULT_RECIPE,
     MOST_THREADS,
     PRECISIONS,
@@ -76,11 +77,24 @@ Model = Annotated[str, typer.Option("--model", "-m", **_MODEL)]
 ModelArgument = Annotated[str, typer.Argument(**_MODEL)]
 ModelsArgument = Annotated[list[str], typer.Argument(**_MODEL)]
 MeasuredModel = Annotated[
-    str,
+    str | None,
     typer.Argument(
-        help="The model to measure; base.en for what `listen` uses.", autocompletion=completion.models, metavar="MODEL"
+        help="The model to measure; base.en for what `listen` uses.",
+        autocompletion=completion.models,
+        metavar="MODEL",
+        show_default=BUNDLED_MODEL,
     ),
 ]
+ModelOption = Annotated[str | None, typer.Option("--model", "-m", **_MODEL | {"help": "The same as MODEL."})]
+
+
+def measured(model: str | None, option: str | None) -> str:
+    """The model of a command that takes it as an argument, or as others do. Raises `OptionError` where both say one."""
+    if None not in (model, option):
+        raise OptionError(f"expected one model; got {model} and --model {option}")
+    return model or option or BUNDLED_MODEL
+
+
 Revision = Annotated[str | None, _engine("--revision", help="Branch, tag or commit of a model on the hub.")]
 _ENGINE: dict[str, Any] = {
     "precision": _engine("--precision", metavar="NAME", help=f"{', '.join(PRECISIONS)}."),

@@ -14,7 +14,7 @@ import typer
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import AudioError
-from whispertide.options import BUNDLED_MODEL, DEFAULT_RECIPE, EngineOptions
+from whispertide.options import DEFAULT_RECIPE, EngineOptions
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -58,13 +58,14 @@ class Diagnosis:
 @arguments.grouped
 def doctor(
     *,
-    model: arguments.MeasuredModel = BUNDLED_MODEL,
+    model: arguments.MeasuredModel = None,
+    option: arguments.ModelOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
     """Check this machine and a model: providers, microphone, speed, what runs live, and the engine against fp32."""
-    found = diagnose(model, engine, revision)
+    found = diagnose(arguments.measured(model, option), engine, revision)
     if as_json:
         typer.echo(json.dumps(to_json(found), indent=2))
     else:
@@ -87,7 +88,7 @@ def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> D
     say(f"measuring {model.name} ...")
     speed = examine.measure_speed(model)
     transcriber = Transcriber(model, measure=lambda _: speed.costs)
-    known = examine.Known(model.generation.short_windows, transcriber.calibration, model.options)
+    known = examine.Known(model.generation.short_windows, transcriber.calibration, model.options, model.checkpoint)
     framed = transcriber.framed(get_recipe(DEFAULT_RECIPE))
     live = examine.estimate_live(speed, model.dims, RECIPES, known)
     say(f"comparing {model.name} with its own fp32 graphs ...")
@@ -209,7 +210,7 @@ def _speed_rows(speed: "Speed") -> list[Sequence[str]]:
 
 
 def _live_rows(estimates: "list[LiveEstimate]") -> list[Sequence[str]]:
-    rows: list[Sequence[str]] = [("model", "recipe", "round", "of the step", "live", "shortest step")]
+    rows: list[Sequence[str]] = [("model", "recipe", "round", "of step", "live", "shortest step")]
     for item in estimates:
         name = f"{item.model} *" if item.measured else item.model
         step = f"{item.shortest_step_s:.2f} s"

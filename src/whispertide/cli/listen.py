@@ -65,10 +65,9 @@ def listen(
     warn_of_synthetic(transcriber)
     transcriber.warm_up()
     tune_first(transcriber, recipe, refused=no_tune)
-    say(f"{recipe.name} with {transcriber.name}: {transcriber.framed(recipe).why}")
     kept = nullcontext() if save_audio is None else kept_audio(save_audio)
     with mic.microphone_blocks(device) as blocks, kept as keep:
-        say("listening; press Ctrl-C to end")
+        say(f"listening with {transcriber.name}; press Ctrl-C to end")
         arrivals = Arrivals(blocks)
         heard = arrivals if keep is None else KeptArrivals(arrivals, keep)
         about = (transcriber, options, targets, NAME)

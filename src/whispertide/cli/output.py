@@ -85,7 +85,7 @@ def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Targe
             raise OptionError(
                 f"expected --output to be a folder (ending with /) for {len(inputs)} files; got {output!r}"
             )
-        targets = [Target(folder, form or _format_of(folder))]
+        targets = [Target(folder, _format_of(folder, form))]
     for target in targets:
         if target.path is not None:
             _check_other(target.path, inputs)
@@ -93,9 +93,20 @@ def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Targe
     return targets
 
 
-def _format_of(path: Path) -> str:
-    """The format that a file's extension names; text without one. An unknown extension is an `OptionError`."""
+def _format_of(path: Path, form: str | None) -> str:
+    """The format that is asked for, else the one that a file's extension names; text without one.
+
+    Raises `OptionError` for an extension that is unknown, and for one that names another format than is asked for.
+    """
     suffix = _extension(path)
+    if form is not None:
+        if suffix in FORMATS and suffix != form:
+            other = path.with_suffix(f".{form}")
+            raise OptionError(
+                f"expected an output that ends with .{form} for --format {form}; got {path.name!r}: write to "
+                f"{other.name}, or leave out --format for {suffix}"
+            )
+        return form
     if suffix and suffix not in FORMATS:
         raise OptionError(
             f"expected an output that ends with .{', .'.join(FORMATS)}; got {path.name!r}: choose one of them, or "

@@ -12,7 +12,7 @@ import typer
 from whispertide.atomic import CHOOSE_CACHE, writing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.options import BUNDLED_MODEL, EngineOptions
+from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 @arguments.grouped
 def profile(
     *,
-    model: arguments.MeasuredModel = BUNDLED_MODEL,
+    model: arguments.MeasuredModel = None,
+    option: arguments.ModelOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
     stream: arguments.RecipeOptions,
     engine: arguments.Engine,
@@ -32,11 +33,12 @@ def profile(
 ) -> ExitCode:
     """Measure serial and pipelined execution with every split of the threads. `--executor auto` uses the best."""
     recipe = stream.resolve()
-    loaded, measured = run(model, engine, revision, recipe)
+    name = arguments.measured(model, option)
+    loaded, measured = run(name, engine, revision, recipe)
     if as_json:
         typer.echo(json.dumps(to_json(measured, recipe), indent=2))
     else:
-        show(measured, f"rounds of {recipe.name} with {model} ({engine.precision})")
+        show(measured, f"rounds of {recipe.name} with {name} ({engine.precision})")
     place = keep(loaded, recipe, measured)
     say(f"executor=auto uses the best one from now on, with {recipe.name}; kept in {place}")
     return ExitCode.OK

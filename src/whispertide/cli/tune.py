@@ -15,7 +15,6 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file
 from whispertide.errors import OutputError
 from whispertide.extras import how_to_install
-from whispertide.options import BUNDLED_MODEL
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
 @arguments.grouped
 def tune(
     *,
-    model: arguments.MeasuredModel = BUNDLED_MODEL,
+    model: arguments.MeasuredModel = None,
+    option: arguments.ModelOption = None,
     audio: Annotated[
         list[Path] | None,
         typer.Argument(metavar="AUDIO", help="Speech like that to come, a minute or more. Default: the bundled one."),
@@ -49,7 +49,9 @@ def tune(
     from whispertide.model.whisper import load_model
     from whispertide.streaming.calibration import recall
 
-    loaded = load_model(model, engine, revision=revision, announce=say)
+    if option is not None and model is not None:  # so the first argument is audio, too
+        audio, model = [Path(model), *(audio or ())], None
+    loaded = load_model(arguments.measured(model, option), engine, revision=revision, announce=say)
     if forget:
         say("forgotten" if _forget(loaded) else f"nothing was kept of {loaded.name}")
         return ExitCode.OK
@@ -107,10 +109,7 @@ def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -
     if refused or not may_ask():
         say(f"{transcriber.name} was never tuned; `whispertide tune {transcriber.model.checkpoint.argument}` does it")
         return
-    say(
-        f"trying what suits {transcriber.name} (once, at most 20 s; --no-tune leaves it out, "
-        f"`whispertide tune {transcriber.model.checkpoint.argument}` does it at length)"
-    )
+    say(f"trying what suits {transcriber.name} (once, at most 20 s; --no-tune leaves it out)")
     found = run(transcriber.model, [], short=True)
     try:
         keep(transcriber.model, found)
@@ -118,7 +117,6 @@ def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -
     except OutputError as error:
         say(f"warning: {error}")
         transcriber.calibration = found.calibration()  # at least for this time
-    say(found.sentence)
 
 
 def may_ask() -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from whispertide.punctuation import CHINESE_OR_JAPANESE, CLAUSE_ENDS, CLOSING, ENDS_SENTENCE, FULL_WIDTH_ENDS
+from whispertide.punctuation import CHINESE_OR_JAPANESE, CLAUSE_ENDS, CLOSING, FULL_WIDTH_ENDS, ends_sentence
 from whispertide.types import SAMPLE_RATE, Timed, Word
 
 # Vowels of Thai and Lao that are written before their consonant, and signs of Burmese and Khmer that put the next
@@ -126,7 +126,7 @@ def _starts_new(held: Sequence[Word], word: Word) -> bool:
     said = next((bare for other in reversed(held) if (bare := other.text.rstrip(CLOSING))), "")
     if inseparable(said, word.text):
         return False
-    spaced_end = word.text[:1].isspace() and ENDS_SENTENCE.search(held[-1].text) is not None
+    spaced_end = word.text[:1].isspace() and ends_sentence(held[-1].text)
     spoken = next((other.end for other in reversed(held) if other.end > other.start), word.start)
     return said.endswith(FULL_WIDTH_ENDS) or spaced_end or word.start - spoken >= PAUSE
 

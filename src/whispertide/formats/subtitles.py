@@ -17,7 +17,7 @@ from itertools import accumulate, pairwise
 
 from whispertide.formats.document import Document, Limits, inseparable, segment_words
 from whispertide.options import SubtitleOptions
-from whispertide.punctuation import CHINESE_OR_JAPANESE, CLAUSE_ENDS, CLOSING, SENTENCE_ENDS
+from whispertide.punctuation import CHINESE_OR_JAPANESE, CLAUSE_ENDS, CLOSING, SENTENCE_ENDS, is_abbreviation
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
 SUBTITLES = SubtitleOptions()
@@ -38,7 +38,7 @@ _NOT_FIRST = (*_ENDS, *CLOSING)  # in a line
 
 # What a break costs. The unit is that of a break at a comma.
 _AT_COMMA, _AT_BREATH, _ANYWHERE = 1.0, 1.5, 4.0
-_AFTER_SHORT_WORD = 3.0  # "of", "the", "und", "la": they belong to what follows
+_AFTER_SHORT_WORD = 3.0  # "of", "the", "und", "Dr.": they belong to what follows
 _TWO_PHRASES = 3.0  # in one cue; as much again for each second of silence between them
 _TOO_SHORT = 8.0  # for a cue that flashes by, less the nearer it is to a second
 _UNSPACED = "\u0e00"  # from here on there are scripts without spaces: Thai, Lao, Khmer, Chinese, Japanese
@@ -72,11 +72,12 @@ class _Unit:
 
     @property
     def is_short(self) -> bool:
-        return len(self.text) <= 3 and self.text[-1].isalpha() and self.text[-1] < _UNSPACED
+        short = len(self.text) <= 3 and self.text[-1].isalpha() and self.text[-1] < _UNSPACED
+        return short or is_abbreviation(self.text)
 
     @property
     def ends_clause(self) -> bool:
-        return self.text.rstrip(CLOSING).endswith(_ENDS)
+        return self.text.rstrip(CLOSING).endswith(_ENDS) and not is_abbreviation(self.text)
 
 
 def cues(document: Document, clean: Callable[[str], str] = str, options: SubtitleOptions = SUBTITLES) -> list[Cue]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.checkpoint.cache import cache_dir
+from whispertide.checkpoint.cache import cached
 from whispertide.errors import CheckpointError, DiskSpaceError, GraphError, WhispertideError
 from whispertide.graphs.contract import GraphKind
 from whispertide.options import Precision
@@ -42,7 +42,9 @@ class GraphFiles:
     def path(self, kind: GraphKind) -> Path:
         """Where the file of a kind is or will be."""
         name = f"{self.checkpoint.content_hash[:20]}-{self.precision}-{kind.folder}"
-        return (self.folder or cache_dir() / "graphs") / name / kind.file
+        if self.folder is not None:
+            return self.folder / name / kind.file
+        return cached("graphs", name, kind.file)
 
     def build(self, *kinds: GraphKind, announce: Announce | None = None) -> None:
         """Build those that are not there yet, after telling `announce`. Raises as `[]` does.

@@ -24,7 +24,7 @@ from whispertide.streaming.short_windows import COMFORTABLE, TOKENS_PER_S, Costs
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
-    from whispertide.checkpoint import ModelDims
+    from whispertide.checkpoint import Checkpoint, ModelDims
     from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
     from whispertide.streaming.calibration import Calibration
@@ -115,9 +115,10 @@ def _feed(model: "WhisperModel", encoded: "Encoded", *, rows: int, length: int) 
 RULE = (
     f"A round = encode its window + one decoder step per token ({TOKENS_PER_S:g} tokens per second of the longest "
     f"window, at the recipe's beam) + one block pass for word times. It runs live if a round takes at most "
-    f"{COMFORTABLE:.0%} of the recipe's step. whisperrt, for which a model needs a causal adapter, encodes only what "
-    "is new and feeds the text so far in one block pass. whisperflow and pilot take longer steps by themselves where "
-    "the machine is slower: their words are later then. Models that were not measured are estimated from the sizes of "
+    f"{COMFORTABLE:.0%} of the recipe's step. whisperrt needs a model with a causal adapter (`whispertide train "
+    'causal`): where it says "no adapter" there is none, and the figures are those with one. It encodes only what is '
+    "new and feeds the text so far in one block pass. whisperflow and pilot take longer steps by themselves where the "
+    "machine is slower: their words are later then. Models that were not measured are estimated from the sizes of "
     "their matrices."
 )
 
@@ -135,7 +136,9 @@ _SHAPES: Mapping[str, tuple[int, int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class LiveEstimate:
-    """Whether a model can run a recipe live: seconds per round, their share of the step, the shortest step to do."""
+    """Whether a model can run a recipe live: seconds per round, their share of the step, the shortest step to do; and
+    whether it is `adapted` to the recipe, where that needs it.
+    """
 
     model: str
     recipe: str
@@ -143,10 +146,13 @@ class LiveEstimate:
     load: float
     shortest_step_s: float
     measured: bool
+    adapted: bool = True
 
     @property
     def verdict(self) -> str:
         """For people."""
+        if not self.adapted:
+            return "no adapter"
         if self.load <= COMFORTABLE:
             return "yes"
         return "barely" if self.load <= 1 else "no"
@@ -187,13 +193,19 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the measured checkpoint: whether it says that it knows short windows, and what `whispertide
-    tune` found with an engine of these options.
+    """What is known of the measured checkpoint: whether it says that it knows short windows, what `whispertide tune`
+    found with an engine of these options, and the files, next to which there may be adapters.
     """
 
     short: bool = True
     tuned: "Calibration | None" = None
     options: EngineOptions = field(default_factory=EngineOptions)
+    checkpoint: "Checkpoint | None" = None
+
+    def is_adapted(self, recipe: "Recipe") -> bool:
+        """Whether the checkpoint has what a recipe needs; one of which nothing is known has no adapter."""
+        framing = recipe.framing
+        return not framing.streams if self.checkpoint is None else framing.can_adapt(self.checkpoint)
 
 
 NOTHING = Known(short=False)
@@ -218,7 +230,15 @@ def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: Known) ->
     framed = choose_framing(recipe, known.short, lambda: machine.costs, known.tuned, known.options).recipe
     seconds = machine.round_s(framed)
     load, shortest_s = seconds / framed.schedule.step_s, seconds / COMFORTABLE
-    return LiveEstimate(name, recipe.name, seconds, load, shortest_s, measured=name == machine.speed.model)
+    return LiveEstimate(
+        name,
+        recipe.name,
+        seconds,
+        load,
+        shortest_s,
+        measured=name == machine.speed.model,
+        adapted=known.is_adapted(recipe),
+    )
 
 
 @dataclass(frozen=True, slots=True)

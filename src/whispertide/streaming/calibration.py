@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.checkpoint import load_checkpoint
-from whispertide.checkpoint.cache import cache_dir, read_note, write_note
+from whispertide.checkpoint.cache import cached, read_note, write_note
 from whispertide.errors import OptionError
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.model.whisper import WhisperModel
@@ -123,7 +123,7 @@ def machine_of(options: EngineOptions) -> str:
 def place(content_hash: str) -> Path:
     """Where the calibration of a checkpoint is or will be."""
     # As many digits as the folders of its graphs have.
-    return cache_dir() / "tuned" / f"{content_hash[:20]}.json"
+    return cached("tuned", f"{content_hash[:20]}.json")
 
 
 def remember(content_hash: str, found: Calibration) -> Path:

@@ -5,6 +5,7 @@ Five choices each, on one screen. This module knows no model and no audio.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from types import MappingProxyType
 
 from whispertide.audio.vad import GateOptions, SpeechGate
@@ -158,7 +159,9 @@ ABOUT: Mapping[str, str] = MappingProxyType(
 def get_recipe(name: str) -> Recipe:
     """The recipe of that name. Raises `UnknownRecipeError`, which lists those that exist."""
     if name not in RECIPES:
-        raise UnknownRecipeError(f"expected a recipe among {', '.join(RECIPES)}; got {name!r}")
+        near = get_close_matches(name, RECIPES, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UnknownRecipeError(f"expected a recipe among {', '.join(RECIPES)}; got {name!r}{hint}")
     return RECIPES[name]
 
 

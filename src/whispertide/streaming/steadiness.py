@@ -16,7 +16,7 @@ from importlib.resources import files
 
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
-from whispertide.punctuation import ENDS_SENTENCE
+from whispertide.punctuation import ends_sentence
 from whispertide.streaming.repetition import normalise
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
@@ -151,7 +151,7 @@ def facts_of(
 
 def closes(word: Word) -> bool:
     """Whether the word ends a sentence."""
-    return ENDS_SENTENCE.search(word.text) is not None
+    return ends_sentence(word.text)
 
 
 def same(word: Word, other: Word) -> bool:

@@ -7,7 +7,7 @@ nothing gets confirmed must not outgrow the 30 s that Whisper can hear.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whispertide.punctuation import ENDS_SENTENCE
+from whispertide.punctuation import ends_sentence
 from whispertide.streaming.whole_window import HeardSegment
 from whispertide.types import SAMPLE_RATE, Span, Word
 
@@ -31,7 +31,7 @@ def sentence_cut(confirmed: Sequence[Word]) -> int | None:
 
     None if there are fewer than two (`OnlineASRProcessor.chunk_completed_sentence`).
     """
-    ends = [word.end for word in confirmed[:-1] if ENDS_SENTENCE.search(word.text)]
+    ends = [word.end for word in confirmed[:-1] if ends_sentence(word.text)]
     return ends[-1] if ends else None
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.errors import SessionError
 from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unheard
-from whispertide.punctuation import ENDS_SENTENCE
+from whispertide.punctuation import ends_sentence
 from whispertide.streaming.ahead import HeardAhead
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult, written
@@ -111,7 +111,7 @@ class Turns:
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
         if commit.confirmed:
-            utterance.unfinished = ENDS_SENTENCE.search(commit.confirmed[-1].text) is None
+            utterance.unfinished = not ends_sentence(commit.confirmed[-1].text)
         # Elsewhere the result must not depend on how fast the machine is.
         if self._live:
             stats = result.stats

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, cast
 
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
 from whispertide.options import TASKS, Task
-from whispertide.punctuation import ENDS_SENTENCE
+from whispertide.punctuation import ends_sentence
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import SAMPLE_RATE, Word, seconds, to_samples
@@ -192,7 +192,7 @@ class WhisperLiveProtocol(base.WireProtocol):
 
 def _ends_segment(words: Sequence[Word]) -> bool:
     """Whether a segment of `words` is to end here: at the end of a sentence, or because it is long."""
-    is_sentence = ENDS_SENTENCE.search(words[-1].text) is not None
+    is_sentence = ends_sentence(words[-1].text)
     return is_sentence or words[-1].end - words[0].start >= LONGEST_SEGMENT
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, SpeechStart, TurnEnd
-from whispertide.punctuation import ENDS_SENTENCE
+from whispertide.punctuation import ends_sentence
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import CONTAINED_PIECE, AudioInput, container_of
 from whispertide.types import SAMPLE_RATE, Word, seconds, to_samples
@@ -143,7 +143,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         self._settled = word.end
         length = word.end - self._open[0].start
         # At the end of a sentence, if one comes in time.
-        if length >= LONG_LINE and (length >= 2 * LONG_LINE or ENDS_SENTENCE.search(word.text)):
+        if length >= LONG_LINE and (length >= 2 * LONG_LINE or ends_sentence(word.text)):
             self._end_line()
 
     def _end_line(self) -> None:

@@ -2,7 +2,7 @@
 // here and a file written by the command line are the same. Time is in samples at 16 kHz.
 
 import { RATE } from "./sound.js";
-import { CHINESE_BEGIN, CHINESE_END, CLOSING, inseparable, Segmenter } from "./transcript.js";
+import { ABBREVIATED, CHINESE_BEGIN, CHINESE_END, CLOSING, inseparable, Segmenter } from "./transcript.js";
 
 const LINE_WIDTH = 42;
 const SHORTEST = RATE;
@@ -25,11 +25,12 @@ const MARK = /[\p{Mn}\p{Me}]/u;
 const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{20000}-\u{3fffd}]/u;
 
 const sized = (unit) => unit.end > unit.start;
-const endsClause = (unit) => ENDS.test(unit.text.replace(CLOSING, ""));
+const endsClause = ({ text }) => ENDS.test(text.replace(CLOSING, "")) && !ABBREVIATED.test(text);
 
 function isShort({ text }) {
   const letters = [...text];
-  return letters.length <= 3 && /\p{L}/u.test(letters.at(-1)) && letters.at(-1) < UNSPACED;
+  const short = letters.length <= 3 && /\p{L}/u.test(letters.at(-1)) && letters.at(-1) < UNSPACED;
+  return short || ABBREVIATED.test(text);
 }
 
 /** Cues `{ start, end, text }`; `clean` takes out of a text what its file format cannot hold. */

@@ -7,6 +7,12 @@ import { RATE } from "./sound.js";
 
 const PAUSE = RATE; // a second without speech ends a line
 const SENTENCE_ENDS = /[.?!…。？！؟۔।]$/u;
+// Their full stop ends no sentence.
+const ABBREVIATIONS =
+  "Mr Mrs Ms Messrs Dr Prof Rev Hon St Mt Gen Col Lt Sgt Capt Maj Gov Sen vs e.g i.e approx Hr Dipl " +
+  "Nr bzw ca vgl z.B d.h M MM Mlle cf Sr Sra Srta Dra Dña Sig Dott Avv dhr mevr bijv";
+export const ABBREVIATED = new RegExp(
+  `(?<![\\p{L}\\p{N}_.])(?:${ABBREVIATIONS.replaceAll(".", "\\.").replaceAll(" ", "|")})\\.$`, "u");
 const FULL_WIDTH_ENDS = /[。？！]$/u;
 const CLAUSE_ENDS = /[,;:—、，；：،؛]$/u;
 export const CLOSING = /["'”’»)\]」』）】]+$/u;
@@ -66,10 +72,12 @@ function startsNew(held, word) {
   const bare = ({ text }) => text.replace(CLOSING, "");
   const said = bare(held.findLast(bare) ?? { text: "" });
   if (inseparable(said, word.text)) return false;
-  const spacedEnd = /^\s/u.test(word.text) && SENTENCE_ENDS.test(bare(held.at(-1)));
+  const spacedEnd = /^\s/u.test(word.text) && endsSentence(held.at(-1).text);
   const spoken = held.findLast(({ start, end }) => end > start)?.end ?? word.start;
   return FULL_WIDTH_ENDS.test(said) || spacedEnd || word.start - spoken >= PAUSE;
 }
+
+const endsSentence = (text) => SENTENCE_ENDS.test(text.replace(CLOSING, "")) && !ABBREVIATED.test(text);
 
 /** Whether two texts are never cut apart, although no space is needed between words of their script. */
 export function inseparable(before, after) {
