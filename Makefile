@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-cli check audit lock pin-image bench soak slow golden pictures screenshots mutants clean
+.PHONY: demo test test-cli check audit lock pin-image bench soak slow real golden pictures screenshots mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
@@ -25,6 +25,11 @@ test-cli: $(VENV)/.test
 
 slow: $(VENV)/.torch
 	$(PYTEST) $(BOTH_CORES) -m 'slow and not soak'
+
+# On OpenAI's own weights. Where they cannot be had the tests say that they were not run.
+real: $(VENV)/.torch
+	@$(BIN)/whispertide models pull tiny.en && $(BIN)/whispertide models pull base || true
+	$(PYTEST) $(BOTH_CORES) -m real tests/real
 
 # For whoever reshapes recipes or decoding: every trace, whole, and 300 s of talks. Talks need speech synthesizers.
 golden: $(VENV)/.test

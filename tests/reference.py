@@ -8,16 +8,19 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
+import pytest
 
 from whispertide.audio.file import load_audio
+from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.decoding import longform
 from whispertide.features import log_mel
 from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel, load_model
@@ -149,26 +152,50 @@ def nano_encoded(path: Path) -> Encoded:
 @cache
 def openai_model(folder: Path = NANO) -> Any:
     """The checkpoint in `folder` as an openai-whisper model in fp32, with its own alignment heads."""
+    from safetensors.torch import load_file
+
+    heads = json.loads((folder / "generation_config.json").read_text()).get("alignment_heads")
+    dims = openai_dims(json.loads((folder / "config.json").read_text()))
+    return _openai_model(dims, load_file(folder / "model.safetensors"), heads)
+
+
+@cache
+def openai_model_of(name: str) -> Any:
+    """Any checkpoint that we can load, in the same way: float16 files give the numbers of OpenAI's float32."""
+    import torch
+
+    checkpoint = load_checkpoint(name)
+    tensors = {each: torch.from_numpy(np.array(checkpoint.tensors.get(each))) for each in checkpoint.tensors.names()}
+    return _openai_model(asdict(checkpoint.dims), tensors, checkpoint.generation.alignment_heads)
+
+
+def _openai_model(dims: Mapping[str, int], tensors: Mapping[str, Any], heads: Any) -> Any:
     import torch
     import whisper
-    from safetensors.torch import load_file
 
     torch.set_num_threads(1)  # its threads spin: on a busy machine two are slower than one
     openai_timing()
     with warnings.catch_warnings(action="ignore"):  # it leaves its vocabulary file open
         whisper.tokenizer.get_tokenizer(False)
-    model = whisper.model.Whisper(
-        whisper.ModelDimensions(**openai_dims(json.loads((folder / "config.json").read_text())))
-    )
-    tensors = {openai_name(name): value.float() for name, value in load_file(folder / "model.safetensors").items()}
-    tensors.pop("", None)
-    model.load_state_dict(tensors)
-    heads = json.loads((folder / "generation_config.json").read_text()).get("alignment_heads")
+        whisper.tokenizer.get_tokenizer(True)
+    model = whisper.model.Whisper(whisper.ModelDimensions(**dims))
+    renamed = {openai_name(name): value.float() for name, value in tensors.items()}
+    renamed.pop("", None)
+    model.load_state_dict(renamed)
     if heads:
         mask = torch.zeros(model.dims.n_text_layer, model.dims.n_text_head, dtype=torch.bool)
         mask[tuple(zip(*heads, strict=True))] = True
         model.register_buffer("alignment_heads", mask.to_sparse(), persistent=False)
     return model.eval()
+
+
+def believe_as_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+    """openai-whisper skips what is left of a window after a closed text, where ours goes on. It believes all that it
+    writes, and pads with zeros in the log-mel.
+    """
+    monkeypatch.setattr(longform, "CUT_SENTENCE", range(0))
+    monkeypatch.setattr(longform, "EDGE", 0)
+    monkeypatch.setattr(longform, "padded", lambda mel, to: np.pad(mel, [(0, 0), (0, to - mel.shape[1])]))
 
 
 @cache

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference import CLIPS, nano, openai_model, openai_timing
+from reference import CLIPS, believe_as_openai, nano, openai_model, openai_timing
 from whispertide.audio.file import load_audio
 from whispertide.decoding import longform, window
 from whispertide.errors import AudioError, UnknownLanguageError
@@ -66,12 +66,7 @@ def ours_in_full(words: bool) -> list[OfflineSegment]:
 class TestAgainstOpenAI:
     @pytest.fixture(autouse=True)
     def as_the_original(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It skips what is left of a window after a closed text; ours goes on there (`TestCutSentences`,
-        `TestSilenceBeforeSpeech`). It believes all that it writes, and pads with zeros in the log-mel.
-        """
-        monkeypatch.setattr(longform, "CUT_SENTENCE", range(0))
-        monkeypatch.setattr(longform, "EDGE", 0)
-        monkeypatch.setattr(longform, "padded", lambda mel, to: np.pad(mel, [(0, 0), (0, to - mel.shape[1])]))
+        believe_as_openai(monkeypatch)
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("words", "prompt", "seconds"), [(True, "", None), (False, "A quiet house.", 40)])

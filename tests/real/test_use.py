@@ -1,0 +1,128 @@
+"""tiny.en in use: every recipe, subtitles, the server and a vendor's client, with limits that hold on any machine."""
+
+import io
+import wave
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jiwer
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import whispertide
+from read_transcripts import parse_srt
+from served import in_thread
+from whispertide.api import Transcriber
+from whispertide.audio.file import load_audio
+from whispertide.cli.demo import plain
+from whispertide.cli.main import app
+from whispertide.errors import WhispertideError
+from whispertide.server.hub import Hub
+from whispertide.server.options import ServerOptions, Work
+from whispertide.server.serving import running
+from whispertide.streaming.recipes import RECIPES, get_recipe
+from whispertide.types import SAMPLE_RATE, FloatArray, join_words
+
+pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
+
+CLIPS = Path(__file__).parents[1] / "clips"
+MOST_ERRORS = 0.35
+NEEDS_MORE = "whisperrt"  # a causal adapter, which no published checkpoint has
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Transcriber:
+    return whispertide.load("tiny.en", threads=1)
+
+
+def audio(*stems: str) -> FloatArray:
+    """Clips, one after the other with pauses, 16 kHz [n]."""
+    pause = np.zeros(SAMPLE_RATE, np.float32)
+    return np.concatenate([part for stem in stems for part in (load_audio(CLIPS / f"{stem}.flac"), pause)])
+
+
+def errors(text: str, *stems: str) -> float:
+    truth = " ".join((CLIPS / f"{stem}.txt").read_text(encoding="utf-8") for stem in stems)
+    return float(jiwer.wer(plain(truth), plain(text)))
+
+
+@pytest.mark.parametrize("recipe", sorted(set(RECIPES) - {NEEDS_MORE}))
+def test_a_recipe_hears_what_was_said(tiny: Transcriber, recipe: str) -> None:
+    """At a step of a second, so that all of them take less than a minute."""
+    chosen = get_recipe(recipe)
+    if chosen.has("step_s"):
+        chosen = chosen.replace(step_s=1.0)
+    if chosen.framing.kind == "hush":
+        chosen = chosen.replace(framing="pad30")  # nobody has trained a hush word for it
+    session = tiny.session(chosen)
+    samples = audio("river", "winter")
+    for at in range(0, len(samples), 1600):
+        session.push(samples[at : at + 1600])
+    session.finish()
+    assert errors(join_words(session.transcript.words), "river", "winter") <= MOST_ERRORS
+
+
+def test_a_recipe_that_needs_more_says_so(tiny: Transcriber) -> None:
+    with pytest.raises(WhispertideError, match="adapter"):
+        tiny.session(NEEDS_MORE).push(audio("river"))
+
+
+def test_subtitles(tmp_path: Path) -> None:
+    target = tmp_path / "river.srt"
+    result = CliRunner().invoke(
+        app, ["transcribe", str(CLIPS / "river.flac"), "-m", "tiny.en", "--threads", "1", "-o", str(target)]
+    )
+    assert result.exit_code == 0, result.stderr
+    cues = parse_srt(target.read_text(encoding="utf-8")).segments
+    assert errors(" ".join(cue.text for cue in cues), "river") <= MOST_ERRORS
+    assert 0 <= cues[0].start < cues[-1].end <= len(load_audio(CLIPS / "river.flac"))
+
+
+@pytest.fixture(scope="module")
+def port(tiny: Transcriber) -> Iterator[int]:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[int]:
+        hub = Hub({"tiny.en": tiny}, get_recipe("tide"), ServerOptions(work=Work(workers=1)), version="test")
+        async with running(hub) as server:
+            yield server.port
+
+    with in_thread(opened()) as found:
+        yield found
+
+
+def wav(stem: str) -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as out:
+        out.setnchannels(1)
+        out.setsampwidth(2)
+        out.setframerate(SAMPLE_RATE)
+        out.writeframes((load_audio(CLIPS / f"{stem}.flac") * 32_767).astype("<i2").tobytes())
+    return file.getvalue()
+
+
+def test_rest(port: int) -> None:
+    answer = httpx.post(
+        f"http://127.0.0.1:{port}/v1/audio/transcriptions",
+        data={"model": "tiny.en"},
+        files={"file": ("winter.wav", wav("winter"))},
+        timeout=120,
+    )
+    assert answer.status_code == 200, answer.text
+    assert errors(answer.json()["text"], "winter") <= MOST_ERRORS
+
+
+def test_the_client_of_openai(port: int) -> None:
+    openai: Any = pytest.importorskip("openai")
+    client = openai.OpenAI(api_key="sk-anything", base_url=f"http://127.0.0.1:{port}/v1", timeout=120)
+    heard = client.audio.transcriptions.create(
+        model="tiny.en",
+        file=("letter.wav", wav("letter")),
+        response_format="verbose_json",
+        timestamp_granularities=["word"],
+    )
+    assert errors(heard.text, "letter") <= MOST_ERRORS
+    assert [word.start for word in heard.words] == sorted(word.start for word in heard.words)
