@@ -1,12 +1,15 @@
-"""Our recipes and other programs on the same weights and audio, and what came of it as docs/peers.md.
+"""Our recipes and other programs on the same weights and people's voices, and what came of it as docs/peers.md.
 
-    make peers                            once: their environments
-    python benchmarks/peers.py            measures what is missing, then writes the page
-    python benchmarks/peers.py --page     the page alone, from what is there
+    make peers                                      once: their environments
+    python benchmarks/peers.py tiny.en base         measures what is missing, then writes the page
+    python benchmarks/peers.py tiny.en --page       the page alone, from what is there
 
-Each program has the step that is best for it, chosen on talks that are not reported: of the steps whose word error rate
-is at most a point above the lowest, the one that confirms soonest. The reported figures are over several seeds
-together. The voice gate is on for all, then off for all. Programs that run in real time take as long as the audio.
+The voices are those of `people` (../shared/speech, or --speech), in two halves that have no speaker in common. Each
+program has the step that is best for it: of the steps whose word error rate is at most a point above the lowest, the
+one that confirms soonest. What is chosen on --choosing seconds of one half is reported on the other, and the other way
+round, so that no step is reported on the voices that it was chosen on. The voice gate is on for all, then off for all.
+Computing counts by processor seconds, so what else the machine does does not matter. --heard reports only so many
+seconds of each part of each half.
 
 Every finished utterance is kept in --folder, so the same command goes on where it was stopped; with --minutes it ends
 in time. What is missing is named on the page. A change of the program's code starts from nothing: measure on a commit,
@@ -15,37 +18,37 @@ and change nothing until the page is written. Two processes, one model each, sha
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from whispertide.checkpoint import hub, load_checkpoint
-from whispertide.checkpoint.cache import cache_dir
-from whispertide.errors import WhispertideError
+from whispertide.errors import CorpusError, OptionError, WhispertideError
 from whispertide.lab.evaluation import publish
+from whispertide.lab.evaluation.bootstrap import compare
+from whispertide.lab.evaluation.corpora.people import HALVES, PARTS
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, grid, text_of
-from whispertide.lab.evaluation.page import stored_tables
+from whispertide.lab.evaluation.page import Table, markdown_table, stored_tables
 from whispertide.lab.evaluation.peer_cells import PeerMissing
 from whispertide.lab.evaluation.peers import PEERS, why_not
 from whispertide.lab.evaluation.runner import Runner
 from whispertide.lab.evaluation.score import aggregate
-from whispertide.lab.evaluation.store import Cell, Results
+from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.sweep import best_step
-from whispertide.lab.evaluation.trace import ClockName
+from whispertide.lab.evaluation.trace import PROCESSOR
 from whispertide.lab.evaluation.watch import Watch
-from whispertide.lab.training.widen import widen
 from whispertide.options import EngineOptions
 
-MODELS = ("nano.en", "nano.en@base.en")  # "A@B": A widened to the shape of B
-CHOOSING, SEEDS = 910, (1011, 1012, 1013)  # nothing was tuned on the talks of the latter
-CORPUS = "rooms"
+MODELS = ("tiny.en", "base")
+SPOKEN = PARTS[:4]  # whole readings, utterances, accents, dictation: English, and whole sentences
 RIVALS = ("whisper-streaming", "simulstreaming")  # a recipe of ours and a program, called alike
 STEPS = (0.5, 1.0, 2.0)
 PEER_STEPS = {"simulstreaming": (0.1, 0.5, 1.0)}
-LIVE = {"whisperlivekit-localagreement": "whisper-streaming", "whisperlivekit-simulstreaming": "simulstreaming"}
+MOONSHINE = f"{PEER}moonshine"
 WHOLE = ("faster-whisper", "openai-whisper", "whisper.cpp")  # these transcribe when all audio is there
 UNGATED = "vad=false"
+ANY = "people"  # stands for the parts, until one is measured
+MARKS = ("<!-- peers -->", "<!-- /peers -->")
 
 
 class OutOfTime(Exception):  # noqa: N818  it is an answer: what is measured is kept
@@ -92,50 +95,58 @@ class Study:
     clerk: Clerk
     measured: list[Cell] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
-    runners: dict[tuple[str, int], Runner] = field(default_factory=dict)
+    runners: dict[tuple[str, float], Runner] = field(default_factory=dict)
 
-    def weights(self, name: str) -> str:
-        """What to load for "A" or "A@B"; a widened checkpoint is made if need be."""
-        model, at, shape = name.partition("@")
-        if not at:
-            return model
-        source = hub.path(model)
-        content = load_checkpoint(source).content_hash
-        folder = cache_dir() / "benchmarks" / content[:12] / f"{Path(model).name}-as-{shape}"
-        if not folder.is_dir():
-            widen(source, shape, folder, announce=self.clerk.say)
-        return str(folder)
+    def corpora(self, half: str) -> list[str]:
+        """The parts of a half of the speakers."""
+        return [
+            f"people-{part}/{half}" + f":{self.options.speech}" * bool(self.options.speech)
+            for part in self.options.parts
+        ]
 
-    def runner(self, model: str, seed: int) -> Runner:
-        """A runner over the talks of that seed."""
-        if (model, seed) not in self.runners:
-            length = self.options.choosing if seed == CHOOSING else self.options.seconds
+    def runner(self, model: str, seconds: float) -> Runner:
+        """A runner that hears so many seconds of each corpus."""
+        if (model, seconds) not in self.runners:
             engine = EngineOptions("int8", "auto", self.options.threads)
-            setup = Setup("simulated", excerpt_s=length, seed=seed, engine=engine, models=(model,))
-            runner = Runner(Path(self.options.folder), setup, self.clerk)
-            runner.use_corpus(CORPUS)
-            self.runners[model, seed] = runner
-        return self.runners[model, seed]
+            aligner = self.options.aligner
+            setup = Setup(PROCESSOR, excerpt_s=seconds, engine=engine, models=(model,), align=True, aligner=aligner)
+            self.runners[model, seconds] = Runner(Path(self.options.folder), setup, self.clerk)
+        return self.runners[model, seconds]
 
-    def measure(self, request: CellRequest, seed: int) -> Cell | None:
+    def measure(self, request: CellRequest, seconds: float) -> Cell | None:
         """The cell; None, with the reason noted, where it cannot be had."""
-        settings = [f"{name}={text_of(value)}" for name, value in request.settings.items()]
-        name = " ".join((request.recogniser, *settings, Path(request.model).name))
+        name = " ".join(filter(None, (request.recogniser, text_of_settings(request), Path(request.model).name)))
+        runner = self.runner(request.model, seconds)
+        runner.use_corpus(request.corpus)
         try:
-            cell = self.runner(request.model, seed).run(request)
-            self.measured.append(cell)
-            return cell
+            cell = runner.run(request)
         except OutOfTime:
             self.missing[name] = "the time was up"
+            return None
         except (PeerMissing, WhispertideError) as error:
             self.missing[name] = str(error)
             self.clerk.say(f"{name}: {error}")
-        return None
+            return None
+        self.measured.append(cell)
+        return cell
 
-    def pooled(self, request: CellRequest) -> Cell | None:
-        """The cell over all seeds together; None if one of them is missing."""
-        cells = [cell for seed in self.options.seeds if (cell := self.measure(request, seed)) is not None]
-        return pool(cells) if len(cells) == len(self.options.seeds) else None
+    def pooled(self, request: CellRequest, half: str, seconds: float) -> Cell | None:
+        """The cell over all parts of a half together; None if one of them is missing, or there is none."""
+        runner = self.runner(request.model, seconds)
+        cells = []
+        for corpus in self.corpora(half):
+            try:
+                runner.open_corpus(corpus)
+            except (CorpusError, OptionError):  # not every part has speakers in both halves
+                continue
+            cells.append(self.measure(replace(request, corpus=corpus), seconds))
+        found = [cell for cell in cells if cell is not None]
+        return pool(found) if found and len(found) == len(cells) else None
+
+
+def text_of_settings(request: CellRequest) -> str:
+    """The settings of a request, as its label has them."""
+    return ",".join(f"{name}={text_of(value)}" for name, value in request.settings.items())
 
 
 def pool(cells: Sequence[Cell]) -> Cell:
@@ -143,9 +154,22 @@ def pool(cells: Sequence[Cell]) -> Cell:
     rows = tuple(chain(*(cell.utterances for cell in cells)))
     first = cells[0]
     about = {name: first.score[name] for name in ("recipe", "model", "clock", "step_s", "threads")}
-    score = aggregate(rows, about) | {"commit": first.score["commit"]}
+    score = aggregate(rows, about | offline_together(cells)) | {"commit": first.score["commit"]}
     joined = "+".join(cell.spec.corpus_hash for cell in cells)
-    return Cell(replace(first.spec, corpus_hash=joined), score, rows, max(cell.date for cell in cells))
+    one_step = first.spec.step_s if len({cell.spec.step_s for cell in cells}) == 1 else None
+    spec = replace(first.spec, corpus_hash=joined, step_s=one_step)
+    return Cell(spec, score, rows, max(cell.date for cell in cells))
+
+
+def offline_together(cells: Sequence[Cell]) -> dict[str, float]:
+    """What the same weights find offline, over the words of all cells; nothing where it was not compared."""
+    words = [sum(int(row["words"] or 0) for row in cell.utterances) for cell in cells]
+    total, found = sum(words), dict[str, float]()
+    for name in ("wer_offline", "matched_offline"):
+        shares = [float(share) for cell in cells if (share := cell.score.get(name)) is not None]
+        if len(shares) == len(cells) and total:
+            found[name] = sum(share * count for share, count in zip(shares, words, strict=True)) / total
+    return found
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------
@@ -155,184 +179,178 @@ def candidates(model: str, name: str) -> list[CellRequest]:
     """A recipe, or a peer ("peer:..."), at each of its steps, with its gate."""
     peer = name.removeprefix(PEER)
     if peer == name:
-        return grid((name,), (model,), (CORPUS,), STEPS, ())
+        return grid((name,), (model,), (ANY,), STEPS, ())
     return [_surest(requests) for step in PEER_STEPS.get(peer, STEPS) if (requests := _peer(model, peer, step))]
 
 
 def _peer(model: str, name: str, step_s: float | None, *settings: str) -> list[CellRequest]:
-    return grid((), (model,), (CORPUS,), () if step_s is None else (step_s,), settings, (name,))
+    return grid((), (model,), (ANY,), () if step_s is None else (step_s,), settings, (name,))
 
 
 def _surest(requests: Sequence[CellRequest]) -> CellRequest:
-    """Without temperature fallback where there is the choice, and as it comes otherwise: sampling at a high temperature
-    hits vocabulary that a small checkpoint was never trained in, and takes its time.
+    """Without temperature fallback where there is the choice, and as it comes otherwise: sampling takes its time, and
+    gives another text each time.
     """
     return next((request for request in requests if request.settings.get("fallback") is False), requests[0])
 
 
-def best(study: Study, model: str, name: str) -> float | None:
-    """The best step of a recipe or peer, on the talks for choosing."""
-    cells = [study.measure(request, CHOOSING) for request in candidates(model, name)]
+def best(study: Study, model: str, name: str, half: str) -> float | None:
+    """The best step of a recipe or peer, on the seconds for choosing of a half."""
+    seconds = study.options.choosing / len(study.options.parts)
+    cells = [study.pooled(request, half, seconds) for request in candidates(model, name)]
     found = best_step([cell for cell in cells if cell is not None])
     return None if found is None else found.spec.step_s
 
 
-def contenders(model: str, steps: dict[str, float], *settings: str) -> list[CellRequest]:
+def contenders(model: str, steps: Mapping[str, float], *settings: str) -> list[CellRequest]:
     """Ours and the stepped programs, at their best steps."""
-    requests = grid(("tide",), (model,), (CORPUS,), (), settings)
+    requests = grid(("tide",), (model,), (ANY,), (), settings)
     for name, step in steps.items():
         peer = name.removeprefix(PEER)
         requests += (
-            grid((name,), (model,), (CORPUS,), (step,), settings)
+            grid((name,), (model,), (ANY,), (step,), settings)
             if peer == name
             else [_surest(_peer(model, peer, step, *settings))]
         )
     return requests
 
 
-def in_real_time(model: str, steps: dict[str, float]) -> list[CellRequest]:
-    """WhisperLiveKit, whole, at the step that is best for its policy alone; as it comes, where that is not known."""
-    return [_surest(_peer(model, name, steps.get(PEER + policy))) for name, policy in LIVE.items()]
-
-
-def offline(model: str) -> list[CellRequest]:
-    """Programs that transcribe when all audio is there, ours among them."""
-    theirs = [_surest(_peer(model, name, None)) for name in WHOLE]
-    return [*theirs, CellRequest(OFFLINE, model, CORPUS)]
-
-
-def clocks(study: Study) -> publish.Part:
-    """A baseline by the simulated clock, and twice in real time, on the talks for choosing."""
-    model = study.weights(study.options.models[0])
-    request = grid(RIVALS[:1], (model,), (CORPUS,), (), ())[0]
-    runner = study.runner(model, CHOOSING)
-    found: dict[str, Cell] = {}
-    runs: tuple[tuple[str, ClockName, str], ...] = (
-        ("simulated", "simulated", ""),
-        ("real time", "live", ""),
-        ("again", "live", "again"),
-    )
-    for name, clock, folder in runs:
-        runner.results = Results(Path(study.options.folder) / folder)
-        with runner.timed_by(clock):
-            if (cell := study.measure(request, CHOOSING)) is not None:
-                found[name] = cell
-    runner.results = Results(Path(study.options.folder))
-    note = (
-        f"`{RIVALS[0]}` with `{study.options.models[0]}` on {study.options.choosing:g} s of `{CORPUS}`. Judge the "
-        "simulation by the two real-time runs, which differ among themselves: rounds begin a little earlier or later."
-    )
-    pairs = [("simulated", "real time"), ("simulated", "again"), ("real time", "again")]
-    return publish.clocks_part("Do the clocks agree?", note, found, pairs, list(runner.corpus.utterances()))
+def as_they_come(model: str) -> list[CellRequest]:
+    """Programs that transcribe when all audio is there, ours among them; and Moonshine, which has its own model."""
+    theirs = [_surest(_peer(model, name, None)) for name in (*WHOLE, MOONSHINE.removeprefix(PEER))]
+    return [*theirs, CellRequest(OFFLINE, model, ANY)]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A model, and what was measured with it: the voice gate on, and off."""
+    """A model, and what was measured with it: the voice gate on, and off. `steps` of each program, by the half of the
+    speakers that they were chosen on.
+    """
 
     model: str
     gated: list[Cell]
     ungated: list[Cell]
+    steps: Mapping[str, Mapping[str, float]]
 
     @property
     def title(self) -> str:
         """As a reader calls it."""
-        name, _, shape = self.model.partition("@")
-        return Path(name).name + (f" at the shape of {shape}" if shape else "")
+        return Path(self.model).name
 
 
-def measured(study: Study, name: str) -> Measured:
-    """All of a model: steps are chosen first."""
-    model = study.weights(name)
+def measured(study: Study, model: str) -> Measured:
+    """All of a model: steps are chosen on a half of the speakers, and what they give is reported on the other."""
     names = (*RIVALS, *(PEER + rival for rival in RIVALS))
-    steps = {rival: step for rival in names if (step := best(study, model, rival)) is not None}
+    steps: dict[str, dict[str, float]] = {}
+    for half in HALVES:
+        steps[half] = {name: step for name in names if (step := best(study, model, name, half)) is not None}
 
-    def cells(requests: Sequence[CellRequest]) -> list[Cell]:
-        return [cell for request in requests if (cell := study.pooled(request)) is not None]
+    def reported(requests: Callable[[Mapping[str, float]], list[CellRequest]]) -> list[Cell]:
+        cells: dict[str, list[Cell]] = {}
+        for chosen, other in zip(HALVES, reversed(HALVES), strict=True):
+            for request in requests(steps[chosen]):
+                label = f"{request.recogniser} {text_of_settings(request)}"
+                if (cell := study.pooled(request, other, study.options.heard)) is not None:
+                    cells.setdefault(label, []).append(cell)
+        return [pool(found) for found in cells.values() if len(found) == len(HALVES)]
 
-    gated = cells(contenders(model, steps)) + cells(offline(model)) + cells(in_real_time(model, steps))
-    return Measured(name, gated, cells(contenders(model, steps, UNGATED)))
+    gated = reported(lambda best_ones: contenders(model, best_ones) + as_they_come(model))
+    return Measured(model, gated, reported(lambda best_ones: contenders(model, best_ones, UNGATED)), steps)
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
 LEAD = """
-**Compare times here, not errors.** `nano.en` hears short windows much better than long ones, so programs that hear long
-windows make more errors with it than they would with a checkpoint of OpenAI's. The *offline* rows are the same weights
-with all audio at hand.
-
-`rooms` is **synthetic speech** (espeak-ng, and flite where it is installed) as microphones in quiet rooms would record
-it, with the synthesizer's exact word times. A model "at the shape of base.en" is the same function widened: its cost is
-base.en's. Its words are the same, but for rounding (ours compute in int8) and for rounds that take longer. **Nothing
-here says how well a Whisper model hears people.**
+The same weights, OpenAI's, on people's voices: whole readings, single sentences, accents and dictation, in English, in
+two halves that have no speaker in common. Word times are by forced alignment with `base` where nobody placed the words
+by hand; its error is far below the differences here, and the same for all.
 
 | word | meaning |
 | --- | --- |
 | latency | from the end of a word in the audio to the moment it was shown for good, computing counted |
-| matched | the share of recognised words, whose latencies these are. Marked where 3 points under offline |
+| computing | processor seconds on one thread, so that it does not matter what else the machine does |
+| matched | the share of recognised words; latencies are theirs |
 | p99 | here a word that was never recognised counts as shown at the end |
 | TTFT | time to first text: from the beginning of the first word to the first text on the screen |
 | insert. | words in the output that nobody said |
-| step | the best of each (below); that of `tide` is as it comes, WhisperLiveKit has the one of its algorithm alone |
 | `peer:` | another program on the same weights and audio, in its own environment (`make peers`) |
-| `fallback=false` | Whisper's temperature fallback is off, see below |
+| `fallback=false` | Whisper's temperature fallback is off: sampling takes its time, and gives another text each time |
 | `vad=false` | the voice gate is off, for ours and theirs alike |
 
-*Best step*: of the steps with at most a point more word errors than the lowest, the one that confirms soonest, for ours
-and for the others alike. It is chosen on talks of another seed than those that are reported.
-
-*Fallback*: its sampling at a high temperature hits vocabulary that a small checkpoint never learned, and takes its
-time. Without it the others are better and faster here.
+*Step*: of the steps with at most a point more word errors than the lowest, the one that confirms soonest, for ours and
+for the others alike, chosen on one half of the speakers and reported on the other, both ways round. That of `tide` and
+of Moonshine is as it comes.
 
 What the others are, exactly:
 
 - `peer:whisper-streaming`, `peer:simulstreaming`: the two algorithms as WhisperLiveKit ships them, without its server,
-  on the simulated clock. The gate is Silero's with whisper_streaming's settings (half a second ends an utterance). A
-  pause gets a last round. whisper_streaming itself leaves that out and loses what came after its last step.
-- `peer:whisperlivekit-...`: WhisperLiveKit, whole, in real time, with its own server loop and its own gate (a tenth of
-  a second of silence). It runs with the gate on alone, so it has no row with the gate off.
-- Both forms of SimulStreaming have what WhisperLiveKit added to it: words whose times go back are dropped, a text that
-  repeats itself is thrown away, and repeated tokens are made less likely.
-- CTranslate2 (faster-whisper) computes in float32, the type that the weights are stored in. whisper.cpp has float16.
+  on our clock. The gate is Silero's with whisper_streaming's settings (half a second ends an utterance). A pause gets a
+  last round. whisper_streaming itself leaves that out and loses what came after its last step.
+- That of SimulStreaming has what WhisperLiveKit added to it: words whose times go back are dropped, a text that repeats
+  itself is thrown away, and repeated tokens are made less likely.
+- `peer:moonshine`: Moonshine's tiny-en, the model that its wheel carries. It cannot load a Whisper, and its voice gate
+  cannot be left out.
+- CTranslate2 (faster-whisper) computes in float32. whisper.cpp has float16.
 
-Ours run in int8, as they come. Our *offline* row asks the voice gate where to go on after a window without text; the
-programs next to it ask none. Nothing is clamped, rounded or truncated.
+Ours run in int8, as they come. Nothing is clamped, rounded or truncated.
 """
 
 
 def glance(study: Study, found: Sequence[Measured]) -> publish.Part:
     """The table of all programs and models."""
-    note = (
-        f"Each program at its best step, voice gate on, {len(study.options.seeds)} times {study.options.seconds:g} s "
-        f"of `{CORPUS}`. `{PEER}`: another program. The last rows wait for all audio."
-    )
+    note = f"Each program at its best step, voice gate on. `{PEER}`: another program. The last rows wait for all audio."
     return publish.glance_part("At a glance", note, {model.title: model.gated for model in found})
 
 
-def parts(study: Study, found: Measured) -> list[publish.Part]:
+def parts(found: Measured) -> list[publish.Part]:
     """The tables of a model."""
-    note = f"{len(study.options.seeds)} seeds of {study.options.seconds:g} s of `{CORPUS}`."
-    plain = found.title.replace(" ", "-")
     return [
-        publish.streaming_part(f"{found.title}, voice gate on", note, found.gated, f"{plain}-gated"),
-        publish.streaming_part(f"{found.title}, voice gate off", note, found.ungated, f"{plain}-ungated"),
+        publish.streaming_part(f"{found.title}, voice gate on", "", found.gated, f"{found.title}-gated"),
+        differences(found),
+        publish.streaming_part(f"{found.title}, voice gate off", "", found.ungated, f"{found.title}-ungated"),
     ]
 
 
-def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
-    """The page and its plots."""
+def differences(found: Measured) -> publish.Part:
+    """What each has more than `tide`, paired by recording, and the steps that were chosen."""
+    ours = [cell for cell in found.gated if cell.spec.recogniser == "tide"]
+    rows = []
+    for cell in found.gated if ours else []:
+        if cell.spec.recogniser == "tide":
+            continue
+        by_figure = compare(ours[0].utterances, cell.utterances)
+        shown = [
+            f"{scale * by_figure[name].difference:+.2f} [{scale * by_figure[name].low:+.2f}, "
+            f"{scale * by_figure[name].high:+.2f}]"
+            if name in by_figure and (cell.spec.streaming or name == "wer")
+            else None
+            for name, scale in (("wer", 100.0), ("confirmed_mean_s", 1.0), ("first_seen_mean_s", 1.0))
+        ]
+        rows.append((cell.spec.label, *shown))
+    table = markdown_table(Table(("more than tide", "WER, points", "confirmed, s", "first seen, s"), tuple(rows)))
+    chosen = [
+        f"- {name}: "
+        + ", ".join(f"{found.steps[half][name]:g} s on `{half}`" for half in HALVES if name in found.steps[half])
+        for name in dict.fromkeys(chain(*found.steps.values()))
+    ]
+    note = "With 95 % intervals, by a bootstrap over recordings, paired (10,000 draws). Steps, by the half chosen on:"
+    return publish.Part(f"{found.title}, against tide", "\n\n".join((note, "\n".join(chosen), table)))
+
+
+def write_page(study: Study, parts: Sequence[publish.Part], glance: publish.Part) -> None:
+    """The page and its plots; and the table at a glance between the marks of the README, if it has them."""
     options = study.options
     lines = [f"- **{name}**: {value}" for name, value in publish.facts(study.measured)]
-    lengths = f"--seconds {options.seconds:g} --choosing {options.choosing:g}"
-    models = "" if tuple(options.models) == MODELS else " ".join(("", *options.models))
-    seeds = "" if tuple(options.seeds) == SEEDS else " ".join((" --seeds", *map(str, options.seeds)))
-    command = f"python benchmarks/peers.py{models} --threads {options.threads} {lengths}{seeds}"
+    models = " ".join(map(str, options.models))
+    command = f"python benchmarks/peers.py {models} --threads {options.threads} --choosing {options.choosing:g}"
+    command += f" --parts {' '.join(options.parts)}" * (tuple(options.parts) != SPOKEN)
+    command += f" --heard {options.heard:g}" * (options.heard < float("inf"))
     made = publish.Part("How this was made", "\n".join(("```sh", "make peers", command, "```", "", *lines)))
     absent = [f"- {peer.name}: {why_not(peer)}" for peer in PEERS.values() if why_not(peer)]
     unmeasured = [f"- {name}: {why}" for name, why in study.missing.items()]
     lacking = publish.Part("What is not here", "\n".join((*unmeasured, *absent)) or "Everything planned is here.")
-    text, plots = publish.page("Other programs", LEAD, [*parts, made, lacking])
+    text, plots = publish.page("Other programs", LEAD, [glance, *parts, made, lacking])
     output = Path(options.output)
     folder = output.parent / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -340,7 +358,16 @@ def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
         plot.save(folder / name)
     output.write_text(text, encoding="utf-8")
     (folder / f"{output.stem}.json").write_text(stored_tables(text), encoding="utf-8")
+    if (readme := Path(options.readme)).is_file():
+        readme.write_text(between_marks(readme.read_text(encoding="utf-8"), glance.text), encoding="utf-8")
     study.clerk.say(f"wrote {output}, {len(plots)} plots, {len(study.missing)} cells missing")
+
+
+def between_marks(page: str, text: str) -> str:
+    """The page with that text between its marks; as it is, where it has none."""
+    before, begin, rest = page.partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    return f"{before}{begin}\n{text.strip()}\n{end}{after}" if end else page
 
 
 def run(options: argparse.Namespace) -> None:
@@ -348,21 +375,24 @@ def run(options: argparse.Namespace) -> None:
     deadline = 0.0 if options.page else time.monotonic() + 60 * options.minutes
     study = Study(options, Clerk(deadline))
     found = [measured(study, name) for name in options.models]
-    write_page(study, [glance(study, found), *chain(*(parts(study, model) for model in found)), clocks(study)])
+    write_page(study, list(chain(*map(parts, found))), glance(study, found))
 
 
 def main() -> None:
     """Parse, then run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL", help='"A@B": A in the shape of B')
+    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL", help="in Hugging Face layout")
     parser.add_argument("--page", action="store_true", help="measure nothing")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="for all timings together")
-    parser.add_argument("--seconds", type=float, default=150.0, metavar="S", help="of talks of each seed")
-    parser.add_argument("--choosing", type=float, default=90.0, metavar="S", help="of talks to choose steps on")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(SPOKEN), help="of `people`")
+    parser.add_argument("--choosing", type=float, default=160.0, metavar="S", help="of a half, to choose steps on")
+    parser.add_argument("--heard", type=float, default=float("inf"), metavar="S", help="of each part of each half")
+    parser.add_argument("--speech", default="", metavar="FOLDER", help="with manifest.jsonl; else ../shared/speech")
+    parser.add_argument("--aligner", default="base", metavar="MODEL", help="places the words that nobody placed")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--folder", default="bench-results/peers")
     parser.add_argument("--output", default="docs/peers.md")
+    parser.add_argument("--readme", default="README.md")
     run(parser.parse_args())
 
 
