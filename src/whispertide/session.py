@@ -98,9 +98,10 @@ class Session:
     def options(self) -> DecodeOptions:
         """What the next round is to be run with.
 
-        A language that was detected holds from the first confirmed word to the end of its utterance.
+        A language that was detected holds from the first confirmed word to the end of its turn.
         """
-        spoken = self._state.spoken
+        utterance = self._state.turns.utterance
+        spoken = None if utterance is None else utterance.language
         if spoken is None or self._decode_options.language is not None:
             return self._decode_options
         return replace(self._decode_options, language=spoken)
@@ -261,7 +262,6 @@ class Session:
         self.close()
         self._state.show(self._state.transcript.drop_hypothesis(), self.received)
         self._turns.clear()
-        self._state.spoken = None
         self._release()
         return self.drain()
 

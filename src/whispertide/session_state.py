@@ -96,7 +96,7 @@ def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
 class SessionState:
     """All that a session remembers. `gate` is the gate's state, and only set in snapshots.
 
-    `language` was detected last, `spoken` in this utterance.
+    `language` was detected last.
     """
 
     recipe: Recipe
@@ -108,7 +108,6 @@ class SessionState:
     outbox: list[Event] = field(default_factory=list)
     seq: int = 0
     language: str | None = None
-    spoken: str | None = None
     lateness: Lateness = ON_TIME
     replaced: int = 0
 
@@ -166,11 +165,7 @@ class SessionState:
         stats = replace(result.stats, round_id=plan.id, window_start=plan.window.start, window_end=plan.window.end)
         change = self.transcript.apply(commit, end=plan.window.end, loop_guard=self.recipe.policy.loop_guard)
         self.show(change, flight.at, stats=stats)
-        if change.confirmed:
-            # From here on the utterance is in this language, whatever a later window sounds like.
-            self.spoken = result.language
         if plan.ends_turn:
-            self.spoken = None
             self.show(self.transcript.drop_hypothesis(), flight.at, stats=stats)
 
     def show(self, change: Change, at: int, **values: Any) -> None:
@@ -191,7 +186,7 @@ class SessionState:
 
     def _note_language(self, result: RoundResult[Any], at: int) -> None:
         """Say which language was detected, when that is news and nobody set one."""
-        if result.language is None or self.options.language is not None or result.language == self.language:
+        if result.heard is None or result.language in (None, self.language) or self.options.language is not None:
             return
         self.language = result.language
         self.emit(Language, at, language=result.language, probability=result.language_probability)

@@ -12,6 +12,7 @@ from scripted_model import HEADS, ScriptedModel, Story, multilingual, story, tel
 from stepwise import Stepwise
 from whispertide.checkpoint.generation import Head
 from whispertide.decoding.guards import Halt, HaltReason, Scene
+from whispertide.decoding.language import ENOUGH
 from whispertide.decoding.rules import build_rules
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.options import DecodeOptions
@@ -468,12 +469,21 @@ class TestLanguages:
 
     def test_the_language_is_heard_where_nobody_says_it(self) -> None:
         model = self.speaking((" wir", 10), (" gehen", 40))
-        result = hear(model)
+        result = hear(model, is_last=True)
         assert result.language == "de"
         assert 0.5 < result.language_probability < 0.7
         start = multilingual().sot_sequence("de", "transcribe", False)
         assert [self.fed(model, 0), self.fed(model, 1)] == [[start[0]], list(start)]
         assert join_words([word.word for word in result.heard.words]) == "wir gehen"
+
+    def test_a_guess_of_the_language_waits_for_more_speech(self) -> None:
+        """What is confirmed in a wrong language stays, and the utterance goes on in it (issue faults, 6)."""
+        model = self.speaking((" wir", 10))
+        waiting = hear(model, samples=ENOUGH - 320)
+        assert (waiting.heard, waiting.language) == (None, "de")
+        assert len(model.decoders) == 1  # nothing was decoded
+        assert hear(model, samples=ENOUGH).heard is not None
+        assert hear(model, samples=ENOUGH - 320, options=DecodeOptions(language="de")).heard is not None
 
     def test_language_and_task_are_as_asked(self) -> None:
         model = self.speaking((" wir", 10))
@@ -484,7 +494,9 @@ class TestLanguages:
     def test_a_language_without_spaces_is_cut_token_by_token(self) -> None:
         model = self.speaking(("我们", 10), ("走路", 40), language="zh")
         watch = Stop(99)
-        result = hear(model, SinglePass(context_tokens=9, watch=(watch,)), prompt="今天天气很好我们去公园散步")
+        result = hear(
+            model, SinglePass(context_tokens=9, watch=(watch,)), prompt="今天天气很好我们去公园散步", is_last=True
+        )
         assert [word.word.text for word in result.heard.words] == ["我们", "走", "路"]
         before = self.fed(model, 1)
         assert len(before) - len(multilingual().sot_sequence("zh")) > 3  # some of it fits

@@ -15,10 +15,17 @@ from whispertide.decoding.rules import log_softmax
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import UnknownLanguageError
 from whispertide.model.engine import required
+from whispertide.types import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
+
+
+# With real base the wrong languages of speech's first two seconds have up to 0.8; from three on they are rare
+# (docs/LOG.md).
+CERTAIN = 0.9
+ENOUGH = 3 * SAMPLE_RATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,10 @@ class DetectedLanguage:
 
     language: str
     probability: float
+
+    def may_change(self, samples: int) -> bool:
+        """Whether a longer window than of so many samples may well be in another language."""
+        return samples < ENOUGH and self.probability < CERTAIN
 
 
 def detect_language(model: WhisperModel, encoded: Encoded) -> DetectedLanguage:

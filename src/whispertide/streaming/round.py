@@ -100,6 +100,12 @@ class Equipment:
             self._languages[options.language] = choose_language(self.model, lambda: encoded, options.language)
         return self._languages[options.language]
 
+    def waits(self, plan: "RoundPlan", language: DetectedLanguage) -> bool:
+        """Whether a round is left to the next one, because its language is a guess: what is confirmed in the wrong one
+        stays, and the utterance goes on in it. The last round of an utterance does not wait.
+        """
+        return not plan.is_last and language.may_change(len(plan.window))
+
     def result(
         self, plan: "RoundPlan", heard: T, language: DetectedLanguage, costs: Sequence[Cost], tokens: int
     ) -> "RoundResult[T]":
@@ -231,7 +237,7 @@ class RoundPlan:
 class RoundResult(Generic[Heard_co]):
     """What a round heard, and what each graph stage of it cost.
 
-    heard     what the plan's hearing gives; None: there was too little audio
+    heard     what the plan's hearing gives; None: there was too little audio, also to know its language
     language  what a multilingual model wrote in; None where there is only English
     state     what the encoder carries to the next round of the utterance
     """

@@ -80,6 +80,8 @@ class SinglePass(Listening):
         job.silence = _encoder_frames(features.frames) - frames
         detector = equipment.detector if self.detect_end else None
         language = equipment.language(encoded, options)
+        if equipment.waits(plan, language):
+            return equipment.result(plan, None, language, job.costs, 0)
         decode = AttendedDecode(job, encoded, min(frames, encoded.valid_frames), language.language, plan.prefix)
         listen: Listening = self
         heard = decode.run(listen, detector)

@@ -97,6 +97,8 @@ class StableBeam:
         """The text goes on."""
         model, encoded = equipment.model, opened.encoded
         language = equipment.language(encoded, options)
+        if equipment.waits(plan, language):
+            return equipment.result(plan, None, language, (opened.cost,), 0)
         began = time.perf_counter()
         prompt, prefix = self._prompt(equipment, plan, options, language.language)
         watch = with_loop_guard(guards, model.tokenizer.eot, wanted=self.loop_guard)

@@ -26,6 +26,7 @@ class Utterance:
     pending    whether that round guessed words that are not confirmed
     due_at     how much audio there was when its next round came due; None: it has not yet
     unfinished whether the last confirmed word leaves a sentence open
+    language   what the confirmed words of its turn are in, where that was detected
     ahead      its last round, as it would be if nobody spoke on: no more than a cache, too
     encoder    what the encoder carries from the newest round that came back to the next: no more than a cache, since
                the audio of the next window gives the same
@@ -41,6 +42,7 @@ class Utterance:
     last_planned: bool = False
     spoken: bool = False
     unfinished: bool = False
+    language: str | None = None
     words: int = 0
     spent: int = 0
     pending: bool = False
@@ -57,11 +59,13 @@ class Utterance:
 class OpenTurn:
     """A turn whose newest utterance ended, at sample `end`, in mid-sentence: the next one may go on with it.
 
-    policy  the policy's state at that end
+    policy    the policy's state at that end
+    language  what its words are in
     """
 
     end: int
     policy: Any
+    language: str | None = None
 
     def copy(self) -> "OpenTurn":
         """An independent copy."""

@@ -106,11 +106,15 @@ class Turns:
             state.in_flight.pop(0)
             return None
         verdict = self.policy.apply(utterance.policy, result)
-        commit, state.chances = written(verdict, state.chances, utterance.words, self.policy.drop_below)
+        # How unlikely made-up words are was found out on English; elsewhere right ones are as unlikely.
+        below = self.policy.drop_below if result.language in (None, "en") else 0.0
+        commit, state.chances = written(verdict, state.chances, utterance.words, below)
         utterance.words += len(verdict.confirmed)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
         if commit.confirmed:
+            # From here on the turn is in this language, whatever a later window sounds like.
+            utterance.language = result.language
             utterance.unfinished = not ends_sentence(commit.confirmed[-1].text)
         # Elsewhere the result must not depend on how fast the machine is.
         if self._live:
@@ -239,7 +243,8 @@ class Turns:
     def _open(self, start: int, known: int) -> bool:
         turn = self.state.turn
         policy = self.policy.start(start, None if turn is None else turn.policy)
-        self.state.utterance = Utterance(start, known, policy, keep_from=start, last_end=start)
+        language = None if turn is None else turn.language
+        self.state.utterance = Utterance(start, known, policy, keep_from=start, last_end=start, language=language)
         return True
 
     def _next_plan(self, utterance: Utterance) -> RoundPlan | None:
@@ -371,7 +376,7 @@ class Turns:
         if not self._gated or not self.turn_pause:
             return False
         if utterance.spoken:
-            state.turn = OpenTurn(end, utterance.policy) if utterance.unfinished else None
+            state.turn = OpenTurn(end, utterance.policy, utterance.language) if utterance.unfinished else None
         # A noise in which nothing was heard changes nothing, and does not put off the end of a turn.
         return state.turn is not None
 

@@ -74,6 +74,8 @@ class WholeWindow:
         """All of it, window after window."""
         model = equipment.model
         language = equipment.language(opened.encoded, options)
+        if equipment.waits(plan, language):
+            return equipment.result(plan, None, language, (opened.cost,), 0)
         transcription = Transcription(
             model,
             opened.features,
