@@ -925,7 +925,7 @@ def test_unlikely_words_are_written_where_the_language_is_not_english() -> None:
         language = "en"
 
         def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
-            heard = super().run(plan, *args).heard
+            heard: Any = super().run(plan, *args).heard
             words = tuple(
                 replace(s, words=tuple(replace(word, probability=0.1) for word in s.words)) for s in heard.segments
             )

@@ -107,7 +107,7 @@ class Equipment:
         return not plan.is_last and language.may_change(len(plan.window))
 
     def result(
-        self, plan: "RoundPlan", heard: T, language: DetectedLanguage, costs: Sequence[Cost], tokens: int
+        self, plan: "RoundPlan", heard: T | None, language: DetectedLanguage, costs: Sequence[Cost], tokens: int
     ) -> "RoundResult[T]":
         """What a round found for `costs`, with `tokens` of text. An English-only model says nothing of the language."""
         return RoundResult(
