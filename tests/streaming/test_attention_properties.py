@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from few_examples import quick
-from listening_oracle import ListeningOracle
+from listening_oracle import MANGLED, ListeningOracle
 from oracle import audio_between, make_gate
 from test_session_properties import (
     Talk,
@@ -29,11 +29,13 @@ from test_session_properties import (
     talks,
 )
 from whispertide.decoding.guards import Frontier
+from whispertide.decoding.token_words import TokenWord
 from whispertide.events import Event, Hypothesis, Lag, TurnEnd
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.choice import field_types
+from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
@@ -115,6 +117,57 @@ def test_a_last_round_that_takes_the_text_to_be_over_is_followed_by_another(gate
     assert said(session.transcript.words) == said(words)
     assert [bool(plan.prefix) for plan in oracle.plans if plan.is_last] == [True, False]
     assert sum(isinstance(event, TurnEnd) for event in events) == 1
+
+
+@dataclass
+class Relapsing(ListeningOracle):
+    """In a share of the rounds it says the end of its text once more, as decoders do that have lost their place: while
+    attending to the very same audio, and with times in what is left of the window.
+    """
+
+    relapses: float = 0.6
+
+    def _watched(self, heard: list[TokenWord], plan: RoundPlan, rng: random.Random) -> HeardWords:
+        listened = super()._watched([self._attended(word) for word in heard], plan, rng)
+        said = (*plan.prefix, *(word.tokens[0] for word in listened.words))
+        numbers = [token for token in said if token < MANGLED]
+        if rng.random() >= self.relapses or len(numbers) < 2:
+            return listened
+        again = numbers[-rng.randrange(2, 7) :] * rng.randrange(1, 3)
+        copies = [self._copy(number, plan.window.end) for number in again]
+        firm = rng.choice([0, len(copies)])
+        return replace(listened, words=(*listened.words, *copies), firm=listened.firm + firm, halt=None)
+
+    def _attended(self, word: TokenWord) -> TokenWord:
+        return replace(word, attended=(word.start + word.end) // 2)
+
+    def _copy(self, number: int, end: int) -> TokenWord:
+        truth = self.words[number]
+        attended = (truth.start + truth.end) // 2 + random.Random(number).randrange(-2_000, 2_000)
+        return TokenWord(Word(truth.text, end - 1_600, end, 0.9), (number,), attended)
+
+
+@quick(12)
+@given(
+    data=st.data(),
+    name=st.sampled_from(sorted(ALIGN_ATT)),
+    gated=st.booleans(),
+    rule=st.none() | st.integers(0, 999),
+)
+def test_what_was_said_once_is_confirmed_once(data: st.DataObject, name: str, gated: bool, rule: int | None) -> None:
+    """By any rule, in steps of any length, also where the last round hears its window for a second time."""
+    talk, recipe = data.draw(talks()), ALIGN_ATT[name]
+    if rule is not None:
+        weights = np.random.default_rng(rule).normal(0, 3, len(FEATURES))
+        recipe = recipe.replace(
+            rule=Rule(tuple(weights)).text(), steadiness=data.draw(st.sampled_from([0.01, 0.1, 0.5]))
+        )
+    recipe = recipe.replace(step_s=data.draw(st.sampled_from([0.3, 1.0, 2.0])))
+    session = Session(recipe, Relapsing(talk.words, talk.seed), make_gate(talk.words) if gated else None)
+    play(session, data.draw(st.composite(portions)(talk.duration)))
+    spoken = [word for word in said(session.transcript.words) if word.startswith("w")]
+    truth = iter(said(talk.words))
+    assert all(word in truth for word in spoken), "expected the words in their order, none more often than said"
 
 
 @quick(6)

@@ -11,6 +11,7 @@ policy sees words, tokens and frames, no audio and no model.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple
@@ -23,6 +24,7 @@ from whispertide.streaming.choice import setting
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.said_once import said_once
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
 from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, steady
@@ -45,6 +47,7 @@ class AlignAttState:
     start     first sample of the next window, a multiple of 320
     ends      where the rounds ended whose audio is in the window
     words     confirmed words in the window: the forced prefix
+    said      the last confirmed words of the utterance, wherever the window begins
     context   confirmed text before the window
     attended  the sample that the newest token attended to; None: not known, any place is right
     guess     the words after the confirmed ones, each of which so many `rounds` in a row heard
@@ -54,6 +57,7 @@ class AlignAttState:
     start: int
     ends: list[int] = field(default_factory=list)
     words: list[TokenWord] = field(default_factory=list)
+    said: list[TokenWord] = field(default_factory=list)
     context: str = ""
     attended: int | None = None
     guess: tuple[TokenWord, ...] = ()
@@ -62,7 +66,12 @@ class AlignAttState:
 
     def copy(self) -> "AlignAttState":
         """An independent copy."""
-        return replace(self, ends=list(self.ends), words=list(self.words))
+        return replace(self, ends=list(self.ends), words=list(self.words), said=list(self.said))
+
+    def add(self, words: Sequence[TokenWord]) -> None:
+        """They are confirmed."""
+        self.words += words
+        self.said = [*self.said, *words][-CONTEXT:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +247,7 @@ class AlignAtt(Attending):
             if is_last:  # in both framings; what an earlier round has heard is the best there is
                 confirmed = self._confirm_guess(state, len(state.guess))
         elif heard is not None:
-            confirmed = self._take(state, heard, result.plan)
+            confirmed = self._take(state, self._new_in(state, heard), result.plan)
         elif is_last:  # too short to be heard
             confirmed = self._confirm_guess(state, len(state.guess))
         state.ends.append(end)
@@ -271,7 +280,7 @@ class AlignAtt(Attending):
         if heard.last_frame is not None:
             state.attended = state.start + heard.last_frame * FRAME_SAMPLES
         confirmed = self.without_loops([word.word for word in state.words[-CONTEXT:]], words[:firm])
-        state.words += confirmed
+        state.add(confirmed)
         state.guess, state.rounds = tuple(words[firm:]), tuple(known.rounds for known in facts[firm:])
         if self.calm:
             at = words[firm - 1].end if firm else state.start
@@ -279,11 +288,18 @@ class AlignAtt(Attending):
             state.shown = calm(state.shown, guess, sure, least=self.calm, confirmed=at, end=plan.window.end)
         return confirmed
 
+    def _new_in(self, state: AlignAttState, heard: HeardWords) -> HeardWords:
+        """What was heard, without copies of what was said."""
+        if not self.loop_guard:
+            return heard
+        kept = said_once(state.said, heard.words)
+        return replace(heard, words=tuple(heard.words[at] for at in kept), firm=sum(at < heard.firm for at in kept))
+
     def _confirm_guess(self, state: AlignAttState, count: int) -> list[TokenWord]:
         """The first words of the guess are confirmed, certain or not, and no longer shown as a guess."""
         taken = state.guess[:count]
         words = self.without_loops([word.word for word in state.words[-CONTEXT:]], taken)
-        state.words += words
+        state.add(words)
         state.guess, state.rounds = state.guess[count:], state.rounds[count:]
         if taken:
             state.shown = tuple(word for word in state.shown if word.lies_after(taken[-1].end))
