@@ -13,6 +13,7 @@ from whispertide.errors import OptionError
 
 BUNDLED_MODEL = "nano.en"
 DEFAULT_MODEL = "base.en"
+BEAM = 5  # of whole recordings on the command line, as of openai-whisper and faster-whisper
 DEFAULT_RECIPE = "tide"  # streaming.recipes has it, and the others
 
 Precision = Literal["int8", "int8-weights", "fp32", "fp16"]

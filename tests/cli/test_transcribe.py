@@ -181,7 +181,9 @@ def test_a_language_may_be_a_tag_or_left_open(
 def test_a_whole_recording_may_be_searched_with_a_beam(run: Run, talk: Path, transcriber: FakeTranscriber) -> None:
     run("transcribe", talk, "--beam", "5")
     run("transcribe", talk)
-    assert [options.beam for options in transcriber.offline_options] == [5, 1]
+    run("transcribe", talk, "--fast")
+    run("transcribe", talk, "--beam", "1")
+    assert [options.beam for options in transcriber.offline_options] == [5, 5, 1, 1]
 
 
 def test_the_default_model_is_base_en(run: Run, talk: Path, loads: Loads) -> None:
@@ -598,6 +600,8 @@ def test_any_rate_and_any_number_of_channels(run: Run, tmp_path: Path, rate: int
         (["--task", "sing"], 2, "sing"),
         (["--threads", "-1"], 2, "--threads"),
         (["--beam", "0"], 2, "--beam"),
+        (["--beam", "5", "--fast"], 2, "leave out one"),
+        (["--fast", "--recipe", "tide"], 2, "whole recordings"),
         (["--beam", "5", "--recipe", "tide"], 2, "for a stream: --set search=beam --set beam=5"),
         (["--threads", "9999"], 2, "--threads"),
         (["--recipe", ""], 2, "expected a recipe among"),

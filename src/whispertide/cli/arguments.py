@@ -14,6 +14,7 @@ from whispertide.cli.exit import ExitCode, say
 from whispertide.cli.output import FORMATS, FormatName
 from whispertide.errors import OptionError
 from whispertide.options import (
+    BEAM,
     BUNDLED_MODEL,
     DEFAULT_RECIPE,
     MOST_THREADS,
@@ -125,8 +126,12 @@ _TEXT: dict[str, Any] = {
     "prompt": _text("--prompt", help="Text that sets spelling and style, for example names."),
 }
 Text = Annotated[DecodeOptions, _TEXT]
-_BEAM = _text("--beam", metavar="N", min=1, help="Beam search over whole recordings; 1 (default): greedy search.")
-SearchedText = Annotated[DecodeOptions, _TEXT | {"beam": _BEAM}]  # a stream's search is its recipe's
+# A stream's search is its recipe's.
+Beam = Annotated[
+    int | None,
+    _text("--beam", metavar="N", min=1, help=f"Hypotheses of beam search over whole recordings; default: {BEAM}."),
+]
+Fast = Annotated[bool, _text("--fast", help="Greedy search in place of beam search: less computing, more errors.")]
 Format = Annotated[
     FormatName | None, _text("--format", "-f", metavar="NAME", help=f"{', '.join(FORMATS)}. Default: txt.")
 ]

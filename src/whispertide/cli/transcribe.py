@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,7 @@ from whispertide.cli.exit import ExitCode, combine, guarded, report, say
 from whispertide.cli.output import STDIN, as_folder, plan_formats
 from whispertide.cli.source import PcmFormat, Source, with_folders_opened
 from whispertide.errors import AudioError, OptionError, OutputError
-from whispertide.options import DEFAULT_MODEL
+from whispertide.options import BEAM, DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from whispertide.streaming.recipe import Recipe
@@ -49,7 +50,9 @@ def transcribe(
         ),
     ] = None,
     subtitles: arguments.Subtitles,
-    text: arguments.SearchedText,
+    text: arguments.Text,
+    beam: arguments.Beam = None,
+    fast: arguments.Fast = False,
     stream: arguments.Stream,
     pace: Annotated[
         Literal["max", "live"] | None,
@@ -82,8 +85,12 @@ def transcribe(
     targets = plan_formats(names, destination, arguments.format_names(form))
     options, live = arguments.checked(text), pace == "live"
     recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
-    if recipe is not None and options.beam > 1:
-        raise OptionError(f"--beam is for whole recordings; for a stream: --set search=beam --set beam={options.beam}")
+    if recipe is None:
+        options = replace(options, beam=_beam(beam, fast=fast))
+    elif fast or (beam or 1) > 1:
+        raise OptionError(
+            f"--beam and --fast are for whole recordings; for a stream: --set search=beam --set beam={beam or BEAM}"
+        )
     durations, codes = _probed(sources)  # before a model is loaded, or even downloaded
     if durations:
         transcriber = arguments.load(model, engine, revision, word)
@@ -123,6 +130,13 @@ def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
         from whispertide.audio.pcm import check_shape
 
         check_shape(pcm.rate, pcm.channels)
+
+
+def _beam(given: int | None, *, fast: bool) -> int:
+    """How many hypotheses the search of a whole recording follows."""
+    if fast and given is not None:
+        raise OptionError("expected --beam or --fast, which is --beam 1; got both: leave out one")
+    return 1 if fast else given or BEAM
 
 
 def _probed(sources: Sequence[Source]) -> tuple[dict[int, float | None], dict[int, ExitCode]]:
