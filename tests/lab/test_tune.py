@@ -121,6 +121,8 @@ def test_the_short_form_ends_early(
     monkeypatch.setattr(framing_choice, "open_executors", lambda model, framings: dict.fromkeys(framings))
     monkeypatch.setattr(framing_choice, "single_words", lambda *_: [])
     monkeypatch.setattr(framing_choice, "hear", lambda *_: heard)
+    monkeypatch.setattr(framing_choice, "speech_s", lambda audio: 300.0)
+    monkeypatch.setattr(tune, "measure_threads", lambda *_: (Rounds(1, 0.1, 0.1),))
     monkeypatch.setattr(tune, "refit_rule", lambda *_: BETTER)
     found = tune.tune(model, [window.audio], short=short)
     assert len(found.tried) == framings
@@ -185,16 +187,19 @@ def test_a_rule_that_was_fitted_before_stays_where_none_is_fitted_now() -> None:
 
 
 def test_the_report_says_what_became_of_the_rule() -> None:
-    assert "0.0400 where the shipped one has 0.0450 (used)" in text(tuning(refit=BETTER))
+    assert "0.0400 where the shipped one has 0.0450; of what streams confirmed 0 words" in text(tuning(refit=BETTER))
     assert "the shipped one stays" in html(tuning(refit=replace(BETTER, error=0.046)))
-    assert "takes at least a minute of speech" in text(tuning())
+    assert "takes 5 minutes of speech" in text(tuning())
     assert "confirming words" not in text(tuning(short=True))
     assert tuning(refit=BETTER).calibration().report["rule"]["used"] is True
 
 
-def refitted(monkeypatch: pytest.MonkeyPatch, true: Rule, *, parts: int, words: int = 200) -> Refit | None:
+def refitted(
+    monkeypatch: pytest.MonkeyPatch, true: Rule, *, parts: int, words: int = 200, fitted_says: str = ""
+) -> Refit | None:
     """Streams of which the words stay by a known rule; each part of ten seconds has so many of them."""
     monkeypatch.setattr(tune, "record_stream", lambda _, __, part, voice: made_up(words, voice, int(part[0]), true))
+    monkeypatch.setattr(tune, "replay_stream", lambda _, recipe, __: fitted_says if recipe.policy.rule else "")
     return refit_rule(
         SimpleNamespace(options=OPTIONS),  # type: ignore[arg-type]
         Zeros(),
@@ -219,6 +224,40 @@ def test_the_shipped_rule_stays_where_it_is_right(monkeypatch: pytest.MonkeyPatc
     assert not found.is_better
 
 
-@pytest.mark.parametrize(("parts", "words"), [(5, 600), (6, 90)])
-def test_too_little_speech_is_no_rule(monkeypatch: pytest.MonkeyPatch, parts: int, words: int) -> None:
-    assert refitted(monkeypatch, shipped_rule(), parts=parts, words=words) is None
+def test_a_rule_with_which_streams_make_more_errors_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it predicts better."""
+    found = refitted(monkeypatch, Rule((-3.0, *shipped_rule().weights[1:])), parts=12, fitted_says="made up")
+    assert found is not None
+    assert (found.differ, found.shipped_differ, found.is_better) == (24, 0, False)
+    assert "24 words differ, with the shipped one 0 (not better" in found.sentence
+
+
+def test_few_words_are_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refitted(monkeypatch, shipped_rule(), parts=6, words=90) is None
+
+
+@pytest.mark.parametrize(
+    ("speech_s", "slowest_s", "fitted", "said"),
+    [
+        (299, 0.2, False, "takes 5 minutes of speech, and here were 5.0"),
+        (98, 0.2, False, "takes 5 minutes of speech, and here were 1.6"),
+        (300, 0.2, True, "(used)"),
+        (300, 0.5, False, "the machine was busy"),
+    ],
+)
+def test_no_rule_comes_of_little_speech_or_of_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch, speech_s: float, slowest_s: float, fitted: bool, said: str
+) -> None:
+    window = Window(np.zeros(16_000, np.float32), whole=False)
+    monkeypatch.setattr(framing_choice, "has_word", lambda model: False)
+    monkeypatch.setattr(framing_choice, "cut", lambda audio: [window] * 40)
+    monkeypatch.setattr(framing_choice, "open_executors", lambda model, framings: dict.fromkeys(framings))
+    monkeypatch.setattr(framing_choice, "single_words", lambda *_: [])
+    monkeypatch.setattr(framing_choice, "hear", lambda *_: framing_choice.Text(("a", "b", "c"), 0, False, 0.1))
+    monkeypatch.setattr(framing_choice, "speech_s", lambda audio: speech_s)
+    monkeypatch.setattr(tune, "measure_threads", lambda *_: (Rounds(1, 0.2, slowest_s),))
+    monkeypatch.setattr(tune, "refit_rule", lambda *_: BETTER)
+    model: Any = SimpleNamespace(name="m", options=OPTIONS, generation=GenerationConfig())
+    found = tune.tune(model, [window.audio])
+    assert (found.refit is not None) is fitted
+    assert said in text(found)

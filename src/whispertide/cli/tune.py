@@ -33,7 +33,7 @@ def tune(
     option: arguments.ModelOption = None,
     audio: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="AUDIO", help="Speech like that to come, a minute or more. Default: the bundled one."),
+        typer.Argument(metavar="AUDIO", help="Speech like that to come, 5 minutes or more. Default: the bundled one."),
     ] = None,
     short: Annotated[bool, typer.Option("--short", help="The short form, at most 20 s.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Forget what was found, and measure nothing.")] = False,

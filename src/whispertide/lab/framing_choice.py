@@ -45,6 +45,7 @@ SINGLE_WORD_S = 2.5  # of audio: a second before the word, some 1.2 s of it, and
 PAUSE_S, AROUND = 0.5, SAMPLE_RATE // 20  # of single words: silence on both sides, and sound on both sides
 TOKENS_PER_S, TOKENS_BESIDES = 8, 8  # nobody speaks faster; more of them are a text that does not end
 ENOUGH = 12  # windows, to say anything at all
+SPEECH_S = 300.0  # of speech, without which no rule is fitted: one of 98 s was worse than the shipped one
 _ENOUGH_WORDS = 25
 
 # Up to here a framing suits. Our checkpoints show where the bounds lie (docs/LOG.md, "What checkpoints bear").
@@ -203,6 +204,11 @@ def spread(windows: Sequence[Window]) -> list[Window]:
     """The same windows in an order of which any beginning is a fair sample: far ones next to each other."""
     step = next(step for step in (7, 5, 11, 13, 17) if len(windows) % step) if len(windows) > 1 else 1
     return [windows[number * step % len(windows)] for number in range(len(windows))]
+
+
+def speech_s(audio: FloatArray) -> float:
+    """How much of a recording [n] is speech, in seconds."""
+    return sum(map(len, _utterances(audio, SpeechGate(GateOptions())))) / SAMPLE_RATE
 
 
 def _utterances(audio: FloatArray, gate: SpeechGate) -> Iterator[Span]:

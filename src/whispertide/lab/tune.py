@@ -1,9 +1,10 @@
 """What suits a checkpoint on this machine: its framing, then the threads and the step. No transcripts are needed.
 
     (a) the framing that suits it (`framing_choice`)
-    (b) the rule that says which words will stay (`streaming.steadiness`), fitted anew to streams in that framing, and
-        used where it predicts parts of the audio that it was not fitted to better than the shipped one
-    (c) threads, and the step that rounds leave room for
+    (b) threads, and the step that rounds leave room for
+    (c) the rule that says which words will stay (`streaming.steadiness`), fitted anew to streams in that framing where
+        there is enough speech and the machine is not busy, and used where it predicts parts of the audio that it was
+        not fitted to better than the shipped one, and where streams that confirm by it make no more errors
 
 The short form hears as many windows as fit into 20 s, and leaves threads and step. Returns values; keeping
 them is `streaming.calibration`'s business, printing the command line's.
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from whispertide.errors import OptionError
 from whispertide.lab import framing_choice
 from whispertide.lab.doctor import BUSY
-from whispertide.lab.framing_choice import Tried, Window, changes, tide_in
-from whispertide.lab.training.steadiness import as_busy, fit_rule, held_out, record_stream, reliability
+from whispertide.lab.framing_choice import SPEECH_S, Tried, Window, changes, differences, plain, tide_in
+from whispertide.lab.training.steadiness import as_busy, fit_rule, held_out, record_stream, reliability, replay_stream
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.streaming.calibration import Calibration, Pace, machine_of
@@ -35,7 +36,7 @@ SHORT_S, RESERVE_S = 20.0, 1.0  # what the short form takes at most; what is lef
 MOST_WINDOWS, FEW_WORDS, MANY_WORDS = 160, 8, 24
 STEPS_S = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
 _PART_S = 10.0  # of audio; rules are tried on parts that they were not fitted to
-_MOST_PARTS, _FEWEST_PARTS = 60, 6
+_MOST_PARTS, _MOST_REPLAYED = 60, 20
 _FEWEST_WORDS = 600  # that rounds heard; the same word counts in each round that hears it
 _BETTER = 0.95  # of the shipped rule's error
 _USUAL_S = 5.0  # of tide's windows
@@ -77,17 +78,21 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Refit:
-    """The rule fitted to this checkpoint: mean squared errors of its chances (held out) and of the shipped rule's."""
+    """The rule fitted to this checkpoint: mean squared errors of its chances (held out) and of the shipped rule's, and
+    how many words of replayed streams differ with it, and with the shipped rule, from what patience confirms.
+    """
 
     words: int
     error: float
     shipped: float
     rule: str = field(repr=False, default="")
+    differ: int = 0
+    shipped_differ: int = 0
 
     @property
     def is_better(self) -> bool:
-        """By more than chance would often have it."""
-        return self.error < _BETTER * self.shipped
+        """By more than chance would often have it, and with no more errors in streams."""
+        return self.error < _BETTER * self.shipped and self.differ <= self.shipped_differ
 
     @property
     def sentence(self) -> str:
@@ -95,7 +100,8 @@ class Refit:
         outcome = "used" if self.is_better else "not better, so the shipped one stays"
         return (
             f"the rule for confirming words, fitted anew to {self.words} heard words: mean squared error "
-            f"{self.error:.4f} where the shipped one has {self.shipped:.4f} ({outcome})"
+            f"{self.error:.4f} where the shipped one has {self.shipped:.4f}; of what streams confirmed {self.differ} "
+            f"words differ, with the shipped one {self.shipped_differ} ({outcome})"
         )
 
 
@@ -104,8 +110,9 @@ class Tuning:
     """Everything that was measured.
 
     chosen  None: too little was heard to say anything
-    refit   None: not fitted anew, or too little was heard for that
+    refit   None: not fitted anew
     pace    None: not measured, or the machine was busy with something else
+    speech_s  how much of what was heard is speech
     """
 
     model: str
@@ -115,6 +122,7 @@ class Tuning:
     refit: Refit | None = None
     rounds: tuple[Rounds, ...] = ()
     heard_s: float = 0.0
+    speech_s: float = 0.0
     short: bool = False
     options: Any = field(default=None, repr=False)
 
@@ -157,6 +165,7 @@ class Tuning:
         return {
             "model": self.model,
             "heard_s": round(self.heard_s, 1),
+            "speech_s": round(self.speech_s, 1),
             "framings": [each.to_json() for each in self.tried],
             "chosen": None if self.chosen is None else self.chosen.framing.kind,
             "rule": None if self.refit is None else {**asdict(self.refit), "used": self.refit.is_better},
@@ -194,16 +203,19 @@ def tune(
     )
     chosen = framing_choice.choose(tried, BARE if model.generation.short_windows else None)
     framing = tried[0].framing if chosen is None else chosen.framing
-    refit = None if short or chosen is None else refit_rule(model, framing, recordings, advance)
     rounds = () if short else measure_threads(model, framing, speech, advance)
+    pace, speech_s = choose_pace(rounds), 0.0 if short else sum(map(framing_choice.speech_s, recordings))
+    may_fit = chosen is not None and pace is not None and speech_s >= SPEECH_S
+    refit = refit_rule(model, framing, recordings, advance) if may_fit else None
     return Tuning(
         model=model.name,
         tried=tuple(tried),
         chosen=chosen,
-        pace=choose_pace(rounds),
+        pace=pace,
         refit=refit,
         rounds=rounds,
         heard_s=sum(len(audio) for audio in recordings) / SAMPLE_RATE,
+        speech_s=speech_s,
         short=short,
         options=model.options if model.options.threads == 0 else replace(model.options, threads=0),
     )
@@ -222,8 +234,6 @@ def refit_rule(
     transcriber, recipe = Transcriber(model), tide_in(framing)
     length = to_samples(_PART_S)
     parts = [audio[at : at + length] for audio in recordings for at in range(0, len(audio), length)][:_MOST_PARTS]
-    if len(parts) < _FEWEST_PARTS:
-        return None
     examples = []
     for number, part in enumerate(parts):
         examples.append(record_stream(transcriber, as_busy(recipe, number), part, voice=str(number)))
@@ -239,7 +249,17 @@ def refit_rule(
         return None
     in_order = sorted(examples, key=lambda part: part.voice)  # as `held_out` has them
     usual = [chance for part in in_order for chance in shipped.chances(part.facts)]
-    return Refit(words, reliability(chances, stayed).brier, reliability(usual, stayed).brier, rule.text())
+    found = Refit(words, reliability(chances, stayed).brier, reliability(usual, stayed).brier, rule.text())
+    if not found.is_better:
+        return found
+    differ = dict.fromkeys(("", found.rule), 0)
+    step = -(-len(parts) // _MOST_REPLAYED)
+    for number in range(0, len(parts), step):
+        for text in differ:
+            said = replay_stream(transcriber, as_busy(recipe.replace(rule=text), number), parts[number])
+            differ[text] += sum(differences(plain(examples[number].text), plain(said)))
+        advance("streams by that rule", number + 1, len(parts))
+    return replace(found, differ=differ[found.rule], shipped_differ=differ[""])
 
 
 def measure_threads(

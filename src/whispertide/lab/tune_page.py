@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from whispertide.lab.evaluation import page, plots
 from whispertide.lab.evaluation.drawing import Curve, Drawing
-from whispertide.lab.framing_choice import MOST
+from whispertide.lab.framing_choice import MOST, SPEECH_S
 
 if TYPE_CHECKING:
     from whispertide.lab.tune import Tuning
@@ -62,8 +62,11 @@ def _rule(found: "Tuning") -> list[str]:
     """What became of the rule for confirming words; the short form does not look at it."""
     if found.short:
         return []
+    if found.refit is None and found.speech_s >= SPEECH_S and found.pace is None:
+        return ["the rule for confirming words was not fitted anew: the machine was busy"]
     if found.refit is None:
-        return ["the rule for confirming words was not fitted anew: that takes at least a minute of speech"]
+        needed = f"{SPEECH_S / 60:g} minutes of speech, and here were {found.speech_s / 60:.1f}"
+        return [f"the rule for confirming words was not fitted anew: that takes {needed}"]
     return [found.refit.sentence]
 
 

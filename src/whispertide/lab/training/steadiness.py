@@ -57,11 +57,14 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Words of guesses: `facts` of each, and whether it `stayed`. `voice` is whose they are."""
+    """Words of guesses: `facts` of each, and whether it `stayed`. `voice` is whose they are, `text` what was confirmed
+    with patience.
+    """
 
     facts: tuple[Facts, ...] = field(repr=False)
     stayed: tuple[bool, ...] = field(repr=False)
     voice: str = ""
+    text: str = field(default="", repr=False)
 
 
 def patient(recipe: Recipe) -> Recipe:
@@ -95,7 +98,17 @@ def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray,
     guesses += _rounds(session)
     final = session.transcript.words
     stayed = tuple(outcome for guess in guesses for outcome in outcomes(guess, final))
-    return Examples(tuple(facts for guess in guesses for facts in guess.facts), stayed, voice)
+    facts = tuple(facts for guess in guesses for facts in guess.facts)
+    return Examples(facts, stayed, voice, session.transcript.text)
+
+
+def replay_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray) -> str:
+    """What the recipe, as it is, confirms of `audio` [n], 16 kHz."""
+    session = transcriber.session(recipe)
+    for start in range(0, len(audio), _BLOCK):
+        session.push(audio[start : start + _BLOCK])
+    session.finish()
+    return session.transcript.text
 
 
 def _rounds(session: Session) -> Iterator[Guess]:
