@@ -1,10 +1,12 @@
 """What an honest session hears beside hostile clients: `python benchmarks/siege.py`, a page of it with `--page`.
 
 `whispertide serve` runs in a process of its own on loopback, with a key for the honest and one for the hostile. The
-honest session speaks at the pace of life; first alone, then beside each kind of hostile client (`hostile/kinds.py`),
+honest session speaks at the pace of life; first alone, then beside one kind of hostile client (`hostile/kinds.py`),
 which has a process of its own at low priority and an address of its own. A row says how long after its end in the audio
-a word stood for good, whether the session ended and which words are missing; how /healthz answered, ten times a second;
-what became of the server's memory, open files and log when the hostile were gone; and their processor time.
+a word stood for good, whether the session ended and which words are missing, next to the same session alone a moment
+before, so that a busy machine spoils both; how /healthz answered, ten times a second; what became of the server's
+memory, open files and log when the hostile were gone; and their processor time. The row `alone` has nobody beside it:
+what two sessions in a row differ by.
 
     python benchmarks/siege.py --kinds pings,unpaced:2         some kinds; with how many at once
     python benchmarks/siege.py --kinds unpaced:4+pings:4       two kinds at the same time
@@ -36,19 +38,17 @@ from contenders import free_port
 from honest_sessions import PROTOCOLS, Place
 from hostile import material
 from hostile.goals import MEMORY_MB, changed, lost, missed_goals
-from hostile.kinds import EVERYTHING, TOGETHER, Siege, named, parsed
+from hostile.kinds import EVERYTHING, KINDS, TOGETHER, Siege, named, parsed
 from hostile.page import write_page
 from hostile.party import Party, Where, parties
 from noted_rows import Notes, Row
-from paced_sessions import Heard, Talk, beginning, make_talk
+from paced_sessions import Heard, Talk, make_talk
 from vitals import Vitals, probed, vitals
 
 from whispertide.types import seconds
 
 HONEST, HOSTILE = "honest-key-0001", "hostile-key-0001"
 FOLDER = Path(__file__).parents[1] / "bench-results" / "siege"
-WARM_UP_S = 2.0
-AHEAD_S = 3.0  # the hostile begin before the honest one: some need to fill all places
 LATE_S = 30.0  # after its audio; an honest session that has not ended then will not
 SETTLED_S = 75.0  # until memory is back: abandoned sessions wait a minute for their clients
 ROUND_S = 1.0  # of one of many attacks
@@ -97,29 +97,26 @@ async def honest(one: Town, protocol: str, talk: Talk) -> Heard:
 async def measure(asked: argparse.Namespace, protocol: str, siege: Siege, talk: Talk, folder: Path) -> Row:
     """A server, an honest session on it, and the hostile ones beside it."""
     async with town(asked.model, folder) as one, parties(siege, one.where) as sent:
-        await honest(one, protocol, beginning(talk, WARM_UP_S))
+        alone = await honest(one, protocol, talk)
         before = vitals(one.pid)
-        async with (
-            attacked(sent, seconds(len(talk.samples)) + AHEAD_S + LATE_S) as reports,
-            probed(one.place.port) as p,
-        ):
+        longest_s = seconds(len(talk.samples)) + LATE_S
+        ahead_s = max((KINDS[each.name].ahead_s for each in siege), default=0.0)
+        async with attacked(sent, ahead_s, longest_s) as reports, probed(one.place.port) as probes:
             heard = await honest(one, protocol, talk)
             during = vitals(one.pid)
         after, settled_s = await settled(one.pid, before)
         rounds = [round(each.memory_mb, 1) async for each in many(one, sent, asked.rounds, before)]
-    delays = sorted(heard.latencies(talk))
     return {
         "kind": named(siege),
         "protocol": protocol,
         "model": Path(asked.model).name,
         "duration_s": round(seconds(len(talk.samples)), 1),
-        "median_s": round(statistics.median(delays), 3) if delays else None,
-        "worst_s": round(delays[-1], 3) if delays else None,
-        "words": [word for word, _ in heard.words],
+        **outcome(heard, talk),
+        "alone": outcome(alone, talk),
         "ended": heard.complete,
         "problem": heard.problem,
-        "probe_p99_s": round(p.p99, 3),
-        "probes": [len(p.took), p.failed],
+        "probe_p99_s": round(probes.p99, 3),
+        "probes": [len(probes.took), probes.failed],
         "memory_mb": [round(each, 1) for each in (before.memory_mb, during.most_mb, after.memory_mb)],
         "settled_s": round(settled_s, 1),
         "files": [before.files, during.files, after.files],
@@ -134,13 +131,23 @@ async def measure(asked: argparse.Namespace, protocol: str, siege: Siege, talk: 
     }
 
 
+def outcome(heard: Heard, talk: Talk) -> Row:
+    """Its words, and their delays in seconds."""
+    delays = sorted(heard.latencies(talk))
+    return {
+        "median_s": round(statistics.median(delays), 3) if delays else None,
+        "worst_s": round(delays[-1], 3) if delays else None,
+        "words": [word for word, _ in heard.words],
+    }
+
+
 @asynccontextmanager
-async def attacked(sent: Sequence[Party], longest_s: float) -> AsyncIterator[list[Row]]:
-    """The hostile ones are loose meanwhile; what they report is there afterwards."""
+async def attacked(sent: Sequence[Party], ahead_s: float, longest_s: float) -> AsyncIterator[list[Row]]:
+    """The hostile ones are loose meanwhile, and begin before; what they report is there afterwards."""
     reports: list[Row] = []
     for party in sent:
-        await party.attack(longest_s)
-    await asyncio.sleep(AHEAD_S if sent else 0.0)
+        await party.attack(ahead_s + longest_s)
+    await asyncio.sleep(ahead_s)
     try:
         yield reports
     finally:
@@ -161,7 +168,7 @@ async def settled(pid: int, before: Vitals) -> tuple[Vitals, float]:
 async def many(one: Town, sent: Sequence[Party], rounds: int, before: Vitals) -> AsyncIterator[Vitals]:
     """The same attack over and over on this server; how it fares after each tenth of the rounds."""
     for number in range(rounds if sent else 0):
-        async with attacked(sent, ROUND_S):
+        async with attacked(sent, ROUND_S, 0.0):
             pass
         if (number + 1) % max(1, rounds // 10) == 0:
             yield (await settled(one.pid, before))[0]
@@ -171,26 +178,15 @@ async def many(one: Town, sent: Sequence[Party], rounds: int, before: Vitals) ->
 
 
 def rows(asked: argparse.Namespace, talk: Talk, folder: Path) -> Iterator[Row]:
-    """What was asked for, one after the other; alone first, on each protocol."""
+    """What was asked for, one after the other."""
     notes = Notes(asked.rows)
 
-    def row(protocol: str, siege: Siege, alone: Row | None) -> Row:
-        rounds = asked.rounds if siege else 0
-        key = json.dumps([code(), protocol, named(siege), asked.model, asked.duration, rounds])
-        if asked.again:
-            notes.rows.pop(key, None)
-
-        def measured() -> Row:
-            found = asyncio.run(measure(asked, protocol, siege, talk, folder))
-            found["alone"] = {name: (alone or found)[name] for name in ("median_s", "worst_s", "words")}
-            return found
-
-        return notes.row(key, measured)
-
     for protocol in asked.protocol:
-        yield (alone := row(protocol, (), None))
         for siege in asked.kinds:
-            yield row(protocol, siege, alone)
+            key = json.dumps([code(), protocol, named(siege), asked.model, asked.duration, asked.rounds])
+            if asked.again:
+                notes.rows.pop(key, None)
+            yield notes.row(key, lambda: asyncio.run(measure(asked, protocol, siege, talk, folder)))  # noqa: B023
 
 
 def parse() -> argparse.Namespace:
@@ -219,15 +215,17 @@ def parse() -> argparse.Namespace:
 
 def show(row: Row, missed: Sequence[str]) -> None:
     """A line of what was measured."""
-    hostile = Counter[str]()
+    met = Counter[str]()
     for report in row["hostile"]:
-        hostile.update(report.get("met", {}))
+        met.update(report.get("met", {}))
     cpu_s = sum(report.get("cpu_s", 0.0) for report in row["hostile"])
+    alone = row["alone"]
     print(
-        f"{row['protocol']:11} {row['kind']:22} median {row['median_s']} worst {row['worst_s']} ended {row['ended']} "
-        f"lost {lost(row)} changed {changed(row)} healthz {row['probe_p99_s']} MB {row['memory_mb']} "
-        f"files {row['files']} log {row['log_kb']} kB server {row['server_cpu_s']} s hostile {cpu_s:.1f} s "
-        f"{dict(hostile)} {row['problem'][:100]} {'FAILED: ' + ', '.join(missed) if missed else 'held'}",
+        f"{row['protocol']:11} {row['kind']:20} median {row['median_s']} worst {row['worst_s']} "
+        f"(alone {alone['median_s']}, {alone['worst_s']}) ended {row['ended']} lost {lost(row)} changed {changed(row)} "
+        f"healthz {row['probe_p99_s']} MB {row['memory_mb']} files {row['files']} log {row['log_kb']} kB "
+        f"server {row['server_cpu_s']} s hostile {cpu_s:.1f} s {dict(met)} load {row['load']} {row['problem'][:100]} "
+        f"{'FAILED: ' + ', '.join(missed) if missed else 'held'}",
         flush=True,
     )
 

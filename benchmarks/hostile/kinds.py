@@ -9,11 +9,12 @@ from hostile.assault import Attack
 
 @dataclass(frozen=True)
 class Kind:
-    """What a client does. `usual` are the numbers of threads that are tried."""
+    """What a client does. `usual` are the numbers of threads that are tried; it begins `ahead_s` before the honest."""
 
     attack: Attack
     usual: tuple[int, ...]
     about: str
+    ahead_s: float = 2.0
 
 
 KINDS: Mapping[str, Kind] = {
@@ -28,8 +29,8 @@ KINDS: Mapping[str, Kind] = {
     "leave": Kind(frames.leave, (8,), "begins, sends 12 s in one frame and leaves, over and over"),
     "uploads": Kind(requests.uploads, (4,), "files of 4 h of silence in 2 MB, Ogg Opus"),
     "stated-uploads": Kind(requests.stated_uploads, (4,), "the same as FLAC, which states its length"),
-    "idle": Kind(crowds.idle, (1,), "600 idle WebSockets of one key, from three addresses"),
-    "silent": Kind(crowds.silent, (1,), "768 silent sockets of three addresses"),
+    "idle": Kind(crowds.idle, (1,), "600 idle WebSockets of one key, from three addresses", 8.0),
+    "silent": Kind(crowds.silent, (1,), "768 silent sockets of three addresses", 8.0),
     "wrong-keys": Kind(requests.wrong_keys, (4,), "wrong keys, one after the other"),
     "guesses": Kind(requests.guesses, (4,), "guesses sessions to resume"),
     "ahead": Kind(requests.ahead, (4,), "HTTP requests sent ahead, whose answers nobody reads"),
@@ -64,7 +65,12 @@ def named(siege: Siege) -> str:
 
 
 def parsed(text: str) -> list[Siege]:
-    """`pings:4`, `pings` (its usual numbers, one after the other) or `pings:4+unpaced:2`. Raises `ValueError`."""
+    """`pings:4`, `pings` (its usual numbers, one after the other), `pings:4+unpaced:2` or `alone`.
+
+    Raises `ValueError`.
+    """
+    if text == "alone":
+        return [()]
     names = text.split("+")
     if len(names) == 1 and text in KINDS:
         return [(Force(text, clients),) for clients in KINDS[text].usual]
@@ -78,5 +84,5 @@ def _force(text: str) -> Force:
     return Force(name, int(clients) if clients else KINDS[name].usual[0])
 
 
-EVERYTHING = tuple(siege for name in KINDS for siege in parsed(name))
+EVERYTHING: tuple[Siege, ...] = ((), *(siege for name in KINDS for siege in parsed(name)))
 TOGETHER = ("unpaced:4+pings:4", "leave:8+uploads:4", "idle+values:4", "nonsense:4+wrong-keys:4", "silent+keepalives:4")

@@ -16,11 +16,12 @@ from whispertide.streaming.allocation import processor
 
 BEGIN, END = "<!-- figures: written by benchmarks/siege.py -->", "<!-- end of the figures -->"
 HEAD = (
-    "| beside it | median s | worst s | ended | lost | changed | /healthz p99 s | memory MB: before, most, after "
-    "| files: before, most, after | log kB | server CPU s | hostile CPU s | what the hostile met "
+    "| beside it | alone: median s, worst | median s | worst s | ended | lost | changed | /healthz p99 s "
+    "| memory MB: before, most, after "
+    "| files | log kB | server CPU s | hostile CPU s | what the hostile met "
     "| load | code | missed |"
 )
-NUMBERS = "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|"
+NUMBERS = "|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|"
 MOST_MET = 3  # kinds of answers in a cell
 
 
@@ -42,7 +43,7 @@ def write_page(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _order(row: Row) -> tuple[bool, str, bool, str, int]:
-    kinds = ["alone", *map(named, EVERYTHING)]
+    kinds = [*map(named, EVERYTHING)]
     place = kinds.index(row["kind"]) if row["kind"] in kinds else len(kinds)
     return row["model"] != "nano.en", row["model"], row["protocol"] != "native", row["protocol"], place
 
@@ -66,7 +67,8 @@ def _line(row: Row) -> str:
         met.update(report.get("met", {}))
         cpu_s += report.get("cpu_s", 0.0)
     cells = [
-        f"`{row['kind']}`",
+        f"`{row['kind']}`" if row["hostile"] else row["kind"],
+        f"{_seconds(row['alone']['median_s'])}, {_seconds(row['alone']['worst_s'])}",
         _seconds(row["median_s"]),
         _seconds(row["worst_s"]),
         "yes" if row["ended"] else "**no**",

@@ -92,7 +92,7 @@ def test_the_last_row_of_a_kind_is_on_the_page(script: ModuleType, tmp_path: Pat
     script.write_page(page, [*rows, row(rounds=50, rounds_mb=[211.0, 212.0])])
     text = page.read_text(encoding="utf-8")
     assert "9.87" not in text
-    assert "| `pings:4` | 0.77 | 0.90 | yes | 0 | 0 | 0.01 | 200, 260, 210 |" in text
+    assert "| `pings:4` | 0.40, 0.90 | 0.77 | 0.90 | yes | 0 | 0 | 0.01 | 200, 260, 210 |" in text
     assert "### wyoming" in text
     assert "`pings:4`, 50 | 200, 210, 211, 212 | 12 |" in text
     assert (tmp_path / "siege" / "delays.csv").read_text(encoding="utf-8").splitlines()[1:] == [
