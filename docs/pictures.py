@@ -98,6 +98,9 @@ def recipes(folder: Path) -> publish.Part:
 
 def drawn(numbers: Path) -> Drawing:
     """The plot of a file of numbers, whose name says of what kind it is."""
+    if numbers.stem == "delays":
+        title, x_label, items = plots.read_bars(numbers)
+        return plots.bars(items, x_label=x_label, title=title)
     about, curves, levels = read(numbers)
     if numbers.stem == "memory":
         return plots.over_time(curves, zero=False, **about)

@@ -2,8 +2,8 @@
 stored result that its section names (`figures.py` has the rule), and what a page calls an entry of the log is one.
 
 A page that a tool made is compared with its data: docs/papers.md and docs/scale.md by tests of their own, the model
-cards with the JSON next to them, docs/peers.md and the tables of docs/soak.md with the tables that their tools stored.
-The log is dated history.
+cards with the JSON next to them, docs/peers.md and the tables of docs/soak.md and docs/siege.md with the tables that
+their tools stored. The log is dated history.
 """
 
 import csv
@@ -44,7 +44,11 @@ PAGES = [
     if page not in (LOG, *(DOCS / name for name in MADE))
 ]
 CONSTANTS = tomllib.loads((ROOT / "tests" / "constants.toml").read_text(encoding="utf-8"))
-STORED = {"docs/peers.md": DOCS / "benchmarks" / "peers.json", "docs/soak.md": DOCS / "soak" / "figures.json"}
+STORED = {
+    "docs/peers.md": DOCS / "benchmarks" / "peers.json",
+    "docs/soak.md": DOCS / "soak" / "figures.json",
+    "docs/siege.md": DOCS / "siege" / "figures.json",
+}
 _COMMAND = re.compile(
     r"`[^`]*\b(?:whispertide|benchmarks/\w+\.py|make|pytest)\s[^`]*`|`python benchmarks/\w+\.py[^`]*`"
 )

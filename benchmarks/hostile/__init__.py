@@ -3,6 +3,8 @@
 assault   one of them under way: whom it concerns, how long it may go on, what came of it
 wire      its sockets: bytes as no well-behaved client sends them
 frames    what they send over WebSockets and TCP
+sessions  what they ask of sessions: the most costly that is allowed
+rubbish   what means nothing
 requests  what they ask over HTTP
 crowds    what they hold: connections, sessions, silent sockets
 material  the recordings that they send: speech, and hours of silence in few bytes

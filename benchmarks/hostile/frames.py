@@ -1,6 +1,5 @@
 """What hostile clients send over WebSockets and TCP: too fast, too small, too large, or nonsense."""
 
-import random
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 from websockets.frames import Opcode
 
 from hostile.assault import HOURS, SPEECH, WEBM, Assault
-from hostile.wire import Wire, connection, frame, websocket
+from hostile.wire import connection, frame, websocket
 
 BLOCK = 3_200  # bytes: 100 ms
 PORTION = 2**16  # of a file, in a message
@@ -104,37 +103,6 @@ def unread(assault: Assault, _: int) -> None:
         for turn in assault.turns():
             wire.write(speech(assault.material)[turn % len(speech(assault.material))] + strange)
             assault.rest(0.025)
-
-
-def nonsense(assault: Assault, number: int) -> None:
-    """Random bytes: as HTTP, as frames of a WebSocket, and on the TCP ports."""
-    dice = random.Random(f"nonsense {number} {assault.tally['attacks']}")
-    rubbish = dice.randbytes(dice.randrange(1, 20_000))
-    match dice.randrange(4):
-        case 0:
-            with connection(assault) as wire:
-                _tell(wire, rubbish)
-        case 1:
-            with websocket(assault) as wire:
-                _tell(wire, rubbish)
-        case 2:
-            with websocket(assault) as wire:
-                _tell(wire, frame(Opcode.TEXT, rubbish) + frame(Opcode.BINARY, rubbish) + rubbish)
-        case _:
-            with connection(assault, assault.ports[dice.choice(("wyoming", "lines"))]) as wire:
-                _tell(wire, rubbish)
-
-
-def _tell(wire: Wire, data: bytes) -> None:
-    wire.write(data)
-    wire.read()
-
-
-def describe(assault: Assault, _: int) -> None:
-    """Wyoming's question for what the server has, whose answer is long."""
-    with connection(assault, assault.ports["wyoming"]) as wire:
-        for _turn in assault.turns():
-            wire.write(b'{"type":"describe"}\n' * 1000)
 
 
 def opus(assault: Assault, _: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hostile import crowds, frames, requests
+from hostile import crowds, frames, requests, rubbish, sessions
 from hostile.assault import Attack
 
 
@@ -37,10 +37,16 @@ KINDS: Mapping[str, Kind] = {
     "requests": Kind(requests.requests, (4,), "what may be asked over HTTP, as fast as it is answered"),
     "unread": Kind(frames.unread, (4,), "sends speech and strange messages, and reads nothing"),
     "values": Kind(frames.values, (4,), "JSON of 300,000 values"),
-    "nonsense": Kind(frames.nonsense, (4,), "random bytes on every port"),
-    "describe": Kind(frames.describe, (4,), "Wyoming's question, over and over"),
+    "nonsense": Kind(rubbish.nonsense, (4,), "random bytes on every port"),
+    "describe": Kind(rubbish.describe, (4,), "Wyoming's question, over and over"),
     "opus": Kind(frames.opus, (4,), "4 h of Opus in Ogg in 2 MB, as a live stream"),
     "webm": Kind(frames.webm, (4,), "the same in WebM"),
+    "costly": Kind(sessions.costly, (4,), "unpaced speech with the widest beam that may be asked for"),
+    "flushes": Kind(sessions.flushes, (4,), "a flush after every block, forty a second"),
+    "wide": Kind(sessions.wide, (4,), "eight channels of floats at 192 kHz, unpaced"),
+    "takeovers": Kind(sessions.takeovers, (4,), "comes back to its own session while it has it"),
+    "temporary-keys": Kind(requests.temporary_keys, (4,), "makes temporary keys with long prompts"),
+    "slow-bodies": Kind(requests.slow_bodies, (2,), "forty files each that come a byte at a time"),
 }
 
 

@@ -1,11 +1,13 @@
 """What hostile clients ask over HTTP: too often, too much, without the right, or without reading the answer."""
 
 import secrets
+from contextlib import ExitStack
 from pathlib import Path
 
 from hostile.assault import FLAC, HOURS, Assault
 from hostile.wire import Wire, connection, request, websocket
 
+SLOW = 40  # files of one client on their way
 _BOUNDARY = "a-line-between"
 ANSWERED_S = 120.0  # the longest that an answer takes: a file is read first
 
@@ -73,3 +75,27 @@ def requests(assault: Assault, _: int) -> None:
         for turn in assault.turns():
             wire.write(request("GET", paths[turn % len(paths)], assault.key))
             wire.until(b"HTTP/1.1 ")
+
+
+def temporary_keys(assault: Assault, _: int) -> None:
+    """Makes temporary keys, as fast as it is given them."""
+    settings = (
+        b'{"session":{"type":"transcription","audio":{"input":{"transcription":{"prompt":"' + b"x" * 9_000 + b'"}}}}}'
+    )
+    asked = request("POST", "/v1/realtime/client_secrets", assault.key, "Content-Type: application/json", body=settings)
+    with connection(assault) as wire:
+        for _turn in assault.turns():
+            _ask(wire, asked)
+
+
+def slow_bodies(assault: Assault, _: int) -> None:
+    """Files that come a byte at a time: each has a place among those that are on their way."""
+    head = request("POST", "/v1/audio/transcriptions", assault.key, "Content-Type: multipart/form-data; boundary=x")
+    with ExitStack() as stack:
+        wires = [stack.enter_context(connection(assault)) for _ in range(SLOW)]
+        for wire in wires:
+            wire.write(head.replace(b"\r\n\r\n", b"\r\nContent-Length: 100000000\r\n\r\n"))
+        for turn in assault.turns():
+            wires[turn % SLOW].write(b"-")
+            wires[turn % SLOW].read()
+            assault.rest(0.5 / SLOW)

@@ -120,7 +120,9 @@ def besieged() -> Iterator[Standing]:
         yield town
 
 
-@pytest.mark.parametrize("name", ["guesses", "requests", "wrong-keys", "unread", "idle", "silent"])
+@pytest.mark.parametrize(
+    "name", ["guesses", "requests", "wrong-keys", "unread", "idle", "silent", "flushes", "takeovers", "slow-bodies"]
+)
 def test_an_attack_is_carried_out_and_ends(script: ModuleType, besieged: Standing, name: str, tmp_path: Path) -> None:
     from hostile.assault import SPEECH, Assault, carry_out
     from hostile.kinds import KINDS

@@ -1,6 +1,7 @@
 """The kinds of plots, and their numbers."""
 
 import csv
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,12 @@ def test_bars_have_their_numbers() -> None:
         ["a", "0", "", ""],
         ["b, c", "-1", "-2", "0.5"],
     ]
+
+
+def test_bars_are_read_from_their_numbers(tmp_path: Path) -> None:
+    items = [Bar("a", 0.0), Bar("b, c", -1.0, -2.0, 0.5)]
+    (tmp_path / "bars.csv").write_text(plots.bars(items, x_label="s", title="bars").csv(), encoding="utf-8")
+    assert plots.read_bars(tmp_path / "bars.csv") == ("bars", "s", items)
 
 
 @pytest.mark.slow

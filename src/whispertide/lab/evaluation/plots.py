@@ -3,9 +3,11 @@
 Curves differ in colour, and in marker or dashes too. Knows numbers and labels, no cells.
 """
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +117,16 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
     drawn = figure_of(draw, x_label=x_label, y_label="", title=title, height=height)
     rows = tuple((item.label, *map(as_text, (item.value, item.low, item.high))) for item in items)
     return Drawing(drawn, (title, x_label, "low", "high"), rows)
+
+
+def read_bars(path: Path) -> tuple[str, str, list[Bar]]:
+    """The CSV of a plot of bars: its title, the label of its axis, and the bars. Raises `OSError`, `ValueError`."""
+    with path.open(encoding="utf-8", newline="") as file:
+        (title, x_label, *_), *rows = csv.reader(file)
+    items = []
+    for label, value, low, high in rows:
+        items.append(Bar(label, float(value), float(low) if low else None, float(high) if high else None))
+    return title, x_label, items
 
 
 def stacked(items: Sequence[tuple[str, Mapping[str, float]]], *, x_label: str, title: str) -> Drawing:
