@@ -4,7 +4,7 @@
 honest session speaks at the pace of life; first alone, then beside one kind of hostile client (`hostile/kinds.py`),
 which has a process of its own at low priority and an address of its own. A row says how long after its end in the audio
 a word stood for good, whether the session ended and which words are missing, next to the same session alone a moment
-before, so that a busy machine spoils both; how /healthz answered, ten times a second; what became of the server's
+before, so that a busy machine spoils both; how /healthz answered, twenty times a second; what became of the server's
 memory, open files and log when the hostile were gone; and their processor time. The row `alone` has nobody beside it:
 what two sessions in a row differ by.
 
@@ -42,13 +42,14 @@ from hostile.kinds import EVERYTHING, KINDS, TOGETHER, Siege, named, parsed
 from hostile.page import write_page
 from hostile.party import Party, Where, parties
 from noted_rows import Notes, Row
-from paced_sessions import Heard, Talk, make_talk
+from paced_sessions import Heard, Talk, beginning, make_talk
 from vitals import Vitals, probed, vitals
 
 from whispertide.types import seconds
 
 HONEST, HOSTILE = "honest-key-0001", "hostile-key-0001"
 FOLDER = Path(__file__).parents[1] / "bench-results" / "siege"
+WARM_UP_S = 3.0
 LATE_S = 30.0  # after its audio; an honest session that has not ended then will not
 SETTLED_S = 75.0  # until memory is back: abandoned sessions wait a minute for their clients
 ROUND_S = 1.0  # of one of many attacks
@@ -97,6 +98,7 @@ async def honest(one: Town, protocol: str, talk: Talk) -> Heard:
 async def measure(asked: argparse.Namespace, protocol: str, siege: Siege, talk: Talk, folder: Path) -> Row:
     """A server, an honest session on it, and the hostile ones beside it."""
     async with town(asked.model, folder) as one, parties(siege, one.where) as sent:
+        await honest(one, protocol, beginning(talk, WARM_UP_S))
         alone = await honest(one, protocol, talk)
         before = vitals(one.pid)
         longest_s = seconds(len(talk.samples)) + LATE_S

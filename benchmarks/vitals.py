@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_EVERY_S = 0.1
+_EVERY_S = 0.05
 _PATIENCE_S = 5.0  # a probe that takes longer counts as so long
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -54,7 +54,7 @@ class Probes:
 
 @asynccontextmanager
 async def probed(port: int, path: str = "/healthz") -> AsyncIterator[Probes]:
-    """Ask ten times a second, each time over a connection of its own, whether or not the last one is answered."""
+    """Ask twenty times a second, each time over a connection of its own, whether or not the last one is answered."""
     probes, running = Probes(), set[asyncio.Task[None]]()
 
     async def ask() -> None:

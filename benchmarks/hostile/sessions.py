@@ -9,7 +9,7 @@ from hostile.assault import Assault
 from hostile.frames import speech
 from hostile.wire import frame, websocket
 
-COSTLY = {"search": "beam", "beam": 8, "patience": 4, "rescue_beam": 8, "best_of": 16}
+COSTLY = {"beam": 8, "framing": "pad30", "step_s": 0.1}
 _FLUSHES_PER_S = 40  # fewer than the server lets a client send
 
 
@@ -18,7 +18,7 @@ def _text(**message: object) -> bytes:
 
 
 def costly(assault: Assault, _: int) -> None:
-    """Unpaced speech with the widest beam that a client may ask for."""
+    """Unpaced speech, padded to whole windows, with the widest beam that a client may ask for, in ten rounds a second."""
     with websocket(assault) as wire:
         wire.write(_text(type="start", recipe="whisper-streaming", changes=COSTLY))
         whole = b"".join(speech(assault.material))
