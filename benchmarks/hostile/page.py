@@ -22,7 +22,8 @@ HEAD = (
     "| load | code | missed |"
 )
 NUMBERS = "|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|"
-MOST_MET = 3  # kinds of answers in a cell
+ANSWERS = ("HTTP", "close")  # of what the hostile met; the rest are errors of their sockets
+MOST_MET = 3  # kinds of them in a cell
 
 
 def write_page(path: Path, rows: Sequence[Row]) -> None:
@@ -55,16 +56,18 @@ def figures(rows: Sequence[Row]) -> Iterator[str]:
     for place in dict.fromkeys((row["model"], row["protocol"]) for row in rows):
         mine = [row for row in rows if (row["model"], row["protocol"]) == place and not row["rounds_mb"]]
         if mine:
-            yield from ("", f"### {place[1]}, `{place[0]}`", "", HEAD, NUMBERS, *map(_line, mine))
+            command = f"`python benchmarks/siege.py --protocol {place[1]} -m {place[0]}`"
+            yield from ("", f"### {place[1]}, `{place[0]}`", "", command, "", HEAD, NUMBERS, *map(_line, mine))
     if many := [row for row in rows if row["rounds_mb"]]:
         head = "| attacks of a second on one server | memory MB: before, after each tenth of them | more than before |"
-        yield from ("", "### Many attacks", "", head, "|---|---|---:|", *map(_many, many))
+        command = "`python benchmarks/siege.py --rounds N`"
+        yield from ("", "### Many attacks", "", command, "", head, "|---|---|---:|", *map(_many, many))
 
 
 def _line(row: Row) -> str:
     met, cpu_s = Counter[str](), 0.0
     for report in row["hostile"]:
-        met.update(report.get("met", {}))
+        met.update({name: count for name, count in report.get("met", {}).items() if name.startswith(ANSWERS)})
         cpu_s += report.get("cpu_s", 0.0)
     cells = [
         f"`{row['kind']}`" if row["hostile"] else row["kind"],
@@ -107,7 +110,7 @@ def delays(rows: Sequence[Row], stem: Path) -> None:
     ]
     plots.bars(
         bars,
-        x_label="seconds from a word's end to the moment it stands for good: median, and the worst",
+        x_label="seconds until a word stands for good: median, worst",
         title="An honest session beside hostile clients",
     ).save(stem)
 

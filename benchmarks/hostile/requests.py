@@ -1,5 +1,6 @@
 """What hostile clients ask over HTTP: too often, too much, without the right, or without reading the answer."""
 
+import re
 import secrets
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,6 +9,7 @@ from hostile.assault import FLAC, HOURS, Assault
 from hostile.wire import Wire, connection, request, websocket
 
 SLOW = 40  # files of one client on their way
+_STATUS = re.compile(rb"HTTP/1.1 (\d{3}) ")  # the rest of the last answer may come before it
 _BOUNDARY = "a-line-between"
 ANSWERED_S = 120.0  # the longest that an answer takes: a file is read first
 
@@ -38,9 +40,9 @@ def _upload(assault: Assault, file: Path) -> None:
 
 def _ask(wire: Wire, asked: bytes, *, stays: bool = False) -> None:
     wire.write(asked)
-    answer = wire.until(b"\r\n\r\n", ANSWERED_S, stays=stays)
+    answer = _STATUS.search(wire.until(b"\r\n\r\n", ANSWERED_S, stays=stays))
     if answer:
-        wire.assault.met[f"HTTP {answer[9:12].decode('ascii', 'replace')}"] += 1
+        wire.assault.met[f"HTTP {answer[1].decode()}"] += 1
 
 
 def wrong_keys(assault: Assault, number: int) -> None:

@@ -18,7 +18,7 @@ def _text(**message: object) -> bytes:
 
 
 def costly(assault: Assault, _: int) -> None:
-    """Unpaced speech, padded to whole windows, with the widest beam that a client may ask for, in ten rounds a second."""
+    """Unpaced speech in padded windows with the widest beam that a client may ask for, in ten rounds a second."""
     with websocket(assault) as wire:
         wire.write(_text(type="start", recipe="whisper-streaming", changes=COSTLY))
         whole = b"".join(speech(assault.material))
