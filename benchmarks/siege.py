@@ -6,7 +6,7 @@ which has a process of its own at low priority and an address of its own. A row 
 a word stood for good, whether the session ended and which words are missing, next to the same session alone a moment
 before, so that a busy machine spoils both; how /healthz answered, twenty times a second; what became of the server's
 memory, open files and log when the hostile were gone; and their processor time. The row `alone` has nobody beside it:
-what two sessions in a row differ by.
+what two sessions in a row differ by. Where the server waited long for a core, others had the machine: measure again.
 
     python benchmarks/siege.py --kinds pings,unpaced:2         some kinds; with how many at once
     python benchmarks/siege.py --kinds unpaced:4+pings:4       two kinds at the same time
@@ -124,6 +124,7 @@ async def measure(asked: argparse.Namespace, protocol: str, siege: Siege, talk: 
         "files": [before.files, during.files, after.files],
         "log_kb": round(after.log_kb - before.log_kb, 1),
         "server_cpu_s": round(during.cpu_s - before.cpu_s, 1),
+        "server_waited_s": round(during.waited_s - before.waited_s, 1),
         "hostile": reports,
         "rounds": asked.rounds,
         "rounds_mb": rounds,
@@ -226,7 +227,8 @@ def show(row: Row, missed: Sequence[str]) -> None:
         f"{row['protocol']:11} {row['kind']:20} median {row['median_s']} worst {row['worst_s']} "
         f"(alone {alone['median_s']}, {alone['worst_s']}) ended {row['ended']} lost {lost(row)} changed {changed(row)} "
         f"healthz {row['probe_p99_s']} MB {row['memory_mb']} files {row['files']} log {row['log_kb']} kB "
-        f"server {row['server_cpu_s']} s hostile {cpu_s:.1f} s {dict(met)} load {row['load']} {row['problem'][:100]} "
+        f"server {row['server_cpu_s']} s, waited {row['server_waited_s']} s hostile {cpu_s:.1f} s {dict(met)} "
+        f"load {row['load']} {row['problem'][:100]} "
         f"{'FAILED: ' + ', '.join(missed) if missed else 'held'}",
         flush=True,
     )

@@ -15,12 +15,13 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Vitals:
-    """At one moment."""
+    """At one moment. `waited_s` is what its threads waited for a core that somebody else had, together."""
 
     memory_mb: float
     most_mb: float  # ever
     files: int
     cpu_s: float
+    waited_s: float
     log_kb: float
 
 
@@ -34,8 +35,17 @@ def vitals(pid: int) -> Vitals:
         int(status["VmHWM"].split()[0]) / 1024,
         sum(1 for _ in (folder / "fd").iterdir()),
         (int(times[11]) + int(times[12])) / _TICKS,
+        sum(_waited_s(task) for task in (folder / "task").iterdir()),
         (folder / "fd" / "1").stat().st_size / 1024,
     )
+
+
+def _waited_s(task: Path) -> float:
+    """Of one thread (sched-stats of the kernel: time on a core and time waited for one, in nanoseconds)."""
+    try:
+        return int((task / "schedstat").read_text().split()[1]) / 1e9
+    except OSError:  # it has just ended, or the kernel does not count
+        return 0.0
 
 
 @dataclass

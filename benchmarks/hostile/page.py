@@ -18,7 +18,7 @@ BEGIN, END = "<!-- figures: written by benchmarks/siege.py -->", "<!-- end of th
 HEAD = (
     "| beside it | alone: median s, worst | median s | worst s | ended | lost | changed | /healthz p99 s "
     "| memory MB: before, most, after "
-    "| files | log kB | server CPU s | hostile CPU s | what the hostile met "
+    "| files | log kB | server CPU s: had, waited for | hostile CPU s | what the hostile met "
     "| load | code | missed |"
 )
 NUMBERS = "|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|"
@@ -81,7 +81,7 @@ def _line(row: Row) -> str:
         ", ".join(f"{each:.0f}" for each in row["memory_mb"]),
         ", ".join(map(str, row["files"])),
         f"{row['log_kb']:.0f}",
-        row["server_cpu_s"],
+        f"{row['server_cpu_s']}, {row['server_waited_s']}",
         f"{cpu_s:.1f}",
         ", ".join(f"{name} {count:,}" for name, count in met.most_common(MOST_MET)),
         row["load"],

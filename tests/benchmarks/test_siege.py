@@ -44,6 +44,7 @@ def row(**other: Any) -> dict[str, Any]:
         "files": [12, 20, 12],
         "log_kb": 1.0,
         "server_cpu_s": 2.0,
+        "server_waited_s": 0.5,
         "hostile": [{"cpu_s": 0.5, "met": {"close 1008": 7}}],
         "rounds": 0,
         "rounds_mb": [],
