@@ -1,7 +1,10 @@
 """Log-mel against openai-whisper (<= 1e-5), and chunked against whole: equal to the bit."""
 
+import tempfile
 import tracemalloc
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +13,11 @@ from hypothesis import strategies as st
 
 from whispertide import features
 from whispertide.audio.file import load_audio
+from whispertide.errors import AudioError, OutputError
 from whispertide.features import (
     RAW_SILENCE,
     Columns,
+    Features,
     MelStream,
     block_ends,
     causal_block,
@@ -239,3 +244,53 @@ def test_causal_features_of_sound_as_loud_throughout_are_whispers(speech: FloatA
     whole, causal = normalise(raw), causal_log_mel(raw, block_ends(raw.shape[1] // 2 + 1, 5, 30))
     block = 2 * (30 + 5 * max(0, -(-(loudest // 2 - 30) // 5))) + 1
     np.testing.assert_array_equal(causal[:, block:], whole[:, block:])
+
+
+@given(st.integers(0, 60_000), st.lists(st.integers(1, 9000), max_size=12), st.integers(0, 400), st.integers(1, 100))
+def test_a_long_recording_is_the_same_in_a_file(length: int, cuts: list[int], start: int, count: int) -> None:
+    """Whatever blocks it comes in: every window of it, its opening, and what a hush word makes of its end."""
+    samples, hush = sweep(length), sweep(3200, seed=1)
+    edges = [0, *sorted(cut for cut in cuts if cut < length), length]
+    blocks = [samples[begin:end] for begin, end in pairwise(edges)]
+    whole = Features.of([samples], 80, hush)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(features, "MOST_KEPT", 20)
+        pieces = Features.of(blocks, 80, hush)
+    assert (pieces.frames, pieces.peak, pieces.samples) == (whole.frames, whole.peak, whole.samples)
+    for one, other in (
+        (pieces.window(start, count), whole.window(start, count)),
+        (pieces.followed(start, whole.frames - start), whole.followed(start, whole.frames - start)),
+        (pieces.opening(), whole.opening()),
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_memory_does_not_grow_with_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes of all arrays at once, while a recording is read and after that; a minute of frames is 1.9 MB."""
+    monkeypatch.setattr(features, "MOST_KEPT", 1000)
+    second = sweep(SAMPLE_RATE)
+    used = []
+    for minutes in (1, 3):
+        tracemalloc.start()
+        found = Features.of((second for _ in range(60 * minutes)), 80)
+        used.append(tracemalloc.get_traced_memory())
+        tracemalloc.stop()
+        assert found.frames == 6000 * minutes
+    assert used[1][0] - used[0][0] < 100_000
+    assert used[1][1] - used[0][1] < 100_000
+
+
+@pytest.mark.parametrize("at", [0, 50_000])
+def test_a_sample_that_is_no_number_is_refused_in_a_long_recording(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    monkeypatch.setattr(features, "MOST_KEPT", 20)
+    samples = sweep(60_000)
+    samples[at] = np.nan
+    with pytest.raises(AudioError, match="undefined"):
+        Features.of([samples[:30_000], samples[30_000:]], 80)
+
+
+def test_a_long_recording_that_finds_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(features, "MOST_KEPT", 20)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(OutputError, match=r"temporary folder cannot be written: .*TMPDIR"):
+        Features.of([sweep(60_000)], 80)

@@ -16,6 +16,7 @@ SOURCE = Path(whispertide.__file__).parent
 LAYERS = (
     ("types", "atomic", "dependent", "errors", "extras", "options", "events", "punctuation"),
     ("audio",),
+    ("spooled_frames",),
     ("features",),
     ("checkpoint",),
     ("graphs",),

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.errors import AudioError
+from whispertide.spooled_frames import SpooledFrames
 from whispertide.types import HOP_LENGTH, N_FFT, N_FRAMES, SAMPLE_RATE, FloatArray
 
 DoubleArray = npt.NDArray[np.float64]
@@ -30,6 +31,7 @@ RAW_SILENCE = -10.0  # log10 of the smallest power that is told apart from nothi
 FLOOR_DEPTH = 8.0  # the floor lies this far (in log10 power) below the loudest cell
 _EDGE = N_FFT // 2  # a frame is centred: it looks 200 samples back and 200 ahead
 _MIRRORED = 2  # frames at the beginning that look at samples before the first one
+MOST_KEPT = 24_000  # frames of a recording that are kept in memory, four minutes; more go to a temporary file
 _BATCH = 128  # frames transformed at once: what they need stays in the processor's cache
 
 # The Slaney mel scale: linear below 1 kHz, logarithmic above (Slaney, Auditory Toolbox, 1998).
@@ -240,8 +242,21 @@ class MelStream:
             self._tail = self._tail[needed - self._tail_start :].copy()
             self._tail_start = needed
 
+    @property
+    def kept(self) -> int:
+        """How many frames are kept."""
+        return self.complete_end - self._kept_from
+
+    def take(self) -> FloatArray:
+        """The frames [n_mels, n] that are kept, which are no longer kept then."""
+        taken = np.concatenate(self._raw, axis=1)
+        self._raw, self._kept_from = [], self.complete_end
+        return taken
+
     def window(self, first: int, count: int) -> FloatArray:
-        """Raw frames [n_mels, count] from frame `first` on, as if the stream were followed by silence."""
+        """Raw frames [n_mels, count] from frame `first` on, which must still be kept, as if the stream were followed by
+        silence.
+        """
         unfinished = self._unfinished()
         missing = first + count - self.complete_end - unfinished.shape[1]
         silence = np.full((self.n_mels, max(0, missing)), RAW_SILENCE, np.float32)
@@ -313,16 +328,23 @@ def _complete(samples: int) -> int:
     return max(0, (samples - _EDGE) // HOP_LENGTH + 1)
 
 
+def _checked(peak: float) -> float:
+    if not math.isfinite(peak):
+        raise AudioError("expected audio samples between -1 and 1; got infinite or undefined ones: repair the audio")
+    return peak
+
+
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The log-mel frames of a whole recording, before the floor: 32 kB per second, the audio itself is not kept.
+    """The log-mel frames of a whole recording, before the floor: 32 kB per second; the audio itself is not kept.
 
-    raw [n_mels, frames]; `peak` is the loudest cell, from which the floor of every window is measured; `samples` the
-    length of the recording. `after` holds the raw frames from `after_from` on with a hush word after the recording,
-    if there is one; the floor is the recording's own all the same, so that quiet speech is not drowned.
+    raw [n_mels, frames], those of a long recording in a temporary file; `peak` is the loudest cell, from which the
+    floor of every window is measured; `samples` the length of the recording. `after` holds the raw frames from
+    `after_from` on with a hush word after the recording, if there is one; the floor is the recording's own all the
+    same, so that quiet speech is not drowned.
     """
 
-    raw: FloatArray
+    raw: FloatArray | SpooledFrames
     peak: float
     samples: int
     after_from: int = 0
@@ -332,12 +354,21 @@ class Features:
     def of(cls, blocks: Iterable[FloatArray], n_mels: int, suffix: FloatArray | None = None) -> "Features":
         """From consecutive blocks of 16 kHz samples, with a hush word [n] after them (`followed`).
 
-        Raises `AudioError` where a sample is not a number.
+        Raises `AudioError` where a sample is not a number, `OutputError` where a long recording finds no room.
         """
-        stream = MelStream(n_mels)
+        stream, spooled = MelStream(n_mels), None
         for block in blocks:
             stream.extend(block)
-        found = cls.of_raw(stream.window(0, stream.end // HOP_LENGTH), stream.end)
+            if stream.kept > MOST_KEPT:
+                spooled = spooled or SpooledFrames(n_mels)
+                spooled.append(stream.take())
+        first = 0 if spooled is None else spooled.count
+        rest = stream.window(first, stream.end // HOP_LENGTH - first)
+        if spooled is None:
+            found = cls.of_raw(rest, stream.end)
+        else:
+            spooled.append(rest)
+            found = cls(spooled, _checked(spooled.peak), stream.end)
         if suffix is None:
             return found
         after_from, after = stream.followed_by(suffix)
@@ -346,12 +377,7 @@ class Features:
     @classmethod
     def of_raw(cls, raw: FloatArray, samples: int) -> "Features":
         """From the raw frames [n_mels, frames] of so many samples. Raises `AudioError` where one is not a number."""
-        peak = float(raw.max(initial=RAW_SILENCE))
-        if not math.isfinite(peak):
-            raise AudioError(
-                "expected audio samples between -1 and 1; got infinite or undefined ones: repair the audio"
-            )
-        return cls(raw, peak, samples)
+        return cls(raw, _checked(float(raw.max(initial=RAW_SILENCE))), samples)
 
     @property
     def frames(self) -> int:

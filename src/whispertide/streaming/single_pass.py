@@ -60,7 +60,7 @@ class SinglePass(Listening):
         opened = equipment.open(features, features.frames, state, taps, frame, began=began)
         if equipment.suffix is not None or opened.encoded.state is not None:
             return opened  # what is known would not be asked for, or the framing keeps something itself
-        known = Columns.of_window(features.raw, plan.window.start // HOP_LENGTH, len(plan.window))
+        known = Columns.of_window(features.raw[:, :], plan.window.start // HOP_LENGTH, len(plan.window))
         return replace(opened, encoded=replace(opened.encoded, state=EncoderState({LOG_MEL: known}, 0)))
 
     def decode(
