@@ -1,10 +1,11 @@
 import unicodedata
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from whispertide.formats import phrases
 from whispertide.formats.document import Document, TextSegment, segment_words
 from whispertide.formats.subtitles import LONGEST, SHORTEST, SUBTITLES, Cue, cues
 from whispertide.options import SubtitleOptions
@@ -71,6 +72,53 @@ def test_a_title_stays_with_the_name() -> None:
     assert [segment.text for segment in segment_words(said(text))] == [f" {text}"]
     lines = [line for cue in cues(document_of(said(text))) for line in cue.text.splitlines()]
     assert not any(line.endswith(("Mr.", "Dr.")) for line in lines)
+
+
+JAPANESE = "客観的実在の判断的知識が整理するのである"
+CHINESE = "今天天气很好我们一起去公园玩吧"
+THAI = "วันนี้อากาศดีมากเราไปเที่ยวสวนกันเถอะ"
+
+
+def characters(text: str, *, word_s: float = 0.2) -> list[Word]:
+    """Words as Whisper writes them in scripts without spaces: a character each, or with its marks."""
+    step = round(word_s * SECOND)
+    return [Word(char, n * step, (n + 1) * step) for n, char in enumerate(text)]
+
+
+def lines_of(text: str, width: int) -> list[str]:
+    found = cues(document_of(characters(text)), options=SubtitleOptions(line_width=width))
+    return [line for cue in found for line in cue.text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [
+        (JAPANESE, 20, ["客観的実在の", "判断的知識が", "整理するのである"]),
+        (JAPANESE, 42, [JAPANESE]),
+        (CHINESE, 16, ["今天天气很好我们", "一起去公园玩吧"]),
+    ],
+)
+def test_lines_without_spaces_end_between_phrases(text: str, width: int, expected: list[str]) -> None:
+    assert lines_of(text, width) == expected
+
+
+def test_thai_lines_end_between_words() -> None:
+    lines = lines_of(THAI, 12)
+    (words,) = phrases.starts(THAI)
+    assert len(lines) > 2
+    assert words.issuperset(list(accumulate(map(len, lines)))[:-1])
+
+
+def test_what_fits_no_line_is_broken_in_a_word() -> None:
+    lines = lines_of(JAPANESE, 10)
+    assert "".join(lines) == JAPANESE
+    assert all(len(line) <= 5 for line in lines)
+
+
+def test_the_language_decides_where_the_script_does_not() -> None:
+    """Characters alone may be Japanese or Chinese; scripts of which nothing is known have no phrases."""
+    assert phrases.starts("東京都知事選挙", "ja") != phrases.starts("東京都知事選挙", "zh")
+    assert phrases.starts("ສະບາຍດີ") == phrases.starts("hello") == ()
 
 
 def test_a_comma_ends_a_line() -> None:

@@ -1,9 +1,9 @@
 """A transcript as subtitle cues, by the usual rules for them (BBC and Netflix subtitle guides).
 
 A cue has at most two lines of 42 characters (`SubtitleOptions` changes that) and stays for 1 to 7 seconds. It ends at
-the end of a sentence or at a pause where it can, else between two phrases. Cues follow each other and never overlap;
-every word is in one of them. Where to break is a shortest path: each cue has a cost, and the cheapest way through all
-words is taken, as TeX does with lines (Knuth & Plass 1981).
+the end of a sentence or at a pause where it can, else between two phrases, also in scripts without spaces (`phrases`).
+Cues follow each other and never overlap; every word is in one of them. Where to break is a shortest path: each cue has
+a cost, and the cheapest way through all words is taken, as TeX does with lines (Knuth & Plass 1981).
 
 Pure: knows nothing of file formats. Time is in samples. `server/web/subtitles.js` is the same for the page, with lines
 of 42 characters and words that always come in order; a test compares what the two write.
@@ -12,10 +12,11 @@ of 42 characters and words that always come in order; a test compares what the t
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 from whispertide.formats.document import Document, Limits, inseparable, segment_words
+from whispertide.formats.phrases import starts
 from whispertide.options import SubtitleOptions
 from whispertide.punctuation import CHINESE_OR_JAPANESE, CLAUSE_ENDS, CLOSING, SENTENCE_ENDS, is_abbreviation
 from whispertide.types import SAMPLE_RATE, Word, seconds
@@ -39,6 +40,7 @@ _NOT_FIRST = (*_ENDS, *CLOSING)  # in a line
 # What a break costs. The unit is that of a break at a comma.
 _AT_COMMA, _AT_BREATH, _ANYWHERE = 1.0, 1.5, 4.0
 _AFTER_SHORT_WORD = 3.0  # "of", "the", "und", "Dr.": they belong to what follows
+_IN_PHRASE, _IN_WORD = 6.0, 50.0  # in scripts without spaces; of lines as well: only where there is no room
 _TWO_PHRASES = 3.0  # in one cue; as much again for each second of silence between them
 _TOO_SHORT = 8.0  # for a cue that flashes by, less the nearer it is to a second
 _UNSPACED = "\u0e00"  # from here on there are scripts without spaces: Thai, Lao, Khmer, Chinese, Japanese
@@ -57,7 +59,8 @@ class Cue:
 class _Unit:
     """What is never broken: a word, or several that nothing separates. `sized`: its times are known.
 
-    `closes` where a sentence ends or a pause follows.
+    `closes` where a sentence ends or a pause follows. `torn` is what a break before it costs besides, where it does not
+    begin a phrase, or not even a word.
     """
 
     text: str
@@ -65,6 +68,7 @@ class _Unit:
     start: int
     end: int
     closes: bool = False
+    torn: float = 0.0
 
     @property
     def sized(self) -> bool:
@@ -90,19 +94,21 @@ def cues(document: Document, clean: Callable[[str], str] = str, options: Subtitl
     for segment in document.segments:
         if segment.words:
             for phrase in segment_words(segment.words, _PHRASES):
-                run += _units(phrase.words, clean, run[-1].text if run else "")
+                run += _units(phrase.words, clean, document.language, run[-1].text if run else "")
             continue
         found += _cut(run, options)
         run = []
-        alone = _units([Word(segment.text, segment.start, segment.end)], clean)
-        found += [alone] if alone and _break(alone, options) is not None else _cut(alone, options)
+        alone = _units([Word(segment.text, segment.start, segment.end)], clean, document.language)
+        found += [alone] if alone and _stays(alone, options) else _cut(alone, options)
     return _timed([*found, *_cut(run, options)], options)
 
 
 # --- words -> units --------------------------------------------------------------------------------------------------
 
 
-def _units(words: Sequence[Word], clean: Callable[[str], str], preceding: str = "") -> list[_Unit]:
+def _units(
+    words: Sequence[Word], clean: Callable[[str], str], language: str | None, preceding: str = ""
+) -> list[_Unit]:
     """The words of one phrase, which follows the text `preceding`; what no line may break is put together."""
     units: list[_Unit] = []
     for part in _parts(words, preceding):
@@ -112,11 +118,26 @@ def _units(words: Sequence[Word], clean: Callable[[str], str], preceding: str = 
             units.append(_Unit(before.text + part.text, before.spaced, sized[0].start, sized[-1].end))
         else:
             units.append(part)
-    cleaned = [_Unit(text, unit.spaced, unit.start, unit.end) for unit in units if (text := clean(unit.text))]
+    cleaned = [replace(unit, text=text) for unit in _marked(units, language) if (text := clean(unit.text))]
     if cleaned:
-        last = cleaned[-1]
-        cleaned[-1] = _Unit(last.text, last.spaced, last.start, last.end, closes=True)
+        cleaned[-1] = replace(cleaned[-1], closes=True)
     return cleaned
+
+
+def _marked(units: Sequence[_Unit], language: str | None) -> list[_Unit]:
+    """The same, each with what a break before it costs because it is in a word or phrase."""
+    marked: list[_Unit] = []
+    first = 0
+    while first < len(units):  # from space to space
+        last = next((n for n in range(first + 1, len(units)) if units[n].spaced), len(units))
+        stretch = units[first:last]
+        found = starts("".join(unit.text for unit in stretch), language) if len(stretch) > 1 else ()
+        for unit, at in zip(stretch, accumulate((len(unit.text) for unit in stretch), initial=0), strict=False):
+            known = [number for number, offsets in enumerate(found) if at in offsets]
+            torn = 0.0 if not at or not found or 0 in known else _IN_PHRASE if known else _IN_WORD
+            marked.append(replace(unit, torn=torn))
+        first = last
+    return marked
 
 
 def _parts(words: Sequence[Word], preceding: str) -> Iterator[_Unit]:
@@ -211,18 +232,27 @@ def _cost(run: _Run, start: int, end: int) -> float:
     """What the cue of `units[start:end]` costs: its end, the phrases that it joins, its haste, and its empty room."""
     units, cue, last = run.units, run.units[start:end], run.units[end - 1]
     empty = 1 - min(1.0, run.width(start, end) / (run.options.lines * run.options.line_width))
-    cost = empty * empty
+    cost = empty * empty + _tear(run, start, end)
     for unit, after in pairwise(cue):
         if unit.closes:
             cost += _TWO_PHRASES * (1 + seconds(max(0, after.start - unit.end)))
     if end == len(units):
         return cost
+    cost += units[end].torn
     if not last.closes:
         breath = last.sized and units[end].sized and units[end].start - last.end >= _BREATH
         anywhere = _ANYWHERE + _AFTER_SHORT_WORD * last.is_short
         cost += _AT_COMMA if last.ends_clause else _AT_BREATH if breath else anywhere
     shown = _start(units, end) - _start(cue)
     return cost + _TOO_SHORT * (1 - min(SHORTEST, max(0, shown)) / SHORTEST)
+
+
+def _tear(run: _Run, start: int, end: int) -> float:
+    """What it costs that the lines of the cue of `units[start:end]` can only be parted in a phrase or word."""
+    if run.fits(start, end) or not any(unit.torn for unit in run.units[start:end]):
+        return 0.0
+    parted = (run.units[at].torn for at in range(start + 1, end) if run.fits(start, at) and run.fits(at, end))
+    return min(parted, default=0.0)
 
 
 def _start(units: Sequence[_Unit], first: int = 0) -> int:
@@ -237,6 +267,12 @@ def _end(units: Sequence[_Unit]) -> int:
 # --- cues on the screen ----------------------------------------------------------------------------------------------
 
 
+def _stays(units: Sequence[_Unit], options: SubtitleOptions) -> bool:
+    """Whether all fit into one cue without a line that ends in a word."""
+    at = _break(units, options)
+    return at is not None and (at == len(units) or units[at].torn < _IN_WORD)
+
+
 def _break(units: Sequence[_Unit], options: SubtitleOptions) -> int | None:
     """Where the second line of a cue begins (its length: there is none); None if it does not fit."""
     run, count = _Run.of(units, options), len(units)
@@ -247,7 +283,7 @@ def _break(units: Sequence[_Unit], options: SubtitleOptions) -> int | None:
         if run.fits(0, at) and run.fits(at, count):
             last = units[at - 1]
             uneven = abs(run.width(0, at) - run.width(at, count)) / 20
-            clumsy = (not last.ends_clause) + 1.5 * last.is_short
+            clumsy = (not last.ends_clause) + 1.5 * last.is_short + units[at].torn
             choices.append((uneven + clumsy, at))
     return min(choices)[1] if choices else None
 
