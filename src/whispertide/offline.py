@@ -75,8 +75,11 @@ def transcribe_blocks(
             progress(end * HOP_LENGTH, end * HOP_LENGTH)
         return
     # of the whole recording: what its first 30 s sound like, unless it is asked for
-    language = choose_language(model, lambda: model.encode(features.opening()), options.language).language
-    transcription = Transcription(model, features, options, language, seek=0, end=end, frame=frame, voice=voice)
+    language = choose_language(model, lambda: model.encode(features.opening()), options.language)
+    transcription = Transcription(
+        model, features, options, language.language, seek=0, end=end, frame=frame, voice=voice
+    )
+    transcription.certainty = language.probability
     if options.prompt.strip():
         transcription.context.extend(model.tokenizer.encode(" " + options.prompt.strip()))
     while not transcription.done:

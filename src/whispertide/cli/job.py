@@ -14,6 +14,7 @@ from whispertide.atomic import printable
 from whispertide.audio.whole import Recording
 from whispertide.cli.bundled import is_bundled_recording
 from whispertide.cli.exit import ExitCode, code_for, say, speaking_through
+from whispertide.cli.hints import of_english, of_language
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.live import LiveView, clock_text
 from whispertide.cli.meter import Meter
@@ -249,6 +250,10 @@ class OfflineJob(Job):
                     for segment in self.transcriber.transcribe_segments(
                         self._run.recording, options=self.options, progress=progress, framing=self.framing, vad=self.vad
                     ):
+                        if not self.heard.segments and (
+                            hint := of_language(segment.language, segment.language_probability)
+                        ):
+                            say(hint)
                         self.heard.language = segment.language
                         self._run.add(text_segment(segment))
                         for lines in texts:
@@ -275,6 +280,13 @@ class OfflineJob(Job):
             yield lambda done: bar.show(seconds(done), self._run.wall)
         finally:
             bar.close()
+
+    def _conclude(self, place: str) -> ExitCode:
+        """The same, and a hint where all of the text is unlikely."""
+        only_english = not self.transcriber.dims.is_multilingual and not self.transcriber.is_bundled
+        if only_english and (hint := of_english(self.heard.segments, self.transcriber.name)):
+            say(hint)
+        return Job._conclude(self, place)
 
     def document(self) -> Document:
         """What was heard, with the figures of the run."""

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whispertide.cli.exit import wrapped
+from whispertide.cli.hints import of_language
 from whispertide.cli.meter import Meter
 from whispertide.cli.pump import Watcher
-from whispertide.events import Confirmed, End, Error, Event, Hypothesis, TurnEnd
+from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
 from whispertide.formats.document import PAUSE
 from whispertide.types import Word, seconds
 
@@ -173,6 +174,8 @@ class LiveView(Watcher):
                     self.captions.suppose(words)
                 case TurnEnd() | End():
                     self.captions.suppose(())
+                case Language(language=language, probability=probability):
+                    self._notes += filter(None, [of_language(language, probability)])
                 case Error(message=message):
                     self._notes.append(f"warning: {message}")
 

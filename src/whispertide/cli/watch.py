@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from whispertide.cli.exit import say
+from whispertide.cli.hints import of_language
 from whispertide.cli.live import clock_text
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Watcher
-from whispertide.events import Error, Event
+from whispertide.events import Error, Event, Language
 from whispertide.formats.document import Document, TextSegment
 from whispertide.formats.files import event_line, render_txt
 from whispertide.types import seconds
@@ -70,12 +71,14 @@ class EventLines(Watcher):
 
 
 class Warnings(Watcher):
-    """Tells of failures in mid-run where no live view does."""
+    """Tells of failures in mid-run, and of a language that is a weak guess, where no live view does."""
 
     def event(self, event: Event) -> None:
         """Say it on standard error."""
         if isinstance(event, Error):
             say(f"warning: {event.message}")
+        if isinstance(event, Language) and (hint := of_language(event.language, event.probability)):
+            say(hint)
 
 
 class ProgressBar(Watcher):

@@ -99,6 +99,7 @@ class OfflineSegment:
     no_speech_prob: float
     temperature: float
     language: str
+    language_probability: float = 1.0  # of the language, where it was detected
 
 
 @dataclass(slots=True)
@@ -115,6 +116,7 @@ class Transcription:
     voice         where somebody speaks: no other audio is heard, no word is believed elsewhere, and speech that no word
                   accounts for is heard again; without it the model is believed, as by the original
     part          where the next window has to end, which hears the beginning of the last one again
+    certainty     the probability of the language, where it was detected
     is_anew       whether the next window begins with speech that the last one left out
     costs         what each stage of each window so far took
     """
@@ -138,6 +140,7 @@ class Transcription:
     reread: bool = True
     part: int | None = None
     is_anew: bool = False
+    certainty: float = 1.0
     costs: list[Cost] = field(default_factory=list)
 
     @property
@@ -218,7 +221,7 @@ class Transcription:
             return
         found = detect_language(self.model, encoded)
         if found.probability > CERTAIN and found.language != self.language:
-            self.language = found.language
+            self.language, self.certainty = found.language, found.probability
             self.context_from = len(self.context)
 
     def _goes_on(self, count: int) -> bool:
@@ -372,6 +375,7 @@ class Transcription:
                     no_speech_prob=result.no_speech_prob,
                     temperature=result.temperature,
                     language=self.language,
+                    language_probability=self.certainty,
                 )
             )
             self.segments += 1
