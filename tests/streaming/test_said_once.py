@@ -9,7 +9,7 @@ from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import RoundResult
-from whispertide.streaming.said_once import said_once
+from whispertide.streaming.said_once import said_once, sounded
 from whispertide.streaming.searches import Greedy
 
 
@@ -74,3 +74,27 @@ def test_what_was_said_is_remembered_where_the_window_begins_anew() -> None:
     copied = state.copy()
     state.add(FIRST)
     assert (texts(one.word for one in copied.said), len(state.said)) == (["And", "so", "am"], 6)
+
+
+def test_however_often_a_word_is_said_it_stands_if_each_time_has_its_own_sound() -> None:
+    """A real "no" eleven times lost copies by their number, squeezed as the times of the words were."""
+    said = heard("no no", 1.0, 1.3)
+    words = heard("no no no no no no no no no", *(1.6 + 0.3 * at for at in range(9)), end=2.0)
+    assert sounded(said, words, words[:1]) == words
+
+
+def test_a_loop_stays_in_its_place_and_is_cut() -> None:
+    said = heard("thank you", 1.0, 1.3)
+    loop = heard("thank you thank you thank", 1.02, 1.3, 1.0, 1.34, 1.1)
+    assert sounded(said, loop, loop[:2]) == loop[:2]
+    unseen = [replace(one, attended=None) for one in heard("no no no", 2.0, 2.5, 3.0)]
+    assert sounded(said, unseen, unseen[:1]) == unseen[:1]
+
+
+def test_a_stream_confirms_all_copies_that_have_sounds_of_their_own() -> None:
+    policy = AlignAtt()
+    state = policy.start(0)
+    words = tuple(heard("no no no no no no no no no no no", *(0.3 + 0.3 * at for at in range(11)), end=0.9))
+    plan = policy.plan(state, 4 * S, search=Greedy(), round_id=0, is_last=True)
+    commit = policy.apply(state, RoundResult(plan, HeardWords(words, firm=len(words))))
+    assert len(commit.confirmed) == 11

@@ -24,7 +24,7 @@ from whispertide.streaming.choice import setting
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
-from whispertide.streaming.said_once import said_once
+from whispertide.streaming.said_once import said_once, sounded
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
 from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, steady
@@ -279,7 +279,7 @@ class AlignAtt(Attending):
             firm = self.attentive(heard)
         if heard.last_frame is not None:
             state.attended = state.start + heard.last_frame * FRAME_SAMPLES
-        confirmed = self.without_loops([word.word for word in state.words[-CONTEXT:]], words[:firm])
+        confirmed = self._without_loops(state, words[:firm])
         state.add(confirmed)
         state.guess, state.rounds = tuple(words[firm:]), tuple(known.rounds for known in facts[firm:])
         if self.calm:
@@ -295,10 +295,17 @@ class AlignAtt(Attending):
         kept = said_once(state.said, heard.words)
         return replace(heard, words=tuple(heard.words[at] for at in kept), firm=sum(at < heard.firm for at in kept))
 
+    def _without_loops(self, state: AlignAttState, words: Sequence[TokenWord]) -> list[TokenWord]:
+        """The words after the confirmed ones without loops: copies that are too many or too fast by their times, unless
+        each attends to sound of its own.
+        """
+        kept = self.without_loops([word.word for word in state.words[-CONTEXT:]], words)
+        return sounded(state.said, words, kept)
+
     def _confirm_guess(self, state: AlignAttState, count: int) -> list[TokenWord]:
         """The first words of the guess are confirmed, certain or not, and no longer shown as a guess."""
         taken = state.guess[:count]
-        words = self.without_loops([word.word for word in state.words[-CONTEXT:]], taken)
+        words = self._without_loops(state, taken)
         state.add(words)
         state.guess, state.rounds = state.guess[count:], state.rounds[count:]
         if taken:

@@ -20,6 +20,8 @@ NEAR = (
     SAMPLE_RATE // 5
 )  # so near to each other two words attend to the same sound; people say no two equal ones so fast
 
+STEP = SAMPLE_RATE // 8  # "no no no" comes up to eight times a second
+
 
 def said_once(said: Sequence[TokenWord], words: Sequence[TokenWord]) -> list[int]:
     """The numbers of those of `words` that are no copies of what stands before them, be it in `said` or in `words`.
@@ -40,6 +42,25 @@ def said_once(said: Sequence[TokenWord], words: Sequence[TokenWord]) -> list[int
         run = []
     kept += _left(run, phrases, keys)
     return [at - len(said) for at in kept]
+
+
+def sounded(said: Sequence[TokenWord], words: Sequence[TokenWord], kept: Sequence[TokenWord]) -> list[TokenWord]:
+    """`kept` of `words`, and those of the others whose sound comes after that of the same word before it.
+
+    How often somebody says a word tells nothing: ten times "seven" may be a telephone number. A loop stays in its place.
+    """
+    # By identity, since equal words may stand in the text several times.
+    chosen = {id(word) for word in kept}
+    newest = {normalise(word.word.text): word.attended for word in said}
+    found: list[TokenWord] = []
+    for word in words:
+        key = normalise(word.word.text)
+        before = newest.get(key)
+        is_new = before is not None and word.attended is not None and word.attended - before >= STEP
+        if id(word) in chosen or is_new:
+            found.append(word)
+            newest[key] = word.attended
+    return found
 
 
 def _left(run: list[int], phrases: set[int], keys: Sequence[str]) -> list[int]:
