@@ -47,7 +47,7 @@ def said_once(said: Sequence[TokenWord], words: Sequence[TokenWord]) -> list[int
 def sounded(said: Sequence[TokenWord], words: Sequence[TokenWord], kept: Sequence[TokenWord]) -> list[TokenWord]:
     """`kept` of `words`, and those of the others whose sound comes after that of the same word before it.
 
-    How often somebody says a word tells nothing: ten times "seven" may be a telephone number. A loop stays in its place.
+    How often a word is said tells nothing: ten times "seven" may be a telephone number. A loop stays in its place.
     """
     # By identity, since equal words may stand in the text several times.
     chosen = {id(word) for word in kept}
