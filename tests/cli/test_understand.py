@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -105,3 +106,9 @@ def test_only_the_microphone_is_live(network: Any, monkeypatch: pytest.MonkeyPat
     for source in ("mic", str(tmp_path / "one.wav")):
         assert CliRunner().invoke(app, ["understand", source]).exit_code == 0
     assert Fake.live[1:] == [True, False]
+
+
+@pytest.mark.parametrize(("chance", "told"), [(0.49, "(a weak guess: 49%)"), (0.5, ""), (None, "")])
+def test_a_weak_guess_is_said(capsys: pytest.CaptureFixture[str], chance: float | None, told: str) -> None:
+    command._tell([replace(second(0), chance=chance)], as_json=False)
+    assert capsys.readouterr().out.rstrip("\n").endswith(f"words  {told}".rstrip())

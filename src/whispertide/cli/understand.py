@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from whispertide.types import FloatArray
 
 MICROPHONE = "mic"
+WEAK = 0.5  # a less likely intent is a guess
 INTENT = "intent"  # its own chance, which needs no training
 
 
@@ -162,5 +163,7 @@ def _tell(said: Iterable["Understood"], *, as_json: bool) -> None:
             entry |= {"chance": None if each.chance is None else round(each.chance, 3), "sent": each.sent}
             typer.echo(json.dumps(entry, ensure_ascii=False))
         else:
-            line = f"{start:8.2f} {end:8.2f}  {each.intent or '-'}  {each.text}"
+            weak = each.final and each.intent is not None and each.chance is not None and each.chance < WEAK
+            sure = f"  (a weak guess: {each.chance:.0%})" if weak else ""
+            line = f"{start:8.2f} {end:8.2f}  {each.intent or '-'}  {each.text}{sure}"
             typer.echo(line, err=not each.final)

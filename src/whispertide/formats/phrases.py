@@ -7,10 +7,12 @@ Chinese and Thai. For Lao, Khmer and Burmese there is no model: their texts are 
 import json
 import re
 from functools import cache
-from importlib.resources import files
 from itertools import accumulate
+from pathlib import Path
 
-from budoux import Parser
+import budoux
+
+MODELS = Path(budoux.__file__).parent / "models"  # as JSON; the page fetches them, too
 
 _THAI = re.compile("[\u0e00-\u0e7f]")
 _KANA = re.compile("[\u3040-\u30ff]")
@@ -40,5 +42,5 @@ def _language_of(text: str, language: str | None) -> str:
 
 
 @cache
-def _parser(name: str) -> Parser:
-    return Parser(json.loads((files("budoux") / "models" / f"{name}.json").read_text(encoding="utf-8")))
+def _parser(name: str) -> budoux.Parser:
+    return budoux.Parser(json.loads((MODELS / f"{name}.json").read_text(encoding="utf-8")))

@@ -3,7 +3,7 @@
 GET  /healthz /readyz /metrics /openapi.json /docs    no key (metrics: with a key where there are keys)
 GET  /v1/models, POST /v1/audio/transcriptions        OpenAI's REST interface (`rest`)
 WS   /ws and the other services' addresses            one protocol each (`protocols`)
-GET  /                                                the page (`web`)
+GET  /, /phrases/…                                    the page (`web`), and where its subtitles may be cut
 """
 
 import os
@@ -23,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from whispertide.formats.phrases import MODELS
 from whispertide.server.access import AccessControl, Authenticator
 from whispertide.server.http_error import HttpError, answer, answer_plain
 from whispertide.server.hub import Hub
@@ -76,6 +77,7 @@ def make_app(hub: Hub) -> Starlette:
     # Mounted, so that another method is refused here and is not taken for a file of the page.
     routes.append(Mount("/v1", routes=_openai(access, rest, keys)))
     if WEB.is_dir():
+        routes.append(Mount("/phrases", _Files(directory=MODELS)))
         routes.append(Mount("/", _Files(directory=WEB, html=True)))
     return Starlette(
         routes=routes,

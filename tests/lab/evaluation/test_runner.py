@@ -27,6 +27,7 @@ from whispertide.streaming.allocation import Allocation, Measured, Placement, re
 from whispertide.streaming.recipe import parse_overrides
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.short_windows import Costs
+from whispertide.streaming.steadiness import shipped_rule
 from whispertide.types import SAMPLE_RATE
 
 USUAL, QUICK = 3, 2
@@ -232,6 +233,19 @@ def test_what_was_measured_before_a_tuning_is_measured_anew(tmp_path: Path, monk
     monkeypatch.setattr(Transcriber, "calibration", calibration.Calibration({"framing": "pad30"}, "for a test"))
     kept(make_runner(tmp_path, Setup()), making)
     assert making.times == 2
+
+
+def test_a_tuned_row_is_named_so(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by what was found, which holds a rule of many numbers; that is in the settings of the cell."""
+    found = calibration.Calibration({"framing": "pad30", "rule": shipped_rule().text()}, "for a test")
+    monkeypatch.setattr(Transcriber, "calibration", found)
+    asked = get_recipe("tide").replace(steadiness=0.1)
+    for recipe, name in ((get_recipe("tide"), "tide tuned"), (asked, "tide steadiness=0.1 tuned")):
+        job = runner.jobs(CellRequest("tide", "nano.en", "silence", recipe))[-1]
+        assert job.spec.label == name
+        assert job.spec.settings["rule"] == found.changes["rule"]
+    named = get_recipe("tide").replace(framing="pad30")
+    assert runner.jobs(CellRequest("tide", "nano.en", "silence", named))[-1].spec.label == "tide framing=pad30"
 
 
 def test_another_name_model_length_or_code_is_measured_anew(

@@ -188,6 +188,18 @@ def test_characters_that_belong_together_are_not_parted_in_a_download(tab: Page,
     check_download(tab, "srt", [apart if pause else words])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "客観的実在の判断的知識が整理するのである" * 4,
+        "今天天气很好我们一起去公园玩吧" * 5,
+        "วันนี้อากาศดีมากเราไปเที่ยวสวนกันเถอะ" * 4,
+    ],
+)
+def test_lines_of_scripts_without_spaces_end_between_phrases_in_a_download(tab: Page, text: str) -> None:
+    check_download(tab, "srt", [[Word(char, 3200 * n, 3200 * n + 3200, 0.5) for n, char in enumerate(text)]])
+
+
 @pytest.mark.parametrize("mark", "؟۔।")
 def test_a_segment_of_a_download_ends_with_a_sentence_of_arabic_urdu_and_hindi(tab: Page, mark: str) -> None:
     texts = [" ab", f" cd{mark}", " ef", f" gh{mark}"]

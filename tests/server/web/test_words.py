@@ -6,7 +6,7 @@ from typing import Any
 
 from headless_chromium import SLOW_IN_CHROMIUM, Page
 from served import wav
-from served_page import STATE, drop, reload
+from served_page import STATE, drop, drop_all, reload
 
 pytestmark = SLOW_IN_CHROMIUM
 
@@ -135,6 +135,33 @@ def test_a_bad_file_leaves_the_transcript_and_its_clock_alone(tab: Page) -> None
     reload(tab)
     kept = json.loads(tab.evaluate("sessionStorage.getItem('whispertide.transcript')"))["transcript"]
     assert (kept["complete"], kept["recordings"]) == (True, [0])
+
+
+SOURCES = "[...document.querySelectorAll('.source')].map((row) => row.textContent)"
+TIMES = "[...document.querySelectorAll('.paragraph time')].map((time) => time.textContent)"
+
+
+def test_each_file_has_its_name_and_its_clock(tab: Page) -> None:
+    """And what heard it; after a reload as well, but for the last."""
+    drop_all(tab, {"one.wav": wav(12), "two.wav": wav(12)})
+    tab.wait(f"{WORDS}.length === 24 && {STATE} === 'ready'")
+    one, two = tab.evaluate(SOURCES)
+    assert (one.partition(" · ")[0], two.partition(" · ")[0]) == ("one.wav", "two.wav")
+    assert "heard as live, with " in one
+    times = tab.evaluate(TIMES)
+    assert times.count(times[0]) == 2, "the second begins where the first did"
+    tips = tab.evaluate(f"{WORDS}.map(({{ dataset }}) => dataset.tip.split(' ')[0])")
+    assert tips[0] == tips[12]
+    reload(tab)
+    assert tab.evaluate(SOURCES) == ["one.wav", "two.wav"]
+    assert tab.evaluate(TIMES) == times
+
+
+def test_a_file_without_words_says_so(tab: Page) -> None:
+    drop(tab, wav(0.2), "hush.wav")
+    tab.wait(f"{SOURCES}.length === 1 && {STATE} === 'ready'")
+    assert tab.evaluate(SOURCES)[0].startswith("hush.wav · ")
+    assert tab.evaluate(SOURCES)[0].endswith(" · no words in it")
 
 
 def test_one_tooltip_at_a_time(tab: Page) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 OFFLINE = "offline"
 QUICK_S = 60.0  # of audio: with the bundled model a quick run ends within two minutes on two slow cores
 PEER = "peer:"  # before the names of other programs, some of which are called like our recipes
+TUNED = "tuned"  # beside the recipe in the name of a row
 _NAMED_APART = ("name", "step_s")  # fields of a recipe that a cell shows in columns of their own
 
 

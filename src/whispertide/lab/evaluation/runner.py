@@ -20,7 +20,7 @@ from whispertide.lab.evaluation.aligned import AlignedCorpus, align_corpus, lack
 from whispertide.lab.evaluation.clips import CLIP_S, CUT_BY, Clip, clips_of
 from whispertide.lab.evaluation.corpora.listed import ListedCorpus, Recording
 from whispertide.lab.evaluation.corpora.parts import part_label, part_of
-from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, changes_of, text_of
+from whispertide.lab.evaluation.grid import OFFLINE, PEER, TUNED, CellRequest, Setup, changes_of, text_of
 from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, peer_code, settings_of, unfit
 from whispertide.lab.evaluation.replay import OFFLINE as OFFLINE_OPTIONS
 from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, streaming
@@ -287,11 +287,18 @@ class Runner:
         spec = replace(
             self._spec(request.recogniser, request.model, corpus),
             step_s=recipe.schedule.step_s,
-            changes=changes_of(recipe),
+            changes=self._changes(request.model, asked, recipe),
             settings={name: str(value) for name, value in recipe.settings().items()}
             | self._places(request.model, recipe),
         )
         return Job(spec, corpus, lambda: streaming(self.transcriber(request.model), recipe, clock=self.clock))
+
+    def _changes(self, model: str, asked: Recipe, framed: Recipe) -> tuple[str, ...]:
+        """What a row is named by besides the recipe: of a model that was tuned what was asked for and that it was, as
+        its rule alone is many numbers, which the settings of the cell have.
+        """
+        known = self.transcriber(model).calibration if asked.framing.kind == "auto" else None
+        return (*changes_of(asked), TUNED) if known is not None and known.changes else changes_of(framed)
 
     def _offline_job(self, model: str, corpus: Corpus, beam: int) -> Job:
         changes = () if beam == 1 else (f"beam={beam}",)

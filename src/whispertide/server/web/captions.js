@@ -30,7 +30,9 @@ export class Captions {
   #paragraph = null; // { row, start, end, last }
   #words = []; // { start, span }
   #marked = null;
+  #origin = 0; // where the present recording begins: its own clock counts from there
   #playable = false; // the present recording is a file that can be played
+  #source = null; // the row with the present file's name
   #guess = element("span", "guess");
   #bigGuess = element("span", "guess");
   #following = true;
@@ -94,15 +96,27 @@ export class Captions {
     this.showGuess([]);
   }
 
-  /** A recording begins; `playable` if it is a file that can be played. */
-  begin(playable = false) {
+  /** A recording begins at a sample; `playable` if it is a file that can be played, which its `name` stands above. */
+  begin({ at = 0, playable = false, name = "" } = {}) {
     this.endTurn();
+    this.#origin = at;
     this.#playable = playable;
     this.#close();
+    if (name) {
+      this.#source = element("li", "source");
+      this.#source.append(element("strong", "", name));
+      this.list.append(this.#source);
+    }
     this.#follow();
   }
 
+  /** What there is to say of the present file, after its name. */
+  remark(text) {
+    this.#source.append(` · ${text}`);
+  }
+
   clear() {
+    this.#origin = 0;
     this.list.replaceChildren();
     this.log.replaceChildren();
     this.big.replaceChildren(this.#bigGuess);
@@ -118,7 +132,7 @@ export class Captions {
     const paragraph = this.#paragraph;
     const span = element("span", "word", text.trim());
     const sure = typeof word.probability === "number" ? ` · ${Math.round(100 * word.probability)} %` : "";
-    span.dataset.tip = `${clock(word.start, 1)} – ${clock(word.end, 1)}${sure}`;
+    span.dataset.tip = `${clock(word.start - this.#origin, 1)} – ${clock(word.end - this.#origin, 1)}${sure}`;
     if (typeof word.probability === "number" && word.probability < 0.2) span.classList.add("unsure");
     if (paragraph.last || !spaced(text)) this.#guess.before(spaced(text));
     this.#guess.before(span);
@@ -136,7 +150,7 @@ export class Captions {
 
   #newParagraph(start) {
     const row = element("li", this.#playable ? "paragraph playable" : "paragraph");
-    const time = element("time", "", clock(start));
+    const time = element("time", "", clock(start - this.#origin));
     const text = paragraph();
     text.append(this.#guess);
     row.append(this.#playable ? playButton(time) : time, text);

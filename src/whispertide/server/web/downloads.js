@@ -1,5 +1,6 @@
 // The transcript as files: txt, srt, vtt and json, the same as the command line writes, saving and copying them.
 
+import { prepare } from "./phrases.js";
 import { RATE } from "./sound.js";
 import { cues } from "./subtitles.js";
 
@@ -23,16 +24,18 @@ function txt(transcript) {
   return transcript.all.map(({ text }) => oneLine(text)).filter(Boolean).map((line) => `${line}\n`).join("");
 }
 
-function srt(transcript) {
-  return cues(transcript.all, (text) => text.replace(/-{2,}>/gu, "->"))
+const languageOf = (transcript, about) => transcript.language ?? about.language ?? null;
+
+function srt(transcript, about) {
+  return cues(transcript.all, languageOf(transcript, about), (text) => text.replace(/-{2,}>/gu, "->"))
     .map(({ start, end, text }, index) => `${index + 1}\n${stamp(ms(start), ",")} --> ${stamp(ms(end), ",")}\n${text}\n`)
     .join("\n");
 }
 
-function vtt(transcript) {
+function vtt(transcript, about) {
   const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const head = transcript.complete ? "WEBVTT\n\n" : "WEBVTT\n\nNOTE This transcript is incomplete.\n\n";
-  return head + cues(transcript.all)
+  return head + cues(transcript.all, languageOf(transcript, about))
     .map(({ start, end, text }) => `${stamp(ms(start), ".")} --> ${stamp(ms(end), ".")}\n${escaped(text)}\n`)
     .join("\n");
 }
@@ -46,7 +49,7 @@ function json(transcript, about) {
   const words = transcript.words.map((word) => ({ ...word, start: seconds(word.start), end: seconds(word.end) }));
   const document = {
     text: transcript.text,
-    language: transcript.language ?? about.language ?? null,
+    language: languageOf(transcript, about),
     duration: seconds(transcript.duration),
     complete: transcript.complete,
     source: about.source ?? "",
@@ -67,13 +70,14 @@ const FORMATS = {
 };
 
 /** The file's text. `about` has model, recipe, language and source. */
-export function render(format, transcript, about = {}) {
+export async function render(format, transcript, about = {}) {
+  if (format === "srt" || format === "vtt") await prepare(transcript.text, languageOf(transcript, about));
   return FORMATS[format][0](transcript, about);
 }
 
 /** Let the browser save the transcript. */
-export function save(format, transcript, about) {
-  const blob = new Blob([render(format, transcript, about)], { type: `${FORMATS[format][1]};charset=utf-8` });
+export async function save(format, transcript, about) {
+  const blob = new Blob([await render(format, transcript, about)], { type: `${FORMATS[format][1]};charset=utf-8` });
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   const now = new Date();

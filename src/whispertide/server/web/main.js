@@ -159,8 +159,9 @@ function begin(recording, { model, recipe, language }) {
   about = { model, recipe, language, source: recording.source };
   if (recording.begun) return;
   recording.begun = true;
-  transcript.begin();
-  captions.begin(Boolean(recording.file));
+  const name = recording.isFile ? recording.source : "";
+  transcript.begin(name);
+  captions.begin({ at: recording.offset, playable: Boolean(recording.file), name });
   captions.setLanguage(recording.task === "translate" ? "en" : language);
   if (recording.file) player.add(recording.file, recording.offset);
 }
@@ -201,6 +202,7 @@ async function leave(recording) {
 async function end(recording, problem = null, retry = null) {
   if (running !== recording) return;
   running = null;
+  if (recording.isFile && recording.begun) remark(recording);
   recording.lock?.release().catch(() => {});
   transcript.endTurn();
   captions.endTurn();
@@ -217,6 +219,15 @@ async function end(recording, problem = null, retry = null) {
   // What is wrong with one file stays to be seen, and is nothing against the next.
   const goesOn = !recording.left && (!problem || OF_FILE.has(problem.kind));
   if (goesOn && recording.batch?.files.length) readNext(recording.batch);
+}
+
+/** How a file was heard, and whether it has any words. */
+function remark(recording) {
+  const how = recording.session ? `heard as live, with ${about.recipe}` : "heard as a whole, by the server";
+  const silent = !recording.left && !transcript.words.some(({ start }) => start >= recording.offset);
+  captions.remark(silent ? `${how} · no words in it` : how);
+  if (silent) captions.announce(`No words in ${recording.source}`);
+  $("empty").hidden = true;
 }
 
 /** The names of the files that could not be read, where there were several. */
@@ -341,7 +352,7 @@ function showTools() {
 
 async function copy() {
   if (!transcript.words.length) return;
-  flash((await copyText(render("txt", transcript))) ? "Copied" : "The browser does not let this page copy");
+  flash((await copyText(await render("txt", transcript))) ? "Copied" : "The browser does not let this page copy");
 }
 
 function flash(text) {
@@ -446,9 +457,9 @@ function restore({ transcript: kept, about: of }) {
   transcript = Transcript.from(kept);
   about = of;
   captions.setLanguage(transcript.language ?? about.language);
-  const starts = [...transcript.recordings];
+  const starts = transcript.recordings.map((at, index) => ({ at, name: transcript.names[index] }));
   for (const word of transcript.words) {
-    for (; starts[0] <= word.start; starts.shift()) captions.begin();
+    while (starts[0]?.at <= word.start) captions.begin(starts.shift());
     captions.show([word]);
   }
   showClock(transcript.duration);

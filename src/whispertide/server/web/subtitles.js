@@ -1,6 +1,7 @@
 // A transcript as subtitle cues, by the rules of the package's `subtitles` module, which explains them; so a download
 // here and a file written by the command line are the same. Time is in samples at 16 kHz.
 
+import { starts as startsOf } from "./phrases.js";
 import { RATE } from "./sound.js";
 import { ABBREVIATED, CHINESE_BEGIN, CHINESE_END, CLOSING, inseparable, Segmenter } from "./transcript.js";
 
@@ -15,6 +16,8 @@ const AT_COMMA = 1.0;
 const AT_BREATH = 1.5;
 const ANYWHERE = 4.0;
 const AFTER_SHORT_WORD = 3.0;
+const IN_PHRASE = 6.0;
+const IN_WORD = 50.0;
 const TWO_PHRASES = 3.0;
 const TOO_SHORT = 8.0;
 const UNSPACED = "\u0e00";
@@ -33,13 +36,14 @@ function isShort({ text }) {
   return short || ABBREVIATED.test(text);
 }
 
-/** Cues `{ start, end, text }`; `clean` takes out of a text what its file format cannot hold. */
-export function cues(segments, clean = (text) => text) {
+/** Cues `{ start, end, text }`; `clean` takes out of a text what its file format cannot hold. Of scripts without spaces
+ * the models are known that `phrases.prepare` has fetched. */
+export function cues(segments, language, clean = (text) => text) {
   const run = [];
   for (const { words } of segments) {
     const segmenter = new Segmenter(PHRASES);
     for (const phrase of [...segmenter.push(words), ...segmenter.endTurn()]) {
-      for (const unit of unitsOf(phrase.words, clean, run.at(-1)?.text ?? "")) run.push(unit);
+      for (const unit of unitsOf(phrase.words, clean, language, run.at(-1)?.text ?? "")) run.push(unit);
     }
   }
   return timed(cut(run));
@@ -47,7 +51,7 @@ export function cues(segments, clean = (text) => text) {
 
 // --- words -> units
 
-function unitsOf(words, clean, preceding) {
+function unitsOf(words, clean, language, preceding) {
   const units = [];
   for (const part of parts(words, preceding)) {
     const before = units.at(-1);
@@ -59,9 +63,27 @@ function unitsOf(words, clean, preceding) {
       units.push(part);
     }
   }
+  markTorn(units, language);
   const cleaned = units.map((unit) => ({ ...unit, text: clean(unit.text) })).filter(({ text }) => text);
   if (cleaned.length) cleaned.at(-1).closes = true;
   return cleaned;
+}
+
+/** What a break before each unit costs because it is in a word or phrase. */
+function markTorn(units, language) {
+  for (let first = 0; first < units.length; ) {
+    let last = first + 1;
+    while (last < units.length && !units[last].spaced) last++;
+    const stretch = units.slice(first, last);
+    const known = stretch.length > 1 ? startsOf(stretch.map(({ text }) => text).join(""), language) : [];
+    let at = 0;
+    for (const unit of stretch) {
+      const level = known.findIndex((offsets) => offsets.has(at));
+      unit.torn = !at || !known.length || level === 0 ? 0 : level > 0 ? IN_PHRASE : IN_WORD;
+      at += [...unit.text].length;
+    }
+    first = last;
+  }
 }
 
 function* parts(words, preceding) {
@@ -135,11 +157,12 @@ function* starts(units, width, end) {
 function costOf(units, width, start, end) {
   const last = units[end - 1];
   const empty = 1 - Math.min(1, width(start, end) / (2 * LINE_WIDTH));
-  let cost = empty * empty;
+  let cost = empty * empty + tearOf(units, width, start, end);
   for (let at = start; at < end - 1; at++) {
     if (units[at].closes) cost += TWO_PHRASES * (1 + Math.max(0, units[at + 1].start - units[at].end) / RATE);
   }
   if (end === units.length) return cost;
+  cost += units[end].torn;
   if (!last.closes) {
     const breath = sized(last) && sized(units[end]) && units[end].start - last.end >= BREATH;
     const anywhere = ANYWHERE + AFTER_SHORT_WORD * isShort(last);
@@ -147,6 +170,16 @@ function costOf(units, width, start, end) {
   }
   const shown = startOf(units, end) - startOf(units.slice(start, end));
   return cost + TOO_SHORT * (1 - Math.min(SHORTEST, Math.max(0, shown)) / SHORTEST);
+}
+
+/** What it costs that the lines of a cue can only be parted in a phrase or word. */
+function tearOf(units, width, start, end) {
+  if (width(start, end) <= LINE_WIDTH || !units.slice(start, end).some(({ torn }) => torn)) return 0;
+  let least = Infinity;
+  for (let at = start + 1; at < end; at++) {
+    if (Math.max(width(start, at), width(at, end)) <= LINE_WIDTH) least = Math.min(least, units[at].torn);
+  }
+  return least === Infinity ? 0 : least;
 }
 
 function startOf(units, first = 0) {
@@ -166,7 +199,7 @@ function breakOf(units) {
   for (let at = 1; at < count; at++) {
     const [first, second] = [width(0, at), width(at, count)];
     if (Math.max(first, second) > LINE_WIDTH) continue;
-    const clumsy = !endsClause(units[at - 1]) + 1.5 * isShort(units[at - 1]);
+    const clumsy = !endsClause(units[at - 1]) + 1.5 * isShort(units[at - 1]) + units[at].torn;
     const cost = Math.abs(first - second) / 20 + clumsy;
     if (!least || cost < least[0]) least = [cost, at];
   }

@@ -102,6 +102,7 @@ export class Transcript {
   duration = 0;
   complete = true;
   recordings = []; // where each begins
+  names = []; // of those that are files; of others ""
   #segmenter = new Segmenter();
   #offset = 0; // where the present recording began
 
@@ -139,10 +140,11 @@ export class Transcript {
   }
 
   /** A recording begins; its times start where the transcript ends. */
-  begin() {
+  begin(name = "") {
     this.endTurn();
     this.#offset = this.duration;
     this.recordings.push(this.#offset);
+    this.names.push(name);
     this.complete = false;
   }
 
@@ -154,9 +156,9 @@ export class Transcript {
 
   /** As plain data, without the guess; `Transcript.from` takes it back. */
   toJSON() {
-    const { recordings, language, duration, complete } = this;
+    const { recordings, names, language, duration, complete } = this;
     const short = ({ text, start, end, probability }) => [text, start, end, probability];
-    return { segments: this.all.map(({ words }) => words.map(short)), recordings, language, duration, complete };
+    return { segments: this.all.map(({ words }) => words.map(short)), recordings, names, language, duration, complete };
   }
 
   static from({ segments, ...rest }) {
