@@ -180,23 +180,51 @@ async def test_a_file_that_says_that_it_is_too_long_waits_for_nobody_and_is_not_
 
 
 async def test_a_file_of_unknown_length_is_counted_before_anything_is_made_of_it() -> None:
-    """FLAC that was written to a pipe does not say how long it is."""
-    file, model = io.BytesIO(flac(9)), Watched()
+    """FLAC that was written to a pipe does not say how long it is: its header has 0."""
+    model = Watched()
     async with asked(model, upload_s=5) as (client, _):
-        assert (await post(client, file.getvalue())).status_code == 413
+        assert (await post(client, stating(flac(9), 0))).status_code == 413
         assert not model.made
-        assert (await post(client, flac(4))).status_code == 200
+        assert (await post(client, stating(flac(4), 0))).status_code == 200
         assert model.made
+
+
+async def test_flac_that_states_too_much_is_refused_before_a_packet_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that was cut off, and has less: it is told so."""
+    read = 0
+
+    def packet_s(*_: Any) -> float:
+        nonlocal read
+        read += 1
+        return 0.1
+
+    monkeypatch.setattr("whispertide.audio.file._Track._packet_s", packet_s)
+    async with asked(Watched(), upload_s=5) as (client, _):
+        answer = await post(client, stating(flac(2), 7))
+        assert answer.status_code == 413
+        assert "cut off" in answer.json()["error"]["message"]
+        assert read == 0
+        assert (await post(client, stating(flac(2), 6))).status_code == 200, "within the margin it is counted"
+        assert read > 0
+
+
+def test_flac_that_states_less_than_it_has_is_counted() -> None:
+    assert counted_s(io.BytesIO(stating(flac(9), 2)), 5) > 5
+    assert counted_s(io.BytesIO(stating(flac(2), 9)), 5) == pytest.approx(9)
+    assert counted_s(io.BytesIO(stating(flac(2), 9)), 60) == pytest.approx(2, abs=0.1)
+
+
+def stating(data: bytes, seconds: int) -> bytes:
+    """This FLAC file with another length in its STREAMINFO: 36 bits after the first 108 of that block (RFC 9639)."""
+    at = data.index(b"fLaC") + 8 + 13
+    whole = (data[at] & 0xF0) << 32 | seconds * 16_000
+    return data[:at] + whole.to_bytes(5, "big") + data[at + 5 :]
 
 
 def flac(seconds: int) -> bytes:
     import av
 
-    class Pipe(io.BytesIO):
-        def seekable(self) -> bool:
-            return False
-
-    file = Pipe()
+    file = io.BytesIO()
     with av.open(file, "w", format="flac") as container:
         stream = container.add_stream("flac", rate=16_000, layout="mono")
         frame = av.AudioFrame.from_ndarray(np.zeros((1, seconds * 16_000), np.int16), format="s16", layout="mono")
@@ -210,7 +238,7 @@ def flac(seconds: int) -> bytes:
 def test_counting_packets(seconds: int) -> None:
     assert counted_s(io.BytesIO(wav(seconds)), 100) == pytest.approx(seconds)
     assert counted_s(io.BytesIO(flac(seconds)), 100) == pytest.approx(seconds)
-    assert 3 < counted_s(io.BytesIO(flac(seconds + 3)), 3) < seconds + 3, "no further than it has to"
+    assert 3 < counted_s(io.BytesIO(stating(flac(seconds + 3), 0)), 3) < seconds + 3, "no further than it has to"
     assert counted_s(io.BytesIO(wav(seconds, promised=FAR)), 100) == pytest.approx(seconds), "what is there"
 
 

@@ -77,7 +77,8 @@ class Job:
             raise self._too_long()
 
     def _too_long(self) -> TooLongError:
-        return TooLongError(f"expected at most {self._limit_s:g} s of audio in a file; this one has more. Split it")
+        remedy = "Split it; one that was cut off and states its old length has to be written anew"
+        return TooLongError(f"expected at most {self._limit_s:g} s of audio in a file; this one has more. {remedy}")
 
     def _blocks(self) -> Iterator[FloatArray]:
         """The audio, up to where it is whole. It is counted first: its features would take minutes and much memory."""
