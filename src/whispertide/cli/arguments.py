@@ -71,7 +71,7 @@ def grouped(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
 _engine = partial(typer.Option, rich_help_panel="Engine")
 _MODEL: dict[str, Any] = {
     "metavar": "MODEL",
-    "help": "A name such as base.en, a hub id, a folder or a .pt file.",
+    "help": "A name such as base.en, a hub id, a folder, a .pt or a ggml file.",
     "autocompletion": completion.models,
 }
 Model = Annotated[str, typer.Option("--model", "-m", **_MODEL)]
