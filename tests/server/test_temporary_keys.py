@@ -66,6 +66,25 @@ def test_nobodys_temporary_keys_push_out_those_of_another(monkeypatch: pytest.Mo
     assert [known.redeem([key], "deepgram") is not None for key in anns] == [False] * 7 + [True] * 3, "the newest"
 
 
+@pytest.mark.parametrize("character", ["a", "\N{GRINNING FACE}"])
+def test_the_settings_of_temporary_keys_have_a_bound_in_bytes(character: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In equal shares, whatever a character takes; a key that is made is kept, be it larger than its share."""
+    monkeypatch.setattr(access_module, "_SETTINGS", 200_000)
+    known = Authenticator(Access(("key-of-ann", "key-of-bob")))
+    bobs, _ = known.issue("bob", TemporaryKey("realtime", character * 9_000), 60)
+    for length in (9_000, 16_000, 1, 5_000, 9_000) * 20:
+        what = TemporaryKey("realtime", character * length)
+        key, _ = known.issue("ann", what, 60)
+        assert known.redeem([key], "realtime") == (what, "ann", key)
+        of_ann = [one.size for one in known._issued.values() if one.owner == "ann"]
+        assert sum(of_ann) <= 100_000
+    assert len(of_ann) > 1
+    assert known.redeem([bobs], "realtime") is not None
+    huge, _ = known.issue("ann", TemporaryKey("realtime", character * 200_000), 60)
+    assert known.redeem([huge], "realtime") is not None
+    assert len(known._issued) == 2
+
+
 def test_a_temporary_key_for_one_connection() -> None:
     known = Authenticator(Access((KEY,)))
     value, _ = known.issue("ann", TemporaryKey("assemblyai", once=True), 60)

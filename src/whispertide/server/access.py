@@ -9,8 +9,9 @@ import hmac
 import ipaddress
 import math
 import secrets
+import sys
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,8 @@ from whispertide.server.options import Access, ServerOptions
 
 MIN_KEY = 8
 TEMPORARY_PREFIX = "ek_"
-_TEMPORARY = 10_000  # keys that are remembered, in equal shares for those who have real ones
+# Keys that are remembered, and bytes of the settings that they open with: in equal shares for those who have real ones.
+_TEMPORARY, _SETTINGS = 10_000, 16 * 2**20
 _ADDRESSES = 10_000  # remembered; beyond it the one that came longest ago is forgotten
 _WRONG, _WRONG_PER_S = 20, 1 / 3  # keys of one address at once, and a second
 # Where the clients of the protocols that are spoken here put their key, apart from `Authorization`.
@@ -108,6 +110,11 @@ class _Issued:
     owner: str
     until: float
 
+    @property
+    def size(self) -> int:
+        """Bytes of memory of its settings, which may take four for each character."""
+        return sys.getsizeof(self.what.message)
+
 
 class Authenticator:
     """Compares keys in constant time, and origins. Temporary keys are forgotten when their time is over."""
@@ -115,7 +122,8 @@ class Authenticator:
     def __init__(self, access: Access, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._issued: dict[bytes, _Issued] = {}
-        self._share = max(1, _TEMPORARY // max(1, len(access.keys)))
+        owners = max(1, len(access.keys))
+        self._share, self._bytes = max(1, _TEMPORARY // owners), _SETTINGS // owners
         self._hashes = tuple(_digest(key) for key in access.keys)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in access.origins)
 
@@ -127,15 +135,19 @@ class Authenticator:
     def issue(self, owner: str, what: TemporaryKey, valid_s: float) -> tuple[str, float]:
         """A new temporary key, and until when it is one (seconds since 1970).
 
-        The oldest of this owner gives way where there are too many.
+        The oldest of this owner give way where there are too many, or their settings are too much; the new one stays.
         """
         self._forget_old()
-        own = [digest for digest, one in self._issued.items() if one.owner == owner]
-        if len(own) >= self._share:
-            # A dictionary keeps its order, so the first is the oldest.
-            del self._issued[own[0]]
         key, until = TEMPORARY_PREFIX + secrets.token_urlsafe(24), self._clock() + valid_s
-        self._issued[_digest(key)] = _Issued(what, owner, until)
+        new = _Issued(what, owner, until)
+        # A dictionary keeps its order, so the first is the oldest.
+        own = deque((digest, one.size) for digest, one in self._issued.items() if one.owner == owner)
+        size = new.size + sum(size for _, size in own)
+        while own and (len(own) >= self._share or size > self._bytes):
+            digest, freed = own.popleft()
+            size -= freed
+            del self._issued[digest]
+        self._issued[_digest(key)] = new
         return key, until
 
     def _forget_old(self) -> None:
