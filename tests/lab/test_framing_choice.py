@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord
 from whispertide.lab import framing_choice
 from whispertide.lab.framing_choice import (
@@ -28,6 +29,7 @@ from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.recipes import RECIPES
 from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
 ZEROS = Zeros()
@@ -38,8 +40,10 @@ SAID = "we walk home then"
 class Says:
     """Half a second for each word, the first at once."""
 
-    def __init__(self, text: str, stop: Any = "end_of_text", *, retried: bool = False) -> None:
-        self.text, self.stop, self.retried = text, stop, retried
+    def __init__(
+        self, text: str, stop: Any = "end_of_text", *, retried: bool = False, halted_at: int | None = None
+    ) -> None:
+        self.text, self.stop, self.retried, self.halted_at = text, stop, retried, halted_at
         self.plans: list[RoundPlan] = []
 
     def run(self, plan: RoundPlan, samples: FloatArray, options: DecodeOptions, **_: Any) -> RoundResult[HeardWords]:
@@ -49,7 +53,11 @@ class Says:
             TokenWord(Word(f" {text}", half * number, half * (number + 1)), (number,))
             for number, text in enumerate(self.text.split())
         )
-        return RoundResult(plan, HeardWords(words, len(words), stop=self.stop, retried=self.retried))
+        assert isinstance(plan.hearing, SinglePass)
+        halt = None
+        if self.halted_at is not None and plan.hearing.watch:
+            words, halt = words[: self.halted_at], Halt("backward-shift", self.halted_at, 0)
+        return RoundResult(plan, HeardWords(words, len(words), halt, stop=self.stop, retried=self.retried))
 
 
 def tried(texts: dict[Framing, str], windows: Sequence[Window] | None = None, stop: Any = "end_of_text") -> list[Tried]:
@@ -140,7 +148,7 @@ def test_too_little_says_nothing() -> None:
 
 
 def test_it_can_be_ended_early() -> None:
-    answers = iter([False, False, False, True])  # the first is for the window that does not count
+    answers = iter([False] * 5 + [True])  # one for the window that does not count, two for each other
     done: list[tuple[int, int]] = []
     executors: Any = {PAD30: Says(SAID)}
     found = measure(executors, [WINDOW] * 9, until=lambda: next(answers), progress=lambda *at: done.append(at))
@@ -148,12 +156,12 @@ def test_it_can_be_ended_early() -> None:
 
 
 def test_a_window_that_was_not_heard_in_all_framings_does_not_count() -> None:
-    for asked, windows in ((0, 0), (1, 0), (3, 0), (4, 1), (5, 1)):
+    for asked, windows, heard in ((0, 0, 0), (1, 0, 1), (3, 0, 3), (4, 0, 4), (5, 1, 4), (7, 1, 6)):
         answers = iter([False] * asked + [True] * 9)
         executors: Any = {PAD30: Says(SAID), BARE: Says(SAID)}
         found = measure(executors, [WINDOW] * 9, until=lambda answers=answers: next(answers))  # type: ignore[misc]
         assert [each.windows for each in found] == [windows] * 2
-        assert sum(len(executor.plans) for executor in executors.values()) == asked
+        assert sum(len(executor.plans) for executor in executors.values()) == heard
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -167,6 +175,15 @@ def test_windows_are_heard_as_tide_hears_them_in_that_framing(framing: Framing, 
     search = RECIPES["tide"].search
     assert executor.plans == [policy.plan(policy.start(0), 4 * SAMPLE_RATE, search=search, round_id=0, is_last=whole)]
     assert len(executor.plans[0].hearing.watch) == (1 if framing == PAD30 else 2)  # the guard of shifts
+
+
+def test_where_a_guard_ends_the_padded_text_the_others_are_judged_by_what_it_would_have_said() -> None:
+    executors: Any = {PAD30: Says(SAID, halted_at=2), BARE: Says(SAID)}
+    padded, bare = measure(executors, [WINDOW] * ENOUGH)
+    assert (padded.words, padded.changed, padded.invented) == (4 * ENOUGH, 2 * ENOUGH, 0)
+    assert (bare.words, bare.changed, bare.invented) == (4 * ENOUGH, 0, 0)
+    unwatched = executors[PAD30].plans[-1].hearing
+    assert (unwatched.watch, unwatched.max_tokens, unwatched.silence) == ((), 40, SAMPLE_RATE)
 
 
 def test_what_a_guard_had_heard_twice_is_counted() -> None:

@@ -1,12 +1,12 @@
 """Which framings suit a checkpoint: what it hears in short windows, next to what it hears in the same ones padded.
 
 Nobody has to have written anything down. Whisper was trained on windows padded to 30 s, so what a padded window says is
-taken for right, and another framing is judged by how often its text differs, by words that are only in it, by texts
-that do not end, by ends of utterances that are missing, and by its time. Windows are cut as `tide` hears them: they
-begin in a pause, some are cut off in the middle of speech, some are whole utterances, and some are single words, which
-trouble checkpoints most. They are heard as `tide` hears them in that framing, with all of its guards: what a guard
-stops is heard once more, padded, and costs the time of that (NPUsper, table 2: the guard takes nearly all away that a
-bare window makes up).
+taken for right, without a guard where one would end it early. Another framing is judged by how often its text differs,
+by words that are only in it, by texts that do not end, by ends of utterances that are missing, and by its time. Windows
+are cut as `tide` hears them: they begin in a pause, some are cut off in the middle of speech, some are whole
+utterances, and some are single words, which trouble checkpoints most. They are heard as `tide` hears them in that
+framing, with all of its guards: what a guard stops is heard once more, padded, and costs the time of that (NPUsper,
+table 2: the guard takes nearly all away that a bare window makes up).
 
 Returns figures. Knows no command line, and nothing of what is done with them.
 """
@@ -70,7 +70,8 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class Text:
     """What was heard in a window: words as they are compared; how many more there are near its end, which may still be
-    going on; whether the text did not end; whether a guard had the window heard twice; and how long all that took.
+    going on; whether the text did not end; how long all that took; whether a guard had the window heard twice, or else
+    ended the text before its time.
     """
 
     words: tuple[str, ...]
@@ -78,6 +79,7 @@ class Text:
     ran_away: bool
     seconds: float
     twice: bool = False
+    stopped: bool = False
 
 
 @dataclass(slots=True)
@@ -260,19 +262,37 @@ def tide_in(framing: Framing, max_tokens: int = 0) -> Recipe:
 
 def hear(executor: "Executor", framing: Framing, window: Window, options: DecodeOptions) -> Text:
     """One window as the first round of an utterance, or its only one; a text that is too long for it does not end."""
-    limit = TOKENS_BESIDES + round(TOKENS_PER_S * len(window.audio) / SAMPLE_RATE)
-    recipe, samples = tide_in(framing, limit), _whole_frames(window.audio)
+    recipe, samples = tide_in(framing, _limit(window)), _whole_frames(window.audio)
     policy, search = recipe.policy, recipe.search
     plan = policy.plan(policy.start(0), len(samples), search=search, round_id=0, is_last=window.whole)
+    return _text(executor, plan, window, samples, decode_options(recipe, options))
+
+
+def reference(executor: "Executor", window: Window, padded: Text, options: DecodeOptions) -> Text:
+    """What all are judged by: what `padded` says or, where a guard has ended that, a decode that none watches."""
+    if not (padded.twice or padded.stopped):
+        return padded
+    samples = _whole_frames(window.audio)
+    listen = SinglePass(max_tokens=_limit(window), context_tokens=0, silence=SAMPLE_RATE if window.whole else 0)
+    plan = RoundPlan(0, Span(0, len(samples)), hearing=listen, is_last=True)
+    return _text(executor, plan, window, samples, options)
+
+
+def _limit(window: Window) -> int:
+    return TOKENS_BESIDES + round(TOKENS_PER_S * len(window.audio) / SAMPLE_RATE)
+
+
+def _text(executor: "Executor", plan: RoundPlan, window: Window, samples: FloatArray, options: DecodeOptions) -> Text:
     began = time.perf_counter()
-    heard = _run(executor, plan, samples, decode_options(recipe, options))
+    heard = _run(executor, plan, samples, options)
     taken = time.perf_counter() - began
     if heard is None:
         return Text((), 0, False, taken)
     last = len(window.audio) - to_samples(NEAR_END_S)
     said = [word.word.text for word in heard.words if window.whole or word.word.end <= last]
     loose = len(heard.words) - len(said)
-    return Text(tuple(plain("".join(said))), loose, heard.stop == "length", taken, heard.retried)
+    stopped = heard.halt is not None and heard.halt.reason != "frontier"
+    return Text(tuple(plain("".join(said))), loose, heard.stop == "length", taken, heard.retried, stopped)
 
 
 def _whole_frames(audio: FloatArray) -> FloatArray:
@@ -325,12 +345,14 @@ def measure(
 
     if not windows or heard(windows[0]) is None:
         return tried
+    padded = next(iter(executors.values()))
     for number, window in enumerate(windows):
         texts = heard(window)
-        if texts is None:
+        if texts is None or until():
             break
+        judge = reference(padded, window, texts[0], options)
         for each, text in zip(tried, texts, strict=True):
-            each.add(window, texts[0], text)
+            each.add(window, judge, text)
         if progress:
             progress(number + 1, len(windows))
     return tried
