@@ -21,8 +21,9 @@ from whispertide.audio.wav import pcm
 from whispertide.lab.speech.manifest import bare_word
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 
-CLIPS_AT = Path(__file__).parents[1] / "tests" / "clips"
-CLIPS = ("river", "winter", "letter", "quiet")
+CLIPS = tuple(
+    Path(__file__).parents[1] / "tests" / "clips" / f"{name}.flac" for name in ("river", "winter", "letter", "quiet")
+)
 BLOCK = SAMPLE_RATE // 10
 PAUSE = SAMPLE_RATE  # between two clips
 PATIENCE_S = 60.0  # for the last words
@@ -59,14 +60,14 @@ class Heard:
 Listen = Callable[[int, Talk, Heard], Awaitable[None]]
 
 
-def make_talk(model: str, precision: Any, duration_s: float) -> Talk:
+def make_talk(model: str, precision: Any, duration_s: float, clips: Sequence[Path] = CLIPS) -> Talk:
     """The clips one after the other, up to about that length, and their words."""
     transcriber = api.load(model, precision=precision)
     samples: list[FloatArray] = []
     words: list[tuple[str, float]] = []
     at = 0
     while seconds(at) < duration_s:
-        clip = load_audio(CLIPS_AT / f"{CLIPS[len(samples) // 2 % len(CLIPS)]}.flac")
+        clip = load_audio(clips[len(samples) // 2 % len(clips)])
         words += [(bare_word(word.text), seconds(at + word.end)) for word in transcriber.transcribe(clip).words]
         samples += [clip, np.zeros(PAUSE, np.float32)]
         at += len(clip) + PAUSE

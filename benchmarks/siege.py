@@ -42,7 +42,7 @@ from hostile.kinds import EVERYTHING, KINDS, TOGETHER, Siege, named, parsed
 from hostile.page import write_page
 from hostile.party import Party, Where, parties
 from noted_rows import Notes, Row
-from paced_sessions import Heard, Talk, beginning, make_talk
+from paced_sessions import CLIPS, Heard, Talk, beginning, make_talk
 from vitals import Vitals, probed, vitals
 
 from whispertide.types import seconds
@@ -112,6 +112,7 @@ async def measure(asked: argparse.Namespace, protocol: str, siege: Siege, talk: 
         "kind": named(siege),
         "protocol": protocol,
         "model": Path(asked.model).name,
+        "audio": [path.name for path in asked.audio],
         "duration_s": round(seconds(len(talk.samples)), 1),
         **outcome(heard, talk),
         "alone": outcome(alone, talk),
@@ -183,10 +184,10 @@ async def many(one: Town, sent: Sequence[Party], rounds: int, before: Vitals) ->
 def rows(asked: argparse.Namespace, talk: Talk, folder: Path) -> Iterator[Row]:
     """What was asked for, one after the other."""
     notes = Notes(asked.rows)
-
+    said = [path.name for path in asked.audio]
     for protocol in asked.protocol:
         for siege in asked.kinds:
-            key = json.dumps([code(), protocol, named(siege), asked.model, asked.duration, asked.rounds])
+            key = json.dumps([code(), protocol, named(siege), asked.model, asked.duration, asked.rounds, *said])
             if asked.again:
                 notes.rows.pop(key, None)
             yield notes.row(key, lambda: asyncio.run(measure(asked, protocol, siege, talk, folder)))  # noqa: B023
@@ -199,6 +200,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--protocol", default="native", help=f"some of {', '.join(PROTOCOLS)}, or all")
     parser.add_argument("--model", "-m", default="nano.en")
     parser.add_argument("--duration", type=float, default=8.0, help="seconds of speech, about")
+    parser.add_argument("--audio", type=Path, action="append", default=[], help="what is said; repeatable")
     parser.add_argument("--hours", type=float, default=4.0, help="of silence in what is uploaded")
     parser.add_argument("--rounds", type=int, default=0, help="attacks on one server after that, for its memory")
     parser.add_argument("--again", action="store_true", help="measure rows anew that are there")
@@ -240,8 +242,10 @@ def main() -> None:
     if asked.page is not None:
         write_page(asked.page, [*Notes(asked.rows).rows.values()])
         return
-    talk = make_talk(asked.model, "int8", asked.duration)
-    folder = FOLDER / "material" / f"{asked.hours:g}h-{asked.duration:g}s"
+    talk = make_talk(asked.model, "int8", asked.duration, asked.audio or CLIPS)
+    folder = (
+        FOLDER / "material" / "-".join([f"{asked.hours:g}h-{asked.duration:g}s", *(path.stem for path in asked.audio)])
+    )
     if not folder.exists():
         material.make(folder, talk.samples, asked.hours)
     failures = 0

@@ -56,7 +56,8 @@ def figures(rows: Sequence[Row]) -> Iterator[str]:
     for place in dict.fromkeys((row["model"], row["protocol"]) for row in rows):
         mine = [row for row in rows if (row["model"], row["protocol"]) == place and not row["rounds_mb"]]
         if mine:
-            command = f"`python benchmarks/siege.py --protocol {place[1]} -m {place[0]}`"
+            audio = "".join(f" --audio {name}" for name in mine[0].get("audio", ()))
+            command = f"`python benchmarks/siege.py --protocol {place[1]} -m {place[0]}{audio}`"
             yield from ("", f"### {place[1]}, `{place[0]}`", "", command, "", HEAD, NUMBERS, *map(_line, mine))
     if many := [row for row in rows if row["rounds_mb"]]:
         head = "| attacks of a second on one server | memory MB: before, after each tenth of them | more than before |"

@@ -55,6 +55,14 @@ def test_describe_names_the_models_and_says_that_transcripts_stream() -> None:
     assert talk.performed == [action for action in talk.performed if not isinstance(action, Start)]
 
 
+def test_a_flood_of_questions_is_noticed_before_many_are_answered() -> None:
+    protocol = WyomingProtocol(opening())
+    flood = b'{"type":"describe"}\n' * 1000
+    answers = protocol.receive(flood[: protocol.piece])
+    assert 50 < len(answers) < 110
+    assert all(answer is answers[0] for answer in answers), "what is served is written once"
+
+
 def test_the_reference_implementation_understands_the_info() -> None:
     info = pytest.importorskip("wyoming.info")
     protocol = pytest.importorskip("wyoming.event")

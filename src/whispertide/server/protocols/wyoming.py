@@ -11,6 +11,7 @@ start and stop `transcript-start`, a `transcript-chunk` whenever words are confi
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from whispertide.errors import AudioError, OptionError
@@ -133,6 +134,7 @@ def _length(header: dict[str, Any], name: str, limit: int) -> int:
     return value
 
 
+_PIECE = 2048  # bytes: 64 ms of audio at 16 kHz, or a hundred of the shortest events
 _WIDTHS = {1: "u8", 2: "s16le", 4: "s32le"}
 _OTHER_SERVICES = ("tts", "handle", "intent", "wake", "mic", "snd")
 _ABOUT = {"name": "OpenAI Whisper", "url": "https://github.com/openai/whisper"}
@@ -153,6 +155,11 @@ class WyomingProtocol(base.WireProtocol):
         self._has_session = False
         self._language: str | None = None
         self._text: list[str] | None = None  # the chunks of the transcript that is being written
+
+    @property
+    def piece(self) -> int:
+        """So few that a flood of events is noticed before many are answered."""
+        return _PIECE
 
     def receive(self, message: str | bytes) -> base.Actions:
         """Bytes, cut anywhere. A stream that is out of step ends."""
@@ -178,7 +185,7 @@ class WyomingProtocol(base.WireProtocol):
         try:
             match frame.type:
                 case "describe":
-                    return (_say("info", describe(self.opening.server)),)
+                    return (_info(self.opening.server),)
                 case "ping":
                     return (_say("pong", {"text": messages.text(frame.data, "text")}),)
                 case "transcribe":
@@ -316,6 +323,12 @@ def describe(server: base.ServerInfo) -> dict[str, Any]:
         ],
         **{service: [] for service in _OTHER_SERVICES},
     }
+
+
+@lru_cache(maxsize=4)
+def _info(server: base.ServerInfo) -> base.Reply:
+    """Made once: it takes longer to write than the question to read."""
+    return _say("info", describe(server))
 
 
 def _say(kind: str, data: Mapping[str, Any] | None = None) -> base.Reply:
