@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from whispertide.errors import OptionError
 from whispertide.server.addresses import party_of
+from whispertide.server.floods import Floods
 from whispertide.server.guesses import Guesses
 from whispertide.server.http_error import HttpError
 from whispertide.server.options import Access, ServerOptions
@@ -255,9 +256,15 @@ class AccessControl:
     """
 
     def __init__(
-        self, authenticator: Authenticator, options: ServerOptions, clock: Callable[[], float] = time.monotonic
+        self,
+        authenticator: Authenticator,
+        options: ServerOptions,
+        clock: Callable[[], float] = time.monotonic,
+        floods: Floods | None = None,
     ) -> None:
+        """`floods` tells who has to wait for another connection with a protocol."""
         limits = options.limits
+        self._floods = floods or Floods(bool(limits.per_address), clock)
         self.authenticator = authenticator
         self.throttle = Throttle(limits.requests)
         self.guesses = Guesses(_WRONG, _WRONG_PER_S, enabled=bool(limits.per_address), clock=clock)
@@ -297,6 +304,7 @@ class AccessControl:
         party = party_of(address)
         admitted = self._admitted(offered, protocol, party)
         if protocol:
+            self._check_flood(admitted.owner, party)
             self._check_room(admitted.owner, party)
         return admitted
 
@@ -320,6 +328,14 @@ class AccessControl:
             self.guesses.wrong(party)
         message = "expected a valid API key, for example in the header `Authorization: Bearer KEY`"
         raise HttpError(401, message, {"www-authenticate": "Bearer", **closed}, code="key")
+
+    def _check_flood(self, owner: str, party: str) -> None:
+        """Raises `HttpError` for who was closed for a flood a moment ago."""
+        wait_s = self._floods.wait_s(party, owner)
+        if wait_s > 0:
+            message = f"expected a pause after sending more than one may; wait {math.ceil(wait_s)} s"
+            headers = {"retry-after": str(math.ceil(wait_s)), "connection": "close"}
+            raise HttpError(429, message, headers, code="too_fast")
 
     def _check_room(self, owner: str, party: str) -> None:
         """Raises `HttpError` where there is no room for another connection of this key, or of this address."""

@@ -53,7 +53,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def make_app(hub: Hub) -> Starlette:
     """The ASGI application around a hub; it starts and stops the hub."""
-    access = AccessControl(Authenticator(hub.options.access), hub.options)
+    access = AccessControl(Authenticator(hub.options.access), hub.options, floods=hub.floods)
     rest, keys = Rest(hub), TemporaryKeys(access, hub.info, hub.options.limits.stall_s)
     description = document(hub.info.version, keyed=not access.authenticator.is_open)
 

@@ -38,6 +38,10 @@ class GoneError(Exception):
     """The other side is no longer there."""
 
 
+class FloodError(GoneError):
+    """It sent so much of what is no message that it was cut off."""
+
+
 class MessageTooLargeError(Exception):
     """The other side sent more than it may."""
 
@@ -160,7 +164,9 @@ class Connection:
                 limit = limits.message
                 self.problem("too_large", f"expected messages of at most {limit} bytes; got a larger one", fatal=True)
                 return
-            except GoneError:
+            except GoneError as gone:
+                if isinstance(gone, FloodError):
+                    self.hub.floods.closed(self.party, self.owner)
                 self._perform(self.protocol.closed())
                 return
             for piece in _pieces(message, self.protocol.piece):
@@ -196,9 +202,11 @@ class Connection:
         return True
 
     def _may_speak(self, messages: int) -> bool:
-        """Count messages; whoever sends too many is told, and gone. Over TCP one piece can hold many."""
+        """Count messages; whoever sends too many is told, and gone for a while. Over TCP one piece can hold many."""
         if self._messages.take(messages, asyncio.get_running_loop().time()):
             return True
+        if not self._closing:
+            self.hub.floods.closed(self.party, self.owner)
         rate = self.hub.options.limits.messages
         self.problem("too_fast", f"expected at most {rate} messages a second; got more", fatal=True)
         return False

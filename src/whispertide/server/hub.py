@@ -17,6 +17,7 @@ from whispertide.model.latecontext import LateModel
 from whispertide.server.bounds import check_executor
 from whispertide.server.client import Client, RefusedError
 from whispertide.server.defaults import check_usual, choose, configured
+from whispertide.server.floods import Floods
 from whispertide.server.guesses import Guesses
 from whispertide.server.intents import Intents, intents_of
 from whispertide.server.live import Command, LiveSession, Observer
@@ -76,6 +77,7 @@ class Hub:
         self.record = record
         self.understands = understands
         self.guesses = Guesses(_UNKNOWN, _UNKNOWN_PER_S, enabled=bool(options.limits.per_address))
+        self.floods = Floods(by_address=bool(options.limits.per_address))
         self.watch = Watch()
         self.load = Load(enabled=options.work.degrade)
         # Searches that step together each wait in a thread of their own, so there are as many threads as may be in one

@@ -22,6 +22,7 @@ HANDSHAKE_S = 5.0  # for TLS
 _RESERVED = 128  # files that are no connections: models, the journal, uploads
 _WANTED_FILES = 65_536
 _TRIES = 8
+_REFUSED = 32  # connections that are closed at once in one turn of the event loop
 
 
 Peer = tuple[Any, ...]  # a socket's address, as the system has it: the host, the port, …
@@ -31,16 +32,23 @@ def _nothing() -> None:
     pass
 
 
+def _no_wait(_: str) -> float:
+    return 0.0
+
+
 @dataclass(slots=True)
 class Admission:
     """How many connections are open: `most` at once, `per_address` of one address (`party_of`), 0: any number.
 
     A connection is idle while the server waits for its client: before a request, between two, and while an answer is
     not read. Of those the oldest of whoever has most gives way where a new one finds no place.
+
+    wait_s   for how long a party gets none at all (`floods.Floods.wait_s`)
     """
 
     most: int
     per_address: int = 0
+    wait_s: Callable[[str], float] = _no_wait
     turned_away: int = 0  # new ones, and those that gave way
     open: Counter[str] = field(default_factory=Counter)
     _idle: dict[str, OrderedDict[Peer, Callable[[], None]]] = field(default_factory=dict)
@@ -49,6 +57,9 @@ class Admission:
     def enter(self, peer: Peer, shut: Callable[[], None] = _nothing) -> bool:
         """Count a connection, idle until it is said to be at work, if there is room for it; `shut` takes it back."""
         party = party_of(str(peer[0]))
+        if self.wait_s(party) > 0:
+            self.turned_away += 1
+            return False
         if self.per_address and self.open[party] >= self.per_address and not self._give_way(party):
             self.turned_away += 1
             return False
@@ -127,14 +138,17 @@ class Listener(socket.socket):
     admission: Admission
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection that is let in. Raises `BlockingIOError` when no other waits."""
-        while True:
+        """The next connection that is let in. Raises `BlockingIOError` when no other waits, and after many that are
+        not: others have their turn.
+        """
+        for _ in range(_REFUSED):
             descriptor, address = self._accept()  # type: ignore[attr-defined]  # what `socket.accept` itself calls
             accepted = _Accepted(self.family, self.type, self.proto, fileno=descriptor)
             if self.admission.enter(address, accepted.give_way):
                 accepted.left = partial(self.admission.leave, address)
                 return accepted, address
             accepted.close()
+        raise BlockingIOError
 
 
 def listen(host: str, port: int, admission: Admission) -> list[Listener]:

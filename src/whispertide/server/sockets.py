@@ -26,7 +26,7 @@ _PIECE = 4096  # of them parsed in one turn of the loop: nearly 700 frames with 
 _CONTROLS = 50  # pings and pongs a second, on average over four seconds: clients send one now and then
 _FRAGMENTS = 500  # frames a second that continue a message, likewise
 _OVER_S = 4
-_TOO_FAST = f"expected at most {_CONTROLS} pings and pongs a second; got more"
+TOO_FAST = f"expected at most {_CONTROLS} pings and pongs a second; got more"
 
 # What is overridden or read below is private to uvicorn: pyproject.toml holds its version, and this says so at once if
 # another one gets here all the same.
@@ -303,9 +303,9 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
         """Count a ping or a pong; whoever sends too many is gone."""
         if not self._controls.take(1, self.loop.time()) and not (self.is_flood or self.close_sent):
             self.is_flood = self.disconnected = True
-            self.queue.put_nowait({"type": "websocket.disconnect", "code": 1008, "reason": _TOO_FAST})
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": 1008, "reason": TOO_FAST})
             self.close_timer = self.loop.call_later(self.close_timeout, self._leave)
-            log.info("problem", extra={"kind": "too_fast", "problem": _TOO_FAST, "fatal": True})
+            log.info("problem", extra={"kind": "too_fast", "problem": TOO_FAST, "fatal": True})
         if self.close_sent:
             self._fragments.take(1, self.loop.time())
         return not (self.is_flood or self.close_sent)
@@ -318,7 +318,7 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
 
     def _leave(self) -> None:
         """Say why, and close."""
-        self.conn.fail(1008, _TOO_FAST)
+        self.conn.fail(1008, TOO_FAST)
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = True
         self.transport.close()

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from whispertide.server.access import Throttle, is_loopback
+from whispertide.server.addresses import party_of
 from whispertide.server.connection import Connection, GoneError
 from whispertide.server.hub import Hub
 from whispertide.server.listening import BACKLOG, Admission, listen, raise_file_limit
@@ -113,7 +114,8 @@ class TcpListener:
         """Listen. Returns the port. Raises `OSError` if it is taken or may not be used."""
         self._throttle = Throttle(self.hub.options.limits.requests)
         limits = self.hub.options.limits
-        self._admission = Admission(min(limits.connections, files_of_port()), limits.per_address)
+        most = min(limits.connections, files_of_port())
+        self._admission = Admission(most, limits.per_address, self.hub.floods.wait_s)
         sockets = listen(self.host, self.port, self._admission)
         self.port = int(sockets[0].getsockname()[1])
         for one in sockets:
@@ -164,7 +166,8 @@ class TcpListener:
             return
         if peer:
             transport.first = partial(self._admission.at_work, peer)
-        await Connection(self.hub, conversation, transport, owner="").run()
+        party = party_of(str(peer[0])) if peer else ""
+        await Connection(self.hub, conversation, transport, owner="", party=party).run()
 
     @property
     def _keeps_out(self) -> bool:

@@ -12,10 +12,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from whispertide.server.access import AccessControl
 from whispertide.server.addresses import party_of
-from whispertide.server.connection import Connection, GoneError, MessageTooLargeError
+from whispertide.server.connection import Connection, FloodError, GoneError, MessageTooLargeError
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import Opening, ProtocolError, WireProtocol
+from whispertide.server.sockets import TOO_FAST
 
 _REASON = 123  # bytes of a close frame's reason (RFC 6455, section 5.5)
 _CLOSE_S = 2.0
@@ -35,7 +36,7 @@ class WebSocketTransport:
         except (WebSocketDisconnect, RuntimeError) as error:
             raise GoneError from error
         if data["type"] == "websocket.disconnect":
-            raise GoneError
+            raise FloodError if data.get("reason") == TOO_FAST else GoneError
         message: str | bytes | None = data.get("text")
         if message is None:
             message = data.get("bytes") or b""
