@@ -117,6 +117,7 @@ def headings(page: str) -> list[str]:
     return [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
 
 
+@pytest.mark.slow
 def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -> None:
     Path(study.options.readme).write_text(f"before {script.MARKS[0]} old {script.MARKS[1]} after", encoding="utf-8")
     script.run(study.options)
@@ -151,6 +152,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
     assert "| tide | 0.00 %, 0.40 s |" in readme
 
 
+@pytest.mark.slow
 def test_the_gate_is_on_for_all_or_off_for_all(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +165,7 @@ def test_the_gate_is_on_for_all_or_off_for_all(
     assert [gates[name] for name in stepped] == 5 * [{"True", "False"}]
 
 
+@pytest.mark.slow
 def test_a_step_is_reported_on_the_half_that_it_was_not_chosen_on(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +177,7 @@ def test_a_step_is_reported_on_the_half_that_it_was_not_chosen_on(
     assert heard == {("1", "report"), ("2", "choose")}
 
 
+@pytest.mark.slow
 def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     draw_nothing(monkeypatch)
     script.run(study.options)
@@ -184,6 +188,7 @@ def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeyp
     assert study.page == page
 
 
+@pytest.mark.slow
 def test_what_did_not_fit_into_the_time_is_named_and_comes_next_time(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:

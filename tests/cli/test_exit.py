@@ -16,6 +16,7 @@ def test_every_error_has_the_code_of_its_kind() -> None:
         errors.CheckpointError: 4,
         errors.CheckpointNotFoundError: 4,
         errors.DownloadError: 4,
+        errors.UnreachableError: 4,
         errors.DiskSpaceError: 4,
         errors.GraphError: 4,
         errors.ProviderError: 4,

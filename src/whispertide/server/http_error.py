@@ -1,5 +1,7 @@
 """What cannot be done over HTTP: an exception anywhere below an endpoint, and an answer in OpenAI's shape above it."""
 
+import asyncio
+import contextlib
 from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
@@ -26,9 +28,21 @@ class HttpError(Exception):
         return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
 
 
-async def answer(_: Request, error: Exception) -> JSONResponse:
-    """The answer to a request that was refused."""
+# Refused before their body was looked at.
+_UNREAD = frozenset({401, 403, 429})
+_READ_AWAY, _READ_S = 2**20, 1.0
+
+
+async def answer(request: Request, error: Exception) -> JSONResponse:
+    """The answer to a request that was refused.
+
+    A connection that is closed over an unread body is reset, and the client reads no answer: a body that is not large
+    and comes at once is read away.
+    """
     assert isinstance(error, HttpError)
+    if error.status in _UNREAD:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(_read_away(request), _READ_S)
     return JSONResponse(error.body, error.status, error.headers)
 
 
@@ -39,3 +53,11 @@ async def answer_plain(request: Request, error: Exception) -> JSONResponse:
     known = f"expected {headers['Allow']} for" if "Allow" in headers else "expected a path that is there; nothing is at"
     refused = HttpError(error.status_code, f"{known} {request.url.path}; got {request.method}", headers)
     return await answer(request, refused)
+
+
+async def _read_away(request: Request) -> None:
+    read, more = 0, True
+    while more and read < _READ_AWAY:
+        message = await request.receive()
+        read += len(message.get("body", b""))
+        more = message.get("more_body", False)

@@ -50,6 +50,8 @@ def _error_of(record: logging.LogRecord) -> BaseException | None:
 
 
 def _short(text: str) -> str:
+    if text.startswith("Traceback"):  # uvicorn's, where the application cannot start: the error is its last line
+        text = text.strip().splitlines()[-1]
     return text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 3] + "..."
 
 

@@ -174,7 +174,7 @@ def test_what_is_missing_is_said() -> None:
     with pytest.raises(OptionError, match=r"--models .*commands,nano.en"):
         items.sending_table(runner)
     runner.corpus = SimpleNamespace(name="talks", utterances=lambda: iter([command("It rains.", None)]))
-    with pytest.raises(OptionError, match=r"exact word times|corpus of commands"):
+    with pytest.raises(OptionError, match=r"with word times|corpus of commands"):
         items.frequency_table(runner)
 
 
