@@ -79,6 +79,7 @@ def fake_recognisers(monkeypatch: pytest.MonkeyPatch) -> Heard:
             model=SimpleNamespace(checkpoint=None, content_hash="feed" * 16, options=EngineOptions("int8", "cpu", 1)),
             dims=SimpleNamespace(is_multilingual=False),
             tokenizer=SimpleNamespace(languages=("en",)),
+            calibration=None,
             warm_up=lambda: None,
             session=session,
             framed=lambda recipe: choose_framing(recipe, knows_short=True, costs=None),

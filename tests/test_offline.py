@@ -109,7 +109,8 @@ class TestCutSentences:
         recording, said = load_audio(path), set(path.with_suffix(".txt").read_text().lower().split())
 
         def found() -> int:
-            text = "".join(each.text for each in transcript(recording, word_timestamps=False))
+            # Without the gate, which hears again what is left out wherever it is.
+            text = "".join(each.text for each in transcript(recording, word_timestamps=False, vad=False))
             return len(said & set(text.lower().split()))
 
         ours = found()

@@ -90,7 +90,8 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         weights = SimpleNamespace(checkpoint=None, content_hash="feed" * 16 if model == "nano.en" else "beef" * 16)
         dims = SimpleNamespace(is_multilingual=False)
         tokenizer = SimpleNamespace(languages=("en",))
-        return SimpleNamespace(model=weights, dims=dims, tokenizer=tokenizer, warm_up=lambda: None, framed=framed)
+        about = {"dims": dims, "tokenizer": tokenizer, "warm_up": lambda: None, "framed": framed}
+        return SimpleNamespace(model=weights, calibration=None, **about)
 
     def framed(recipe: Recipe) -> Framed:
         return choose_framing(recipe, True, lambda: Costs(0.0))

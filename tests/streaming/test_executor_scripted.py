@@ -155,7 +155,7 @@ class TestTold:
         for wanted, code, least, most in ((None, "de", 0.5, 0.7), ("fr", "fr", 1.0, 1.0)):
             model = telling(told, language="de")
             options = DecodeOptions(language=wanted, task="translate", temperatures=(0.0,))
-            result = hear(model, options=options)
+            result = hear(model, options=options, is_last=True)
             assert result.language == code
             assert least <= result.language_probability <= most
             decode, align = (fed(model, place) for place in (-2, -1))
