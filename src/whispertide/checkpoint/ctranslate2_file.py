@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from whispertide.checkpoint import magic
 from whispertide.checkpoint.safetensors_file import to_float
-from whispertide.checkpoint.untrusted import MOST_DIMS, brief, elements, exactly
-from whispertide.errors import CheckpointError, CheckpointNotFoundError
+from whispertide.checkpoint.untrusted import MOST_DIMS, brief, elements, exactly, opened_weights
+from whispertide.errors import CheckpointError
 
 VERSION = 6  # of the format, since CTranslate2 2.0
 _MOST_VARIABLES = 20_000  # large-v3 has some 1,300, with the scales of 8 bits twice that
@@ -82,20 +82,9 @@ class CTranslate2File:
         self.path = path
         self.variables: dict[str, Variable] = {}
         self.scalars: dict[str, int] = {}
-        try:
+        with opened_weights(path, "model of CTranslate2") as file:
             self._size = path.stat().st_size
-            with path.open("rb") as file:
-                self._read(file)
-        except FileNotFoundError as error:
-            raise CheckpointNotFoundError(f"expected the weights {path}, but there is no such file") from error
-        except OSError as error:
-            raise CheckpointError(f"{path} cannot be read: {error}") from error
-        except CheckpointError:
-            raise
-        except (EOFError, ValueError) as error:
-            raise CheckpointError(
-                f"{path} is damaged or truncated ({brief(error)}), or no model of CTranslate2: download it again"
-            ) from error
+            self._read(file)
 
     def read(self, rows: Rows) -> npt.NDArray[Any]:
         """Rows of a variable, from the disk: float16 as it is, all else as float32, quantised ones as they are meant.

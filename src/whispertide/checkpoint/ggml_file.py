@@ -18,8 +18,8 @@ from whispertide.checkpoint import magic
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.ggml_blocks import BLOCK, FORMATS, weights_of
 from whispertide.checkpoint.safetensors_file import to_float
-from whispertide.checkpoint.untrusted import brief, elements, exactly
-from whispertide.errors import CheckpointError, CheckpointNotFoundError
+from whispertide.checkpoint.untrusted import brief, elements, exactly, opened_weights
+from whispertide.errors import CheckpointError
 from whispertide.features import mel_filters
 from whispertide.types import N_FFT
 
@@ -55,20 +55,9 @@ class GgmlFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.tensors: dict[str, GgmlTensor] = {}
-        try:
+        with opened_weights(path, "file of whisper.cpp") as file:
             self._size = path.stat().st_size
-            with path.open("rb") as file:
-                self._read(file)
-        except FileNotFoundError as error:
-            raise CheckpointNotFoundError(f"expected the weights {path}, but there is no such file") from error
-        except OSError as error:
-            raise CheckpointError(f"{path} cannot be read: {error}") from error
-        except CheckpointError:
-            raise
-        except (EOFError, ValueError) as error:
-            raise CheckpointError(
-                f"{path} is damaged or truncated ({brief(error)}), or no file of whisper.cpp: download it again"
-            ) from error
+            self._read(file)
 
     def read(self, tensor: GgmlTensor) -> npt.NDArray[Any]:
         """One tensor, from the disk: float16 as it is, float32 and what was in blocks as float32.

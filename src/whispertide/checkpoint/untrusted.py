@@ -5,10 +5,13 @@ value can fill megabytes of an error. Nothing here knows about formats.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO
+
+from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 MOST_DIMS = 8  # a Whisper's tensors have three
 _LONGEST = 1 << 40  # numbers
@@ -70,6 +73,27 @@ def regular_bytes(path: Path, most: int) -> bytes:
     check_regular(path, most)
     with path.open("rb") as file:
         return file.read(most)
+
+
+@contextmanager
+def opened_weights(path: Path, form: str) -> Iterator[BinaryIO]:
+    """A file of weights, open; what reading it raises says which file it was, and that it may be no `form`.
+
+    Raises `CheckpointNotFoundError` when it is missing, and `CheckpointError`.
+    """
+    try:
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise CheckpointNotFoundError(f"expected the weights {path}, but there is no such file") from error
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    except CheckpointError:
+        raise
+    except (EOFError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} is damaged or truncated ({brief(error)}), or no {form}: download it again"
+        ) from error
 
 
 def first_of(names: Iterable[str], count: int = 3) -> str:
