@@ -9,9 +9,10 @@ from whispertide.errors import CheckpointNotFoundError, DownloadError
 
 @pytest.fixture(autouse=True)
 def no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An empty cache and no network."""
+    """Empty caches, the hub's and our own, and no network."""
     from huggingface_hub import constants
 
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "own"))
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
 
