@@ -16,10 +16,8 @@ from whispertide.streaming.repetition import normalise
 from whispertide.types import SAMPLE_RATE
 
 LEAST = 2  # words of a copy: a single one may be said twice within the time that attention can tell apart
-NEAR = (
-    SAMPLE_RATE // 5
-)  # so near to each other two words attend to the same sound; people say no two equal ones so fast
-
+# So near to each other two words attend to the same sound; people say no two equal ones so fast.
+NEAR = SAMPLE_RATE // 5
 STEP = SAMPLE_RATE // 8  # "no no no" comes up to eight times a second
 
 

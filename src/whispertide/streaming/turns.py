@@ -2,9 +2,8 @@
 
 Counts samples: it sees no audio, and of words only how likely they are. Rounds are planned by the policy when the
 schedule says so, and an utterance gets a last round when the gate hears a pause or the caller asks for its end. A turn
-is one utterance, or several whose pauses were short and in mid-sentence. All
-decisions depend on the gate's events and the rounds' ends, not on the portions of audio: a gate event counts from its
-`decided_at` on.
+is one utterance, or several whose pauses were short and in mid-sentence. All decisions depend on the gate's events and
+the rounds' ends, not on the portions of audio: a gate event counts from its `decided_at` on.
 """
 
 from collections.abc import Iterable
