@@ -22,6 +22,7 @@ from whispertide.types import Word
 
 PATIENCE_S = 120.0  # also on a core that others use
 GONE = 4004  # the close code of a session that is not there
+HARMLESS = ("shutdown", "unknown_session", "not_durable")  # problems that a session survives; the words say whether
 
 
 class BrokenPromiseError(AssertionError):
@@ -203,7 +204,7 @@ class Speaker:
             case "received":
                 self.told = max(self.told, message["received"])
             case "problem":
-                if message["kind"] not in ("shutdown", "unknown_session"):
+                if message["kind"] not in HARMLESS:
                     raise BrokenPromiseError(f"problem {message['kind']}: {message['message']}")
             case _:
                 for event in events_of([message]):
