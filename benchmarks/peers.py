@@ -7,8 +7,9 @@
 The voices are those of `people` (../shared/speech, or --speech), in two halves that have no speaker in common. Each
 program has the step that is best for it: of the steps whose word error rate is at most a point above the lowest, the
 one that confirms soonest. What is chosen on --choosing seconds of one half is reported on the other, and the other way
-round, so that no step is reported on the voices that it was chosen on. The voice gate is on for all, then off for all.
-Computing counts by processor seconds, so what else the machine does does not matter. --heard reports only so many
+round, so that no step is reported on the voices that it was chosen on. The voice gate is on for all.
+Computing counts by processor seconds, so what else the machine does does not matter, but for WhisperLiveKit, whole,
+which is a server and runs in real time. --heard reports only so many
 seconds of each part of each half.
 
 Every finished utterance is kept in --folder, so the same command goes on where it was stopped; with --minutes it ends
@@ -45,8 +46,8 @@ RIVALS = ("whisper-streaming", "simulstreaming")  # a recipe of ours and a progr
 STEPS = (0.5, 1.0, 2.0)
 PEER_STEPS = {"simulstreaming": (0.1, 0.5, 1.0)}
 MOONSHINE = f"{PEER}moonshine"
+SERVERS = ("whisperlivekit-localagreement", "whisperlivekit-simulstreaming")  # these run in real time
 WHOLE = ("faster-whisper", "openai-whisper", "whisper.cpp")  # these transcribe when all audio is there
-UNGATED = "vad=false"
 ANY = "people"  # stands for the parts, until one is measured
 MARKS = ("<!-- peers -->", "<!-- /peers -->")
 
@@ -183,8 +184,8 @@ def candidates(model: str, name: str) -> list[CellRequest]:
     return [_surest(requests) for step in PEER_STEPS.get(peer, STEPS) if (requests := _peer(model, peer, step))]
 
 
-def _peer(model: str, name: str, step_s: float | None, *settings: str) -> list[CellRequest]:
-    return grid((), (model,), (ANY,), () if step_s is None else (step_s,), settings, (name,))
+def _peer(model: str, name: str, step_s: float | None) -> list[CellRequest]:
+    return grid((), (model,), (ANY,), () if step_s is None else (step_s,), (), (name,))
 
 
 def _surest(requests: Sequence[CellRequest]) -> CellRequest:
@@ -202,34 +203,33 @@ def best(study: Study, model: str, name: str, half: str) -> float | None:
     return None if found is None else found.spec.step_s
 
 
-def contenders(model: str, steps: Mapping[str, float], *settings: str) -> list[CellRequest]:
+def contenders(model: str, steps: Mapping[str, float]) -> list[CellRequest]:
     """Ours and the stepped programs, at their best steps."""
-    requests = grid(("tide",), (model,), (ANY,), (), settings)
+    requests = grid(("tide",), (model,), (ANY,), (), ())
     for name, step in steps.items():
         peer = name.removeprefix(PEER)
         requests += (
-            grid((name,), (model,), (ANY,), (step,), settings)
-            if peer == name
-            else [_surest(_peer(model, peer, step, *settings))]
+            grid((name,), (model,), (ANY,), (step,), ()) if peer == name else [_surest(_peer(model, peer, step))]
         )
     return requests
 
 
 def as_they_come(model: str) -> list[CellRequest]:
-    """Programs that transcribe when all audio is there, ours among them; and Moonshine, which has its own model."""
-    theirs = [_surest(_peer(model, name, None)) for name in (*WHOLE, MOONSHINE.removeprefix(PEER))]
-    return [*theirs, CellRequest(OFFLINE, model, ANY)]
+    """Programs that transcribe when all audio is there, ours among them; Moonshine, which has its own model; and whole
+    servers last, which take as long as the audio does.
+    """
+    names = (*WHOLE, MOONSHINE.removeprefix(PEER), *SERVERS)
+    return [CellRequest(OFFLINE, model, ANY), *(_surest(_peer(model, name, None)) for name in names)]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A model, and what was measured with it: the voice gate on, and off. `steps` of each program, by the half of the
-    speakers that they were chosen on.
+    """A model, and what was measured with it. `steps` of each program, by the half of the speakers that they were
+    chosen on.
     """
 
     model: str
-    gated: list[Cell]
-    ungated: list[Cell]
+    cells: list[Cell]
     steps: Mapping[str, Mapping[str, float]]
 
     @property
@@ -254,8 +254,7 @@ def measured(study: Study, model: str) -> Measured:
                     cells.setdefault(label, []).append(cell)
         return [pool(found) for found in cells.values() if len(found) == len(HALVES)]
 
-    gated = reported(lambda best_ones: contenders(model, best_ones) + as_they_come(model))
-    return Measured(model, gated, reported(lambda best_ones: contenders(model, best_ones, UNGATED)), steps)
+    return Measured(model, reported(lambda best_ones: contenders(model, best_ones) + as_they_come(model)), steps)
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -276,7 +275,6 @@ by hand; its error is far below the differences here, and the same for all.
 | insert. | words in the output that nobody said |
 | `peer:` | another program on the same weights and audio, in its own environment (`make peers`) |
 | `fallback=false` | Whisper's temperature fallback is off: sampling takes its time, and gives another text each time |
-| `vad=false` | the voice gate is off, for ours and theirs alike |
 
 *Step*: of the steps with at most a point more word errors than the lowest, the one that confirms soonest, for ours and
 for the others alike, chosen on one half of the speakers and reported on the other, both ways round. That of `tide` and
@@ -285,10 +283,12 @@ of Moonshine is as it comes.
 What the others are, exactly:
 
 - `peer:whisper-streaming`, `peer:simulstreaming`: the two algorithms as WhisperLiveKit ships them, without its server,
-  on our clock. The gate is Silero's with whisper_streaming's settings (half a second ends an utterance). A pause gets a
-  last round. whisper_streaming itself leaves that out and loses what came after its last step.
+  on our clock. Their gate is Silero's with whisper_streaming's settings (half a second ends an utterance). A pause gets
+  a last round. whisper_streaming itself leaves that out and loses what came after its last step.
 - That of SimulStreaming has what WhisperLiveKit added to it: words whose times go back are dropped, a text that repeats
   itself is thrown away, and repeated tokens are made less likely.
+- `peer:whisperlivekit-...`: WhisperLiveKit, whole, in real time, with its own server loop and its own gate, as it
+  comes. Its latencies hold for a machine that does something else, too: the others' do not depend on that.
 - `peer:moonshine`: Moonshine's tiny-en, the model that its wheel carries. It cannot load a Whisper, and its voice gate
   cannot be left out.
 - CTranslate2 (faster-whisper) computes in float32. whisper.cpp has float16.
@@ -299,24 +299,23 @@ Ours run in int8, as they come. Nothing is clamped, rounded or truncated.
 
 def glance(study: Study, found: Sequence[Measured]) -> publish.Part:
     """The table of all programs and models."""
-    note = f"Each program at its best step, voice gate on. `{PEER}`: another program. The last rows wait for all audio."
-    return publish.glance_part("At a glance", note, {model.title: model.gated for model in found})
+    note = f"Each program at its best step. `{PEER}`: another program. The last rows wait for all audio."
+    return publish.glance_part("At a glance", note, {model.title: model.cells for model in found})
 
 
 def parts(found: Measured) -> list[publish.Part]:
     """The tables of a model."""
     return [
-        publish.streaming_part(f"{found.title}, voice gate on", "", found.gated, f"{found.title}-gated"),
+        publish.streaming_part(found.title, "", found.cells, found.title),
         differences(found),
-        publish.streaming_part(f"{found.title}, voice gate off", "", found.ungated, f"{found.title}-ungated"),
     ]
 
 
 def differences(found: Measured) -> publish.Part:
     """What each has more than `tide`, paired by recording, and the steps that were chosen."""
-    ours = [cell for cell in found.gated if cell.spec.recogniser == "tide"]
+    ours = [cell for cell in found.cells if cell.spec.recogniser == "tide"]
     rows = []
-    for cell in found.gated if ours else []:
+    for cell in found.cells if ours else []:
         if cell.spec.recogniser == "tide":
             continue
         by_figure = compare(ours[0].utterances, cell.utterances)

@@ -10,6 +10,7 @@ import numpy as np
 
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.generation import heads_or_later_half
+from whispertide.lab.evaluation.peers.convert_openai import convert
 from whispertide.lab.evaluation.peers.wire import Job
 
 
@@ -32,7 +33,7 @@ def open_engine(job: Job, policy: str, *, gate: bool) -> Any:
     }
     if policy == "simulstreaming":
         settings |= {
-            "model_path": str(named_for_its_language(Path(job.model), Path(job.output).parent)),
+            "model_path": str(decoder_weights(job.model, Path(job.output).parent)),
             "encoder_model_path": job.converted,
             "custom_alignment_heads": alignment_mask(job.model),
             "beams": int(job.number("beams")),
@@ -58,11 +59,8 @@ def alignment_mask(model: str) -> str:
     return base64.b85encode(gzip.compress(mask.tobytes())).decode()
 
 
-def named_for_its_language(model: Path, folder: Path) -> Path:
-    """It tells English-only models by their name: `model`, or a link to it in `folder` that has such a one."""
-    if load_checkpoint(model).dims.is_multilingual or model.name.endswith(".en"):
-        return model
-    named = folder / "model.en"
-    if not named.exists():
-        named.symlink_to(model.resolve(), target_is_directory=True)
-    return named
+def decoder_weights(model: str, folder: Path) -> Path:
+    """The model as a `.pt` in `folder`: it reads no CTranslate2 for its decoder, and tells English-only by the name."""
+    convert(model, folder)
+    made = folder / "model.pt"
+    return made if load_checkpoint(model).dims.is_multilingual else made.rename(folder / "model.en.pt")
