@@ -15,6 +15,8 @@ from paced_sessions import Listen, listen_to_livekit, listen_to_us
 
 from whispertide.model.providers import usable_cpus
 
+CONVERTING_S = 600.0
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -76,7 +78,7 @@ def livekit(arguments: argparse.Namespace, policy: str, links: Path) -> Contende
     from whispertide.checkpoint.hub import resolve
     from whispertide.lab.evaluation.peers.livekit import alignment_mask, named_for_its_language
     from whispertide.lab.evaluation.peers.registry import PEERS
-    from whispertide.lab.evaluation.peers.running import _converted, environments, why_not
+    from whispertide.lab.evaluation.peers.running import _converted, _python, environments, why_not
 
     peer = PEERS[f"whisperlivekit-{policy}"]
     if reason := why_not(peer):
@@ -84,7 +86,9 @@ def livekit(arguments: argparse.Namespace, policy: str, links: Path) -> Contende
     folder = Path(arguments.model) if Path(arguments.model).is_dir() else resolve(arguments.model)
     model = str(_converted(Path(folder), peer))
     if policy == "simulstreaming":
-        where = ["--model-path", str(named_for_its_language(Path(folder), links)), "--encoder-model-path", model]
+        _python(peer, ["convert_openai", str(folder), str(links)], {}, CONVERTING_S)
+        weights = named_for_its_language(links / "model.pt", str(folder))
+        where = ["--model-path", str(weights), "--encoder-model-path", model]
         where += ["--custom-alignment-heads", alignment_mask(arguments.model)]
     else:
         where = ["--model-path", model]

@@ -32,8 +32,10 @@ def open_engine(job: Job, policy: str, *, gate: bool) -> Any:
         "asr_coalesce_min_s": job.settings.get("step_s", 0.0),
     }
     if policy == "simulstreaming":
+        folder = Path(job.output).parent
+        convert(job.model, folder)  # its decoder reads no CTranslate2
         settings |= {
-            "model_path": str(decoder_weights(job.model, Path(job.output).parent)),
+            "model_path": str(named_for_its_language(folder / "model.pt", job.model)),
             "encoder_model_path": job.converted,
             "custom_alignment_heads": alignment_mask(job.model),
             "beams": int(job.number("beams")),
@@ -59,8 +61,6 @@ def alignment_mask(model: str) -> str:
     return base64.b85encode(gzip.compress(mask.tobytes())).decode()
 
 
-def decoder_weights(model: str, folder: Path) -> Path:
-    """The model as a `.pt` in `folder`: it reads no CTranslate2 for its decoder, and tells English-only by the name."""
-    convert(model, folder)
-    made = folder / "model.pt"
-    return made if load_checkpoint(model).dims.is_multilingual else made.rename(folder / "model.en.pt")
+def named_for_its_language(weights: Path, model: str) -> Path:
+    """It tells English-only models by the name: the `.pt` of `model`, renamed if it is such a one."""
+    return weights if load_checkpoint(model).dims.is_multilingual else weights.rename(weights.with_suffix(".en.pt"))
