@@ -1,7 +1,12 @@
 """Turns are fair, lateness is told, quality falls and comes back, and a slow session holds up nobody."""
 
 import asyncio
+import os
 import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -233,6 +238,75 @@ async def test_an_overloaded_server_says_so() -> None:
         await one.send(SILENCE)
         assert await one.rest() == 1013
         assert one.said("problem")[0]["kind"] == "overloaded"
+
+
+def held_sessions(monkeypatch: pytest.MonkeyPatch, owners: str) -> tuple[list[LiveSession], list[str], threading.Event]:
+    """Sessions of these keys whose steps begin and last until the event, and the names of those that began."""
+    everybody = [live_session(number) for number in range(len(owners))]
+    began, may_end = list[str](), threading.Event()
+
+    def step(live: LiveSession, level: int) -> Step:
+        began.append(live.id)
+        may_end.wait(30)
+        return Step()
+
+    monkeypatch.setattr(LiveSession, "step", step)
+    for live, owner in zip(everybody, owners, strict=True):
+        live.owner = owner
+    return everybody, began, may_end
+
+
+async def until(done: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not done():
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+async def test_long_rounds_of_a_key_never_hold_all_workers(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    """A key that has none has one more at once, while no round of the others ends. There is one such, and none for who
+    holds some.
+    """
+    owners = "A" * (workers + 2) + "BBC"
+    everybody, began, may_end = held_sessions(monkeypatch, owners)
+    *mine, b, other_b, c = everybody
+    scheduler = Scheduler(workers, Load(), lambda _: None)
+    scheduler.start()
+    for live in mine:
+        scheduler.wake(live)
+    assert scheduler.running == workers
+    for live in (b, other_b, c):
+        scheduler.wake(live)
+    await until(lambda: b.id in began)
+    assert scheduler.running == workers + 1
+    assert {one.owner for one in everybody if one.running} == {"A", "B"}
+    may_end.set()
+    await until(lambda: len(began) == len(everybody))
+    await until(lambda: not scheduler.running)
+    await scheduler.stop()
+
+
+async def test_whom_nobody_speaks_has_a_thread_of_lower_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoken, hurried, left = (live_session(number) for number in range(3))
+    niceness = dict[str, int]()
+
+    def step(live: LiveSession, level: int) -> Step:
+        niceness[live.id] = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        return Step()
+
+    monkeypatch.setattr(LiveSession, "step", step)
+    hurried.pace.take(60.0, time.monotonic())
+    left.parked_at = 0.0
+    scheduler = Scheduler(1, Load(), lambda _: None)
+    scheduler.start()
+    for live in (spoken, hurried, left):
+        scheduler.wake(live)
+    await until(lambda: len(niceness) == 3)
+    await scheduler.stop()
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    assert niceness[spoken.id] == own
+    if sys.platform == "linux" and own < 19:
+        assert niceness[hurried.id] == niceness[left.id] > own
 
 
 def test_a_step_that_breaks_holds_up_nobody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

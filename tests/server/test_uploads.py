@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import threading
 import wave
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -75,7 +76,7 @@ def test_clients_take_turns() -> None:
                 tasks.create_task(worked(uploads, SlowJob(name, done, may), name[0]))
                 await asyncio.sleep(0)
             may.set()
-        assert not uploads._lines
+        assert not uploads._lines._lines
         return done
 
     assert asyncio.run(run()) == ["a1", "b1", "a2", "b2", "a3", "a4"]
@@ -128,3 +129,42 @@ def test_files_that_dribble_in_leave_places_for_others() -> None:
             pass
     with uploads.receiving("a"):
         pass
+
+
+class Checked:
+    """Is looked at in the thread for that, when it may be."""
+
+    def __init__(self, name: str, seen: list[str], may: threading.Event) -> None:
+        self.name, self.seen, self.may = name, seen, may
+
+    def check_length(self) -> None:
+        self.seen.append(f"{self.name} begins")
+        self.may.wait(30)
+        self.seen.append(f"{self.name} ends")
+
+
+async def test_lengths_are_counted_one_at_a_time_and_parties_take_turns() -> None:
+    """To count packets takes a second of computing: four at once would take as many cores from live sessions."""
+    uploads, seen, may = Uploads(8), list[str](), threading.Event()
+    async with asyncio.TaskGroup() as tasks:
+        for name in ("a1", "a2", "a3", "b1"):
+            tasks.create_task(uploads.check(cast(Job, Checked(name, seen, may)), name[0]))
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        assert len(seen) <= 1
+        may.set()
+    assert seen == [f"{name} {what}" for name in ("a1", "b1", "a2", "a3") for what in ("begins", "ends")]
+    assert not uploads._checks._lines
+
+
+async def test_a_check_that_is_given_up_has_ended() -> None:
+    """Its file is closed then."""
+    uploads, seen, may = Uploads(8), list[str](), threading.Event()
+    task = asyncio.create_task(uploads.check(cast(Job, Checked("a", seen, may)), "a"))
+    while not seen:
+        await asyncio.sleep(0.001)
+    task.cancel()
+    asyncio.get_running_loop().call_later(0.01, may.set)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == ["a begins", "a ends"]

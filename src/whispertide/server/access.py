@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from whispertide.errors import OptionError
 from whispertide.server.addresses import party_of
+from whispertide.server.counted import counted
 from whispertide.server.floods import Floods
 from whispertide.server.guesses import Guesses
 from whispertide.server.http_error import HttpError
@@ -351,16 +352,8 @@ class AccessControl:
     @contextlib.contextmanager
     def connected(self, owner: str = "", address: str = "") -> Iterator[None]:
         """Count a connection while it lasts."""
-        counted = ((self.connections, owner), (self._addresses, party_of(address)))
-        for counter, name in counted:
-            counter[name] += 1
-        try:
+        with counted(self.connections, owner), counted(self._addresses, party_of(address)):
             yield
-        finally:
-            for counter, name in counted:
-                counter[name] -= 1
-                if not counter[name]:
-                    del counter[name]
 
 
 def is_loopback(host: str) -> bool:

@@ -59,9 +59,18 @@ class FairQueue(Generic[T]):
         one.worked = max(one.worked, key.least)
         self._waiting.append(one)
 
-    def take(self) -> T:
-        """Who is next; of equals whoever waits longest. Raises `ValueError` where nobody waits."""
-        one = min(self._waiting, key=lambda one: (self._keys[one.owner].worked, one.is_left, one.worked))
+    def take(self, *, of_idle_key: bool = False) -> T | None:
+        """Who is next; of equals whoever waits longest. None where nobody waits, or nobody `of_idle_key`: one of whose
+        sessions none is at work.
+        """
+        busy = {one.owner for one in self._at_work} if of_idle_key else set()
+        one = min(
+            (one for one in self._waiting if one.owner not in busy),
+            key=lambda one: (self._keys[one.owner].worked, one.is_left, one.worked),
+            default=None,
+        )
+        if one is None:
+            return None
         self._waiting.remove(one)
         self._at_work.append(one)
         return one

@@ -115,7 +115,7 @@ class Rest:
             except (OptionError, base.ProtocolError) as error:
                 raise HttpError(400, str(error)) from error
             job = Job(self.hub.models[wanted.model], wanted.file, wanted.options, self.hub.options.limits.upload_s)
-            await self._transcribed(asyncio.to_thread(job.check_length))
+            await self._transcribed(self.uploads.check(job, _party(request)), request)
             running = self.uploads.run(job, _party(request))
             stack.push_async_callback(running.aclose)
             if wanted.stream:

@@ -1,7 +1,10 @@
 """Many sessions take steps on a few worker threads, each in its turn.
 
 A step runs at most one round and about one pilot (`live`), so a session that has more to do waits its turn again
-(`fair_queue`). Lives in the event loop and never blocks it. Knows nothing of sockets.
+(`fair_queue`). A round cannot be interrupted, so that one key may have all workers in long ones: whoever's key has none
+at work then gets one worker more, and the system divides the cores. Those that nobody speaks at this moment, and whose
+words nobody waits for, have threads of lower priority. Lives in the event loop and never blocks it. Knows nothing of
+sockets.
 """
 
 import asyncio
@@ -14,10 +17,12 @@ from functools import partial
 from whispertide.server.fair_queue import FairQueue
 from whispertide.server.live import LiveSession, Step
 from whispertide.server.load import Load
+from whispertide.server.priority import lower_priority
 
 log = logging.getLogger("whispertide.server")
 
 _TICK_S = 0.5
+_NICE = 5  # a third of the share of a core that others have
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,9 @@ class Scheduler:
         self._workers = workers
         self._on_done = on_done
         self.on_step: Callable[[Done], None] | None = None  # is told first
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="round")
+        most = workers + 1
+        self._hurried = ThreadPoolExecutor(most, thread_name_prefix="round")
+        self._patient = ThreadPoolExecutor(most, "patient-round", partial(lower_priority, _NICE))
         self._ticker: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -54,7 +61,8 @@ class Scheduler:
         if self._ticker is not None:
             self._ticker.cancel()
         # In a thread: it waits for the running steps, and the loop has to go on meanwhile.
-        await asyncio.to_thread(self._pool.shutdown)
+        for pool in (self._hurried, self._patient):
+            await asyncio.to_thread(pool.shutdown)
 
     def wake(self, live: LiveSession) -> None:
         """There is something in the session's inbox."""
@@ -75,13 +83,20 @@ class Scheduler:
         self._queue.add(live)
 
     def _dispatch(self) -> None:
-        while self._queue and self.running < self._workers:
-            live = self._queue.take()
+        while (live := self._next()) is not None:
             assert live.queued_at is not None
             since, live.queued_at, live.running = live.queued_at, None, True
             self.running += 1
-            future = self._loop.run_in_executor(self._pool, live.step, self.load.level)
-            future.add_done_callback(partial(self._end, live, since, self._loop.time() - since))
+            now = self._loop.time()
+            pool = self._patient if live.in_no_hurry(now) else self._hurried
+            future = self._loop.run_in_executor(pool, live.step, self.load.level)
+            future.add_done_callback(partial(self._end, live, since, now - since))
+
+    def _next(self) -> LiveSession | None:
+        """Whoever may begin now; taken from the queue."""
+        if self.running > self._workers:
+            return None
+        return self._queue.take(of_idle_key=self.running == self._workers)
 
     def _end(self, live: LiveSession, since: float, waited: float, done: "asyncio.Future[Step]") -> None:
         self.running -= 1

@@ -5,7 +5,6 @@ A file's audio is decoded here and never trusted: it may be short and hold days,
 
 import asyncio
 import contextlib
-import os
 import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
@@ -18,6 +17,8 @@ from whispertide.audio.file import counted_s, decode_blocks, duration_of
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, TruncatedAudioError, WhispertideError
 from whispertide.options import DecodeOptions
+from whispertide.server.counted import counted
+from whispertide.server.priority import lower_priority
 from whispertide.types import FloatArray, seconds, to_samples
 
 _NICE = 10
@@ -102,6 +103,29 @@ class Job:
         return seconds(self.samples)
 
 
+class Lines:
+    """So many at once; and of one party no more stand in line with those of the others."""
+
+    def __init__(self, at_once: int = 1) -> None:
+        self._at_once = at_once
+        self._turn = asyncio.Semaphore(at_once)
+        self._lines: dict[str, asyncio.Semaphore] = {}
+        self._parties: Counter[str] = Counter()
+
+    @contextlib.asynccontextmanager
+    async def turn(self, party: str) -> AsyncIterator[None]:
+        """Waits for it, and has it."""
+        line = self._lines.setdefault(party, asyncio.Semaphore(self._at_once))
+        with counted(self._parties, party):
+            try:
+                async with line, self._turn:
+                    yield
+            finally:
+                # The last of its party; else others of it stand in this line.
+                if self._parties[party] == 1:
+                    del self._lines[party]
+
+
 class Uploads:
     """The queue of files: one is transcribed, or `at_once`; others wait or are still on their way, more are refused.
     `most` are transcribed or wait, so many for each that is transcribed at once.
@@ -114,53 +138,53 @@ class Uploads:
         self.waiting: Counter[str] = Counter()
         self._arriving: Counter[str] = Counter()
         self._most = most * at_once
-        self._at_once = at_once
-        self._turn = asyncio.Semaphore(at_once)
-        self._free: list[Executor] = [
-            ThreadPoolExecutor(1, thread_name_prefix="upload", initializer=_lower_priority) for _ in range(at_once)
-        ]
-        self._lines: dict[str, asyncio.Semaphore] = {}
+        self._lines = Lines(at_once)
+        self._free = [_thread("upload") for _ in range(at_once)]
+        self._checks = Lines()
+        self._checker = _thread("check")
 
     @contextlib.contextmanager
     def receiving(self, party: str = "") -> Iterator[None]:
         """While a file comes in. Raises `BusyError` if there is no room for it to wait, or too many come already."""
         self._check(self.waiting, party, self._most)
-        with self._counted(self._arriving, party, _ARRIVING * self._most):
+        with self._place(self._arriving, party, _ARRIVING * self._most):
             yield
+
+    async def check(self, job: Job, party: str = "") -> None:
+        """`Job.check_length`, of one at a time: to count packets takes a second. Also raises `BusyError`."""
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._checker)
+        with self._place(self._arriving, party, _ARRIVING * self._most):
+            async with self._checks.turn(party):
+                try:
+                    await in_thread(job.check_length)
+                finally:
+                    await in_thread(int)  # what was under way has ended
 
     async def run(self, job: Job, party: str = "") -> AsyncGenerator[OfflineSegment, None]:
         """The job's segments, once it is its turn. Raises `BusyError` at once if there is no room to wait."""
-        with self._counted(self.waiting, party, self._most):
-            line = self._lines.setdefault(party, asyncio.Semaphore(self._at_once))
-            try:
-                async with line, self._thread() as thread, contextlib.aclosing(job.segments(thread)) as segments:
-                    async for segment in segments:
-                        yield segment
-            finally:
-                # The last of its party; else others of it stand in this line.
-                if self.waiting[party] == 1:
-                    del self._lines[party]
+        with self._place(self.waiting, party, self._most):
+            async with (
+                self._lines.turn(party),
+                self._thread() as thread,
+                contextlib.aclosing(job.segments(thread)) as segments,
+            ):
+                async for segment in segments:
+                    yield segment
 
     @contextlib.asynccontextmanager
     async def _thread(self) -> AsyncIterator[Executor]:
         """One that no other job has: whoever waits for it waits for the job alone."""
-        async with self._turn:
-            thread = self._free.pop()
-            try:
-                yield thread
-            finally:
-                self._free.append(thread)
+        thread = self._free.pop()
+        try:
+            yield thread
+        finally:
+            self._free.append(thread)
 
     @contextlib.contextmanager
-    def _counted(self, places: Counter[str], party: str, most: int) -> Iterator[None]:
+    def _place(self, places: Counter[str], party: str, most: int) -> Iterator[None]:
         self._check(places, party, most)
-        places[party] += 1
-        try:
+        with counted(places, party):
             yield
-        finally:
-            places[party] -= 1
-            if not places[party]:
-                del places[party]
 
     def _check(self, places: Counter[str], party: str, most: int) -> None:
         share = most - most // 4  # the rest is for the others
@@ -168,11 +192,9 @@ class Uploads:
             raise BusyError(f"expected at most {share} files of one client at once, {most} in all; try later")
 
 
-def _lower_priority() -> None:
-    """Live sessions come first. On Linux a thread has its own priority; elsewhere nothing is changed."""
-    if hasattr(os, "setpriority") and hasattr(threading, "get_native_id") and os.uname().sysname == "Linux":
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+def _thread(name: str) -> Executor:
+    """Live sessions come first."""
+    return ThreadPoolExecutor(1, name, partial(lower_priority, _NICE))
 
 
 def joined(segments: Iterable[OfflineSegment]) -> str:
