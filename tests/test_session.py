@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from oracle import Oracle, audio_between, make_gate, plain, speech
-from whispertide.audio.vad import GateEvent
+from whispertide.audio.vad import GateEvent, SpeechCertain, SpeechStarted, SpeechStopped
 from whispertide.errors import AudioError, OptionError, SessionError, UnknownRecipeError
 from whispertide.events import (
     Confirmed,
@@ -504,8 +504,6 @@ class ScriptedGate:
 
 
 def test_audio_that_a_round_has_seen_stays_in_its_utterance() -> None:
-    from whispertide.audio.vad import SpeechStarted, SpeechStopped
-
     gate = ScriptedGate([
         SpeechStarted(0, 1_000),
         SpeechStopped(20_000, 33_000),  # a round has looked up to 32,000 by then
@@ -520,8 +518,6 @@ def test_audio_that_a_round_has_seen_stays_in_its_utterance() -> None:
 
 
 def test_an_utterance_without_audio_has_no_round_and_the_next_one_follows_at_once() -> None:
-    from whispertide.audio.vad import SpeechStarted, SpeechStopped
-
     gate = ScriptedGate([SpeechStarted(3_200, 4_000), SpeechStopped(3_200, 5_000), SpeechStarted(6_400, 8_000)])
     oracle = exact(())
     session = Session(RECIPE, oracle, gate)
@@ -530,12 +526,44 @@ def test_an_utterance_without_audio_has_no_round_and_the_next_one_follows_at_onc
 
 
 def test_a_flush_where_speech_has_only_begun_is_answered() -> None:
-    from whispertide.audio.vad import SpeechStarted
-
     session = Session(RECIPE, exact(()), ScriptedGate([SpeechStarted(S, S)]))
     push(session, 1.0)
     (answer,) = session.flush()
     assert answer == TurnEnd(answer.seq, S, S)
+
+
+@pytest.mark.parametrize("step", [0.1, 0.5, 4.0])
+def test_of_a_click_nothing_is_written(step: float) -> None:
+    """A cry or a tick that sounds like a voice for a moment sounds like a word as well (issue "faults")."""
+    gate = ScriptedGate([
+        SpeechStarted(0, 1_000, is_certain=False),
+        SpeechStopped(2 * S, 3 * S),
+        SpeechStarted(round(3.2 * S), round(3.3 * S), is_certain=False),
+        SpeechCertain(round(3.4 * S)),
+    ])  # fmt: skip
+    session = Session(RECIPE, exact(), gate)
+    events = push(session, 4.0, step) + session.finish()
+    assert confirmed(events) == "six"
+    assert [e.start for e in events if isinstance(e, Unheard)] == [0]
+    assert all(event.at >= 3 * S for event in events if isinstance(event, Confirmed))
+    shown = [event for event in events if isinstance(event, Hypothesis) and event.at <= 3 * S]
+    assert not shown or not shown[-1].words
+
+
+@pytest.mark.parametrize("step", [0.1, 0.5])
+def test_words_wait_until_it_is_certain_that_somebody_speaks(step: float) -> None:
+    gate = ScriptedGate([SpeechStarted(0, 1_000, is_certain=False), SpeechCertain(round(3.1 * S))])
+    session = Session(RECIPE, exact(), gate)
+    events = push(session, 4.0, step)
+    first = next(event for event in events if isinstance(event, Confirmed))
+    assert (first.at, said(first.words)) == (4 * S, "one two three four")
+    assert confirmed([*events, *session.finish()]) == said(TALK)
+
+
+def test_an_end_that_is_asked_for_is_no_click() -> None:
+    session = Session(RECIPE, exact(), ScriptedGate([SpeechStarted(0, 1_000, is_certain=False)]))
+    push(session, 0.75, 0.25)
+    assert confirmed(session.flush()) == "one"
 
 
 # --- taken apart ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.audio.silero import BLOCK
-from whispertide.audio.vad import GateEvent, GateOptions, SpeechGate, SpeechStarted
+from whispertide.audio.vad import LEAST_VOICE_S, GateEvent, GateOptions, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Frame, OfflineSegment, Transcription, pad_or_trim
 from whispertide.decoding.voice import Voice
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Features", "OfflineSegment", "transcribe_blocks", "transcribe_samples"]
 
-# A cry, a sneeze or a tick can sound like a voice for a sixth of a second.
-_GATE = GateOptions(min_speech=0.192, pre_roll=0.0, post_pad=0.0)
+_GATE = GateOptions(min_speech=LEAST_VOICE_S, pre_roll=0.0, post_pad=0.0)
 SHORT = SAMPLE_RATE  # in so little audio the gate does not hear a single word for certain
 
 Progress = Callable[[int, int], None]  # (samples done, samples in all)
@@ -99,5 +98,6 @@ def _heard(blocks: Iterable[FloatArray], gate: SpeechGate, events: list[GateEven
 
 
 def _voice(events: Iterable[GateEvent]) -> Voice:
-    edges = [event.start if isinstance(event, SpeechStarted) else event.end for event in events]
-    return Voice(tuple(map(Span, edges[::2], edges[1::2])))
+    starts = [event.start for event in events if isinstance(event, SpeechStarted)]
+    ends = [event.end for event in events if isinstance(event, SpeechStopped)]
+    return Voice(tuple(map(Span, starts, ends)))

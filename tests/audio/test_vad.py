@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from audio.sounds import babble, silence
 from whispertide.audio.silero import BLOCK
-from whispertide.audio.vad import GateEvent, GateOptions, SpeechGate, SpeechStarted, SpeechStopped
+from whispertide.audio.vad import GateEvent, GateOptions, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -39,7 +39,8 @@ def blocks(seconds: float) -> int:
     return round(seconds * SAMPLE_RATE / BLOCK)
 
 
-OPTIONS = GateOptions(min_speech=0.064, min_silence=0.32, pre_roll=0.128, post_pad=0.064)  # 2, 10, 4 and 2 blocks
+# 2, 2, 10, 4 and 2 blocks
+OPTIONS = GateOptions(min_speech=0.064, min_voice=0.064, min_silence=0.32, pre_roll=0.128, post_pad=0.064)
 
 
 def test_an_utterance_carries_its_pre_roll_and_padding() -> None:
@@ -49,11 +50,24 @@ def test_an_utterance_carries_its_pre_roll_and_padding() -> None:
 
 def test_the_pre_roll_ends_at_the_start_of_the_stream_and_at_the_previous_utterance() -> None:
     script = [0.9] * 3 + [0.0] * 12 + [0.9] * 3 + [0.0] * 12
-    wide = GateOptions(min_speech=0.064, min_silence=0.32, pre_roll=2.0, post_pad=0.064)
+    wide = replace(OPTIONS, pre_roll=2.0)
     first, stop, second, _ = scripted(script, wide)
     assert first == SpeechStarted(0, 2 * BLOCK)
     assert stop == SpeechStopped(5 * BLOCK, 13 * BLOCK)
     assert second == SpeechStarted(5 * BLOCK, 17 * BLOCK)
+
+
+CAREFUL = replace(OPTIONS, min_voice=0.128)  # 4 blocks
+
+
+def test_so_much_speech_in_a_row_makes_an_utterance_certain() -> None:
+    start, stop = SpeechStarted(6 * BLOCK, 12 * BLOCK, is_certain=False), SpeechStopped(18 * BLOCK, 26 * BLOCK)
+    assert scripted([0.0] * 10 + [0.9] * 6 + [0.0] * 20, CAREFUL) == [start, SpeechCertain(14 * BLOCK), stop]
+    broken = [0.0] * 10 + [0.9, 0.9, 0.9, 0.0, 0.9, 0.4] + [0.0] * 20  # three in a row, and two
+    assert scripted(broken, CAREFUL) == [start, stop]
+    late = [0.0] * 10 + [0.9, 0.9, 0.9, 0.0, 0.9, 0.4, 0.4, 0.9] + [0.0] * 20
+    assert scripted(late, CAREFUL)[1] == SpeechCertain(18 * BLOCK)
+    assert all(event.is_certain for event in scripted([0.9] * 9, OPTIONS) if isinstance(event, SpeechStarted))
 
 
 def test_a_click_does_not_open() -> None:
@@ -146,9 +160,10 @@ def test_quiet_speech_is_not_lost(level: int) -> None:
     for number, (start, end) in enumerate(said):
         sound[int(start * SAMPLE_RATE) : int(end * SAMPLE_RATE)] = babble(end - start, seed=number)
     events = run(SpeechGate(), sound * np.float32(10 ** (level / 20)))
-    assert len(events) == 6
-    for (start, end), started, stopped in zip(said, events[::2], events[1::2], strict=True):
+    assert len(events) == 9
+    for (start, end), started, certain, stopped in zip(said, events[::3], events[1::3], events[2::3], strict=True):
         assert isinstance(started, SpeechStarted)
+        assert isinstance(certain, SpeechCertain)
         assert isinstance(stopped, SpeechStopped)
         assert (start - 1.3) * SAMPLE_RATE < started.start < start * SAMPLE_RATE
         assert end * SAMPLE_RATE < stopped.end < (end + 0.8) * SAMPLE_RATE
@@ -158,7 +173,7 @@ def test_quiet_speech_is_not_lost(level: int) -> None:
 def test_a_quiet_speaker_after_a_loud_one_is_heard(seed: int) -> None:
     quiet = babble(2.0, seed) * np.float32(10 ** (-30 / 20))  # Silero alone misses all of these
     events = run(SpeechGate(), np.concatenate([babble(2.0), silence(1.5), quiet, silence(1.0)]))
-    assert [type(event) for event in events] == [SpeechStarted, SpeechStopped] * 2
+    assert [type(event) for event in events] == [SpeechStarted, SpeechCertain, SpeechStopped] * 2
 
 
 @cache

@@ -24,6 +24,8 @@ MAX_GAIN = 10 ** (30 / 20)
 # The level estimate falls by 15 dB per second of quiet: a pause between words hardly moves the gain, and two seconds
 # after a loud speaker a distant one is heard. Slower loses the second speaker's first words, faster raises breaths.
 LEVEL_DECAY = 10 ** (-15 / 20 * BLOCK / SAMPLE_RATE)
+# A cry, a sneeze or a tick sounds like a voice for a sixth of a second, words for longer (docs/LOG.md).
+LEAST_VOICE_S = 0.192
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class GateOptions:
 
     threshold    probability at or above which a block may start an utterance
     release      probability below which a block of an utterance counts as silence (hysteresis: at most `threshold`)
-    min_speech   that much speech in a row starts an utterance; less is a click
+    min_speech   that much speech in a row starts an utterance
+    min_voice    that much in a row makes it certain that somebody speaks; an utterance that has less is a click
     min_silence  that much silence in a row ends it (Whisper-Streaming's voice controller: 0.5 s)
     pre_roll     audio kept from before the first speech block (the same: 1 s)
     post_pad     audio kept after the last speech block; at most `min_silence`
@@ -41,6 +44,7 @@ class GateOptions:
     threshold: float = 0.5
     release: float = 0.35
     min_speech: float = 0.096  # three blocks
+    min_voice: float = LEAST_VOICE_S
     min_silence: float = 0.5
     pre_roll: float = 1.0
     post_pad: float = 0.3
@@ -51,7 +55,7 @@ class GateOptions:
                 f"expected 0 < release <= threshold < 1 for the voice gate; got release {self.release} "
                 f"and threshold {self.threshold}"
             )
-        for name in ("min_speech", "min_silence", "pre_roll", "post_pad"):
+        for name in ("min_speech", "min_voice", "min_silence", "pre_roll", "post_pad"):
             value = getattr(self, name)
             if not 0.0 <= value <= 30.0:
                 raise OptionError(f"expected {name} between 0 and 30 seconds for the voice gate; got {value}")
@@ -64,9 +68,20 @@ class GateOptions:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStarted:
-    """An utterance began: its audio starts at `start` (pre-roll included); known once `decided_at` was received."""
+    """An utterance began: its audio starts at `start` (pre-roll included); known once `decided_at` was received.
+
+    `is_certain`: it is no click; else `SpeechCertain` follows, or it was one.
+    """
 
     start: int
+    decided_at: int
+    is_certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechCertain:
+    """The utterance that has begun is no click: known once `decided_at` was received."""
+
     decided_at: int
 
 
@@ -78,7 +93,7 @@ class SpeechStopped:
     decided_at: int
 
 
-GateEvent = SpeechStarted | SpeechStopped
+GateEvent = SpeechStarted | SpeechCertain | SpeechStopped
 
 
 class VoiceDetector(Protocol):
@@ -125,7 +140,8 @@ class GateState:
     detector  the voice detector's own state
     level     estimate of the recent loudness, for the gain
     is_open   inside an utterance
-    onset     first sample of the run of speech blocks that may start an utterance; None = no such run
+    is_certain  the open utterance is no click
+    onset     first sample of the run of speech that may start an utterance or make it certain; None = no such run
     speech_end  end of the last speech block of the open utterance
     floor     end of the previous utterance: no pre-roll reaches after it
     """
@@ -135,6 +151,7 @@ class GateState:
     detector: Any = None
     level: float = TARGET_LEVEL
     is_open: bool = False
+    is_certain: bool = False
     onset: int | None = None
     speech_end: int = 0
     floor: int = 0
@@ -151,7 +168,8 @@ class SpeechGate:
         for event in gate.feed(samples): ...
         for event in gate.finish(): ...
 
-    Starts and stops alternate; utterances do not overlap. Between feeds at most one block (32 ms) is kept waiting.
+    Starts and stops alternate, and between them an utterance may become certain; utterances do not overlap. Between
+    feeds at most one block (32 ms) is kept waiting.
     """
 
     def __init__(self, options: GateOptions | None = None, detector: VoiceDetector | None = None) -> None:
@@ -159,6 +177,7 @@ class SpeechGate:
         self.options = options or GateOptions()
         self._detector = detector or load_silero()
         self._min_speech = to_samples(self.options.min_speech)
+        self._min_voice = to_samples(self.options.min_voice)
         self._min_silence = to_samples(self.options.min_silence)
         self._pre_roll = to_samples(self.options.pre_roll)
         self._post_pad = to_samples(self.options.post_pad)
@@ -173,7 +192,7 @@ class SpeechGate:
     def needed_from(self) -> int:
         """The first sample that an utterance starting now could still claim: audio before it may be dropped."""
         state = self._state
-        earliest = state.judged if state.onset is None else state.onset
+        earliest = state.judged if state.onset is None or state.is_open else state.onset
         return max(state.floor, earliest - self._pre_roll)
 
     @property
@@ -230,23 +249,32 @@ class SpeechGate:
         probability, state.detector = self._detector.step(block * np.float32(gain), state.detector)
         return probability
 
-    def _while_closed(self, speech: float) -> GateEvent | None:
+    def _run(self, speech: float) -> int:
+        """How many samples of speech in a row the newest block ends; 0: it is none."""
         state, options = self._state, self.options
         # Hysteresis: a block above the threshold begins a run, and those above the release go on with it.
         if speech < (options.threshold if state.onset is None else options.release):
             state.onset = None
-            return None
+            return 0
         if state.onset is None:
             # `judged` already counts this block.
             state.onset = state.judged - BLOCK
-        if state.judged - state.onset < self._min_speech:
+        return state.judged - state.onset
+
+    def _while_closed(self, speech: float) -> GateEvent | None:
+        state, run = self._state, self._run(speech)
+        if state.onset is None or run < self._min_speech:
             return None
         start = max(state.floor, state.onset - self._pre_roll)
-        state.is_open, state.onset, state.speech_end = True, None, state.judged
-        return SpeechStarted(start, state.judged)
+        state.is_open, state.speech_end = True, state.judged
+        self._make_certain(run)
+        return SpeechStarted(start, state.judged, state.is_certain)
 
     def _while_open(self, speech: float) -> GateEvent | None:
         state = self._state
+        if not state.is_certain and self._make_certain(self._run(speech)):
+            state.speech_end = state.judged
+            return SpeechCertain(state.judged)
         if speech >= self.options.release:
             state.speech_end = state.judged
             return None
@@ -255,6 +283,14 @@ class SpeechGate:
         end = state.speech_end + self._post_pad
         state.is_open, state.floor = False, end
         return SpeechStopped(end, state.judged)
+
+    def _make_certain(self, run: int) -> bool:
+        """Whether so much speech in a row tells that the open utterance is no click."""
+        state = self._state
+        state.is_certain = run >= self._min_voice
+        if state.is_certain:
+            state.onset = None
+        return state.is_certain
 
 
 def _deviation(block: FloatArray) -> float:

@@ -3,12 +3,14 @@
 A value: a copy of it is a place to go on from.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from whispertide.audio.vad import GateEvent
+from whispertide.audio.vad import GateEvent, SpeechCertain, SpeechStarted
 from whispertide.model.engine import EncoderState
-from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.types import Word
 
 
 @dataclass(slots=True)
@@ -22,6 +24,7 @@ class Utterance:
     end        its last sample, once that is known; `closed_at` is how much audio it took to know
     spoken     whether any of its words is confirmed
     words      how many of them the policy has confirmed, written or not
+    withheld   confirmed words that wait until it is certain that it is no click
     spent      how long the newest round that came back was computed, in samples; 0 where audio does not come live
     pending    whether that round guessed words that are not confirmed
     due_at     how much audio there was when its next round came due; None: it has not yet
@@ -44,6 +47,7 @@ class Utterance:
     unfinished: bool = False
     language: str | None = None
     words: int = 0
+    withheld: tuple[Word, ...] = ()
     spent: int = 0
     pending: bool = False
     due_at: int | None = None
@@ -53,6 +57,17 @@ class Utterance:
     def copy(self) -> "Utterance":
         """An independent copy."""
         return replace(self, policy=self.policy.copy())
+
+    def believed(self, commit: Commit, *, certain: bool, is_last: bool) -> Commit:
+        """What of a verdict is written: words wait until it is `certain` that somebody speaks, and of a click none are.
+
+        A cry or a tick may sound like a word as well as like a voice.
+        """
+        words = (*self.withheld, *commit.confirmed)
+        self.withheld = () if certain or is_last else words
+        if certain:
+            return replace(commit, confirmed=words)
+        return replace(commit, confirmed=(), hypothesis=() if is_last else (*words, *commit.hypothesis))
 
 
 @dataclass(slots=True)
@@ -96,6 +111,7 @@ class TurnState:
 
     pause_end   where the gate ends the open utterance if nobody speaks on; None where somebody speaks
     turn        the turn that may go on; None where the last one is over
+    certain     how much audio it took to know that utterances are no clicks, each once
     floor       end of the last utterance: the next one begins there or later
     stale       rounds in flight whose results no longer matter
     boundaries  ends of all rounds so far but those that ended an utterance; `loads` are what computing took of the
@@ -108,6 +124,7 @@ class TurnState:
     turn: OpenTurn | None = None
     floor: int = 0
     gate_events: list[GateEvent] = field(default_factory=list)
+    certain: list[int] = field(default_factory=list)
     utterance: Utterance | None = None
     in_flight: list[Flight] = field(default_factory=list)
     stale: set[int] = field(default_factory=set)
@@ -117,6 +134,18 @@ class TurnState:
     chances: tuple[float, ...] = ()
     next_round: int = 0
     ended: bool = False
+
+    def hear(self, events: Iterable[GateEvent]) -> None:
+        """This is what the gate says next."""
+        for event in events:
+            if isinstance(event, SpeechCertain) or (isinstance(event, SpeechStarted) and event.is_certain):
+                self.certain.append(event.decided_at)
+            if not isinstance(event, SpeechCertain):
+                self.gate_events.append(event)
+
+    def is_certain(self, utterance: Utterance, end: int) -> bool:
+        """Whether the audio up to sample `end` tells that the utterance is no click."""
+        return any(utterance.known <= at <= end for at in self.certain)
 
     def take_back(self) -> None:
         """Forget the newest round in flight, as if it had not been planned."""
@@ -138,6 +167,7 @@ class TurnState:
         return replace(
             self,
             gate_events=list(self.gate_events),
+            certain=list(self.certain),
             utterance=self.utterance and self.utterance.copy(),
             turn=self.turn and self.turn.copy(),
             in_flight=list(self.in_flight),

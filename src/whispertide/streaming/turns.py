@@ -52,7 +52,7 @@ class Turns:
     def receive(self, samples: int, gate_events: Iterable[GateEvent] = (), pause_end: int | None = None) -> None:
         """That much more audio is there, and this is what the gate says about it (`audio.vad.Gate`)."""
         self.state.received += samples
-        self.state.gate_events += gate_events
+        self.state.hear(gate_events)
         self.state.pause_end = pause_end
         utterance = self.state.utterance
         if utterance is not None and utterance.due_at is None and self._scheduled(utterance) is not None:
@@ -108,6 +108,8 @@ class Turns:
         # How unlikely made-up words are was found out on English; elsewhere right ones are as unlikely.
         below = self.policy.drop_below if result.language in (None, "en") else 0.0
         commit, state.chances = written(verdict, state.chances, utterance.words, below)
+        certain = not self._gated or state.is_certain(utterance, result.plan.window.end)
+        commit = utterance.believed(commit, certain=certain, is_last=result.plan.is_last)
         utterance.words += len(verdict.confirmed)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
@@ -155,6 +157,7 @@ class Turns:
         state.stale.update(flight.plan.id for flight in state.in_flight)
         state.in_flight.clear()
         state.gate_events.clear()
+        state.certain.clear()
         state.utterance, state.floor = None, at
         if utterance is not None and utterance.end is None and self._gated:
             self.emit(SpeechStop, at, end=at)
@@ -261,6 +264,7 @@ class Turns:
                 return self._launch(utterance, frontier, at=frontier, is_last=False, record=True)
             elif self.state.requests:
                 utterance.end = utterance.closed_at = self._horizon
+                self.state.certain.append(self._horizon)  # nobody knows whether a voice would have gone on
             elif self._is_pause:
                 return self._launch_ahead(utterance)
         return self._closing_plan(utterance)
@@ -361,6 +365,7 @@ class Turns:
         # With its place: a pause may have ended this utterance, and the flush still waits for the next one.
         flushed = bool(state.requests) and state.requests[0] == EndRequest("flush", utterance.closed_at)
         state.utterance, state.floor = None, end
+        state.certain = [at for at in state.certain if at > utterance.closed_at]
         if flushed:
             state.requests.pop(0)
         if self._gated and end > utterance.start and not utterance.spoken:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from whispertide.audio.buffer import AudioBuffer, checked
 from whispertide.audio.silero import BLOCK
-from whispertide.audio.vad import Gate, GateEvent, SpeechGate, SpeechStarted
+from whispertide.audio.vad import Gate, GateEvent, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.checkpoint.intent_words import plain
 from whispertide.decoding.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.decoding.ctc_prefix import Sums
@@ -238,7 +238,7 @@ class Understanding:
             if isinstance(event, SpeechStarted):
                 start = max(event.start, self._buffer.start)  # the gate knows of no clear
                 self._open = _Utterance(start, self.model.nothing(), self._first(start))
-            elif self._open is not None:
+            elif isinstance(event, SpeechStopped) and self._open is not None:
                 try:
                     said += self._cut(event.decided_at, began)
                     if self._open.spoken:
