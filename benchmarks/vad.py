@@ -28,7 +28,7 @@ import numpy as np
 
 from whispertide.audio.file import load_audio
 from whispertide.audio.silero import BLOCK
-from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted
+from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.errors import CorpusError
 from whispertide.lab.speech.espeak import EspeakSpeaker, espeak_version
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
@@ -177,7 +177,7 @@ def gate_frames(audio: FloatArray, options: GateOptions) -> np.ndarray:
     for event in gate.feed(audio) + gate.finish():
         if isinstance(event, SpeechStarted):
             start = event.start
-        else:
+        elif isinstance(event, SpeechStopped):
             inside[-(-start // FRAME) : event.end // FRAME] = True
     return inside
 
