@@ -11,8 +11,8 @@ what two sessions in a row differ by. Where the server waited long for a core, o
     python benchmarks/siege.py --kinds pings,unpaced:2         some kinds; with how many at once
     python benchmarks/siege.py --kinds unpaced:4+pings:4       two kinds at the same time
     python benchmarks/siege.py --protocol deepgram,wyoming     the honest session on other protocols
-    python benchmarks/siege.py --kinds leave --rounds 1000     memory over a thousand attacks on one server
-    python benchmarks/siege.py --page docs/siege.md            write the figures of the page anew; run nothing
+    python benchmarks/siege.py --kinds leave --rounds 1000     memory over a thousand attacks: minutes
+    python benchmarks/siege.py --page docs/siege.md            put them on the page, whose other rows stay; run nothing
 
 A row is a line of JSON in bench-results/siege/rows.jsonl, and is not measured again for the same code; `--again` does.
 A row fails where it misses a goal (`hostile/goals.py`). Exit code 1 if one did.
@@ -52,7 +52,7 @@ FOLDER = Path(__file__).parents[1] / "bench-results" / "siege"
 WARM_UP_S = 3.0
 LATE_S = 30.0  # after its audio; an honest session that has not ended then will not
 SETTLED_S = 75.0  # until memory is back: abandoned sessions wait a minute for their clients
-ROUND_S = 1.0  # of one of many attacks
+ROUND_S = 0.1  # of one of many attacks: each client has begun at least once by then
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=0, help="attacks on one server after that, for its memory")
     parser.add_argument("--again", action="store_true", help="measure rows anew that are there")
     parser.add_argument("--rows", type=Path, default=FOLDER / "rows.jsonl", help="where the rows are kept")
-    parser.add_argument("--page", type=Path, help="write the page, and run nothing")
+    parser.add_argument("--page", type=Path, help="put the rows on the page, and run nothing")
     asked = parser.parse_args()
     kinds = {"all": EVERYTHING, "two": [each for text in TOGETHER for each in parsed(text)]}.get(asked.kinds)
     try:

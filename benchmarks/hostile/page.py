@@ -4,6 +4,8 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from noted_rows import Row
@@ -21,48 +23,92 @@ HEAD = (
     "| files | log kB | server CPU s: had, waited for | hostile CPU s | what the hostile met "
     "| load | code | missed |"
 )
+MANY = "Many attacks"
+MANY_HEAD = "| attacks on one server | memory MB: before, after each tenth of them | more than before |"
+NONE = "none"  # no word
 NUMBERS = "|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|"
 ANSWERS = ("HTTP", "close")  # of what the hostile met; the rest are errors of their sockets
 MOST_MET = 3  # kinds of them in a cell
 
 
+@dataclass
+class Table:
+    """The command that measures it, and its lines by their kind."""
+
+    command: str
+    lines: dict[str, str] = field(default_factory=dict)
+
+    def ordered(self) -> list[str]:
+        """As the kinds are listed."""
+        return [self.lines[kind] for kind in sorted(self.lines, key=_order)]
+
+
+Tables = dict[str, Table]  # by their heading
+
+
 def write_page(path: Path, rows: Sequence[Row]) -> None:
     """The figures go between the two marks of the page, or make a new one; the plot into siege/delays.* next to it, and
-    the tables as data into siege/figures.json. The last row of its kind counts.
+    the tables as data into siege/figures.json. The last row of its kind counts; one that is on the page and was not
+    measured again stays there.
     """
-    newest = {(row["model"], row["protocol"], row["kind"], len(row["rounds_mb"])): row for row in rows}
-    rows = sorted(newest.values(), key=_order)
     text = path.read_text(encoding="utf-8") if path.is_file() else f"# The siege\n\n{BEGIN}\n{END}\n"
     before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    table = "\n".join(figures(rows))
+    there, after = rest.split(END)
+    tables = merged(there, rows)
+    table = "\n".join(figures(tables))
     path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
     folder = path.parent / "siege"
     folder.mkdir(exist_ok=True)
     (folder / "figures.json").write_text(stored_tables(table), encoding="utf-8")
-    delays([row for row in rows if row["protocol"] == "native" and not row["rounds_mb"]], folder / "delays")
+    delays({place: table for place, table in tables.items() if place.startswith("native, ")}, folder / "delays")
 
 
-def _order(row: Row) -> tuple[bool, str, bool, str, int]:
-    kinds = [*map(named, EVERYTHING)]
-    place = kinds.index(row["kind"]) if row["kind"] in kinds else len(kinds)
-    return row["model"] != "nano.en", row["model"], row["protocol"] != "native", row["protocol"], place
+def merged(there: str, rows: Sequence[Row]) -> Tables:
+    """The lines on a page, and those of the rows in their place."""
+    tables: Tables = {}
+    lines = there.splitlines()
+    for number, (line, below) in enumerate(pairwise([*lines, ""])):
+        if line.startswith("### "):
+            place = line.removeprefix("### ")
+            tables[place] = Table(lines[number + 2])
+        elif tables and line.startswith("| ") and not below.startswith("|---"):  # which is under a head
+            tables[place].lines[_kind(line)] = line
+    for row in rows:
+        place, table, line = _of_row(row)
+        tables.setdefault(place, table).lines[_kind(line)] = line
+    ordered = sorted(tables, key=lambda place: (place == MANY, "nano.en" not in place, "native" not in place, place))
+    return {place: tables[place] for place in ordered}
 
 
-def figures(rows: Sequence[Row]) -> Iterator[str]:
+def _of_row(row: Row) -> tuple[str, Table, str]:
+    """Where a row stands, an empty table of that place, and its line."""
+    if row["rounds_mb"]:
+        return MANY, Table("`python benchmarks/siege.py --rounds N`"), _many(row)
+    audio = "".join(f" --audio {name}" for name in row.get("audio", ()))
+    asked = f"--protocol {row['protocol']} -m {row['model']}{audio}"
+    return f"{row['protocol']}, `{row['model']}`", Table(f"`python benchmarks/siege.py {asked}`"), _line(row)
+
+
+def _kind(line: str) -> str:
+    return _cells(line)[0].replace("`", "")
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def _order(kind: str) -> int:
+    kinds, name = [*map(named, EVERYTHING)], kind.split(",")[0]
+    return kinds.index(name) if name in kinds else len(kinds)
+
+
+def figures(tables: Tables) -> Iterator[str]:
     """The tables: one for each model and protocol, and one of many attacks on one server."""
     yield from (*kinds_table(), "")
     yield f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {processor()}."
-    for place in dict.fromkeys((row["model"], row["protocol"]) for row in rows):
-        mine = [row for row in rows if (row["model"], row["protocol"]) == place and not row["rounds_mb"]]
-        if mine:
-            audio = "".join(f" --audio {name}" for name in mine[0].get("audio", ()))
-            command = f"`python benchmarks/siege.py --protocol {place[1]} -m {place[0]}{audio}`"
-            yield from ("", f"### {place[1]}, `{place[0]}`", "", command, "", HEAD, NUMBERS, *map(_line, mine))
-    if many := [row for row in rows if row["rounds_mb"]]:
-        head = "| attacks of a second on one server | memory MB: before, after each tenth of them | more than before |"
-        command = "`python benchmarks/siege.py --rounds N`"
-        yield from ("", "### Many attacks", "", command, "", head, "|---|---|---:|", *map(_many, many))
+    for place, table in tables.items():
+        head, numbers = (MANY_HEAD, "|---|---|---:|") if place == MANY else (HEAD, NUMBERS)
+        yield from ("", f"### {place}", "", table.command, "", head, numbers, *table.ordered())
 
 
 def _line(row: Row) -> str:
@@ -93,7 +139,7 @@ def _line(row: Row) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    return "none" if value is None else f"{value:.2f}"
+    return NONE if value is None else f"{value:.2f}"
 
 
 def _many(row: Row) -> str:
@@ -104,22 +150,23 @@ def _many(row: Row) -> str:
     )
 
 
-def delays(rows: Sequence[Row], stem: Path) -> None:
+def delays(tables: Tables, stem: Path) -> None:
     """The median delay beside each kind as a bar, with the worst as the end of its whisker."""
-    bars = [
-        plots.Bar(_label(row), row["median_s"] or 0.0, row["median_s"] or 0.0, row["worst_s"] or 0.0) for row in rows
-    ]
+    bars: list[plots.Bar] = []
+    for place, table in tables.items():
+        model = place.replace("`", "").split(", ")[1]
+        for line in table.ordered():
+            kind, (median, worst) = _kind(line), _cells(line)[2:4]
+            label = kind if model == "nano.en" else f"{kind}, {model}"
+            if median == NONE:
+                bars.append(plots.Bar(f"{label} (no word)", 0.0, 0.0, 0.0))
+            else:
+                bars.append(plots.Bar(label, float(median), float(median), float(worst)))
     plots.bars(
         bars,
         x_label="seconds until a word stands for good: median, worst",
         title="An honest session beside hostile clients",
     ).save(stem)
-
-
-def _label(row: Row) -> str:
-    what = "" if row["median_s"] is not None else " (no word)"
-    model = "" if row["model"] == "nano.en" else f", {row['model']}"
-    return f"{row['kind']}{model}{what}"
 
 
 def kinds_table() -> Iterator[str]:

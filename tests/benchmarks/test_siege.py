@@ -102,6 +102,21 @@ def test_the_last_row_of_a_kind_is_on_the_page(script: ModuleType, tmp_path: Pat
     ]
 
 
+def test_what_was_not_measured_again_stays_on_the_page(script: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "siege.md"
+    first = [row(median_s=0.77), row(kind="alone"), row(protocol="wyoming", audio=["talk.flac"])]
+    script.write_page(page, [*first, row(rounds=50, rounds_mb=[211.0, 212.0])])
+    again = page.read_text(encoding="utf-8")
+    script.write_page(page, [])
+    assert page.read_text(encoding="utf-8") == again
+    script.write_page(page, [row(median_s=0.55), row(kind="leave:8"), row(kind="leave:8", rounds_mb=[213.0])])
+    expected = again.replace("| 0.77 |", "| 0.55 |").splitlines()
+    text = page.read_text(encoding="utf-8").splitlines()
+    assert set(expected) < set(text)
+    assert [line.split("|")[1].strip() for line in text if "`leave:8" in line] == ["`leave:8`", "`leave:8`, 0"]
+    assert "--protocol wyoming -m nano.en --audio talk.flac`" in "".join(text)
+
+
 def test_kinds_are_asked_for_by_name(script: ModuleType) -> None:
     from hostile.kinds import named, parsed
 
