@@ -23,6 +23,7 @@ from whispertide.server.counted import counted
 from whispertide.server.floods import Floods
 from whispertide.server.guesses import Guesses
 from whispertide.server.http_error import HttpError
+from whispertide.server.late_refusals import LateRefusals
 from whispertide.server.options import Access, ServerOptions
 
 MIN_KEY = 8
@@ -267,6 +268,7 @@ class AccessControl:
         limits = options.limits
         self._floods = floods or Floods(bool(limits.per_address), clock)
         self.authenticator = authenticator
+        self.late = LateRefusals()
         self.throttle = Throttle(limits.requests)
         self.guesses = Guesses(_WRONG, _WRONG_PER_S, enabled=bool(limits.per_address), clock=clock)
         self.connections: Counter[str] = Counter()  # by key

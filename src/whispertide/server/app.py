@@ -112,7 +112,9 @@ def _openai(access: AccessControl, rest: Rest, keys: TemporaryKeys) -> list[Rout
 def _guarded(access: AccessControl, endpoint: Endpoint) -> Endpoint:
     async def guarded(request: Request) -> Response:
         address = request.client.host if request.client else ""
-        request.state.owner = access.check(dict(request.headers), dict(request.query_params), (), address).owner
+        async with access.late.told():
+            admitted = access.check(dict(request.headers), dict(request.query_params), (), address)
+        request.state.owner = admitted.owner
         return await endpoint(request)
 
     return guarded

@@ -73,7 +73,8 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
     headers = {name: value for name, value in socket.headers.items() if name.isascii()}
     address = socket.client.host if socket.client else ""
     try:
-        admitted = access.check(headers, query, subprotocols, address, protocol=protocol.name)
+        async with access.late.told():
+            admitted = access.check(headers, query, subprotocols, address, protocol=protocol.name)
     except HttpError as error:
         hub.metrics.refused.labels(error.code).inc()
         await refuse(socket, error.status, error.message, error.headers)
