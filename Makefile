@@ -24,7 +24,7 @@ test-cli: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) tests/cli
 
 slow: $(VENV)/.torch
-	$(PYTEST) $(BOTH_CORES) -m 'slow and not soak'
+	$(PYTEST) $(BOTH_CORES) -m 'slow and not soak' --durations 60
 
 # On OpenAI's own weights. Where they cannot be had the tests say that they were not run.
 real: $(VENV)/.torch
