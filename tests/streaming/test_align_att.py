@@ -12,6 +12,7 @@ from policy_rounds import Rounds, S, texts, word
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier, Halt
+from whispertide.decoding.search import StopReason
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
@@ -37,10 +38,11 @@ class Play(Rounds[AlignAttState]):
         is_last: bool = False,
         ended: bool | None = None,
         load: float = 0.0,
+        stop: StopReason = "end_of_text",
     ) -> Commit:
         plan = self.plan(end, is_last=is_last, load=load)
         frames = len(plan.window) // 320
-        heard = HeardWords(words, len(words) if firm is None else firm, halt, last_frame, frames, ended)
+        heard = HeardWords(words, len(words) if firm is None else firm, halt, last_frame, frames, ended, stop=stop)
         return self.apply(plan, heard)
 
 
@@ -426,6 +428,32 @@ def test_a_text_that_was_cut_short_or_whose_guess_waits_goes_on(
 
 def attended(text: str, start: float, end: float, at: float) -> TokenWord:
     return replace(word(text, start, end), attended=round(at * S))
+
+
+@pytest.mark.parametrize(("reopen_s", "loop_guard"), [(1.2, True), (0.0, True), (1.2, False)])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_what_loops_after_the_words_in_front_of_it_is_heard_without_them(
+    reopen_s: float, loop_guard: bool, is_last: bool
+) -> None:
+    """tiny.en went on with "no" after eleven of them, where somebody said "I said no" (issue "faults")."""
+    play = Play(AlignAtt(truncate="none", reopen_s=reopen_s, loop_guard=loop_guard))
+    play.round(2, attended("no", 0.2, 0.5, 0.4), attended("no", 0.8, 1.2, 1.0))
+    loop = attended("no", 2.2, 2.3, 2.2), attended("no", 2.3, 2.4, 2.4)
+    commit = play.round(2.4, *loop, stop="guard", is_last=is_last)
+    anew = reopen_s > 0 and loop_guard
+    assert commit.goes_on == anew
+    assert texts(commit.confirmed) == ([] if anew else ["no", "no"])
+    if anew:
+        assert play.plan(2.8).prefix == ()
+        # Nothing is in front of it any more: the same loop is what is heard.
+        assert texts(play.round(2.8, *loop, stop="guard").confirmed) == ["no", "no"]
+
+
+def test_a_loop_right_after_the_words_in_front_of_it_waits_for_more_audio() -> None:
+    play = Play(AlignAtt(truncate="none", reopen_s=1.2))
+    play.round(2, attended("no", 0.2, 0.5, 0.4), attended("no", 1.4, 1.8, 1.7))
+    assert not play.round(2.4, attended("no", 1.8, 2.2, 2.0), stop="guard").goes_on
+    assert play.plan(2.8).prefix != ()
 
 
 def test_the_next_window_begins_where_the_last_word_was_attended_to_and_not_where_it_is_said_to_end() -> None:

@@ -9,7 +9,7 @@ from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import RoundResult
-from whispertide.streaming.said_once import said_once, sounded
+from whispertide.streaming.said_once import said_once, without_loops
 from whispertide.streaming.searches import Greedy
 
 
@@ -80,15 +80,20 @@ def test_however_often_a_word_is_said_it_stands_if_each_time_has_its_own_sound()
     """A real "no" eleven times lost copies by their number, squeezed as the times of the words were."""
     said = heard("no no", 1.0, 1.3)
     words = heard("no no no no no no no no no", *(1.6 + 0.3 * at for at in range(9)), end=2.0)
-    assert sounded(said, words, words[:1]) == words
+    assert without_loops(said, words) == words
+    sevens = heard("seven seven seven seven seven", 0.4, 1.2, 2.1, 3.14, 3.24)  # the last in the fourth one's sound
+    assert without_loops([], sevens) == sevens[:4]
 
 
 def test_a_loop_stays_in_its_place_and_is_cut() -> None:
     said = heard("thank you", 1.0, 1.3)
     loop = heard("thank you thank you thank", 1.02, 1.3, 1.0, 1.34, 1.1)
-    assert sounded(said, loop, loop[:2]) == loop[:2]
-    unseen = [replace(one, attended=None) for one in heard("no no no", 2.0, 2.5, 3.0)]
-    assert sounded(said, unseen, unseen[:1]) == unseen[:1]
+    assert without_loops(said, loop) == loop[:2]
+    assert without_loops(said, [*loop, *heard("all", 1.9)]) == [*loop[:2], *loop[4:], *heard("all", 1.9)]
+    squeezed = heard("very very very", 1.0, 1.02, 1.04)
+    assert without_loops([], squeezed) == squeezed[:2]
+    blind = [replace(word("no", 0.5 + at / 50, 0.51 + at / 50), attended=None) for at in range(9)]
+    assert without_loops([], blind) == blind[:1]
 
 
 def test_a_stream_confirms_all_copies_that_have_sounds_of_their_own() -> None:

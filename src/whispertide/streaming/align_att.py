@@ -24,7 +24,7 @@ from whispertide.streaming.choice import setting
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
-from whispertide.streaming.said_once import said_once, sounded
+from whispertide.streaming.said_once import said_once, without_loops
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
 from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, steady
@@ -289,18 +289,16 @@ class AlignAtt(Attending):
         return confirmed
 
     def _new_in(self, state: AlignAttState, heard: HeardWords) -> HeardWords:
-        """What was heard, without copies of what was said."""
+        """What was heard, without copies of what was said, and without a loop where what is in front of it begot it."""
         if not self.loop_guard:
             return heard
+        if self.reopen_s and state.words and _loops(heard):
+            return replace(heard, words=(), firm=0)
         kept = said_once(state.said, heard.words)
         return replace(heard, words=tuple(heard.words[at] for at in kept), firm=sum(at < heard.firm for at in kept))
 
     def _without_loops(self, state: AlignAttState, words: Sequence[TokenWord]) -> list[TokenWord]:
-        """The words after the confirmed ones without loops: copies that are too many or too fast by their times, unless
-        each attends to sound of its own.
-        """
-        kept = self.without_loops([word.word for word in state.words[-CONTEXT:]], words)
-        return sounded(state.said, words, kept)
+        return without_loops(state.said, words) if self.loop_guard else list(words)
 
     def _confirm_guess(self, state: AlignAttState, count: int) -> list[TokenWord]:
         """The first words of the guess are confirmed, certain or not, and no longer shown as a guess."""
@@ -342,18 +340,19 @@ class AlignAtt(Attending):
         return self._heard_to(state) + (AFTER_WORD if state.words else 0)
 
     def _reopen(self, state: AlignAttState, result: RoundResult[HeardWords]) -> bool:
-        """Begin anew after words that were forced on a decoder, which then took its text to be over.
+        """Begin anew after words that were forced on a decoder, which then took its text to be over, or looped.
 
-        Above all after a full stop a checkpoint may end its text whatever is said next. Asked about the rest alone,
-        without any text before it, it hears the rest.
+        Above all after a full stop a checkpoint may end its text whatever is said next, and after "no, no, no" say it
+        for ever. Asked about the rest alone, without any text before it, it hears the rest.
         """
         heard, end = result.heard, result.plan.window.end
         if not self.reopen_s or not result.plan.prefix or state.guess:
             return False
-        if heard is None or heard.halt is not None or heard.stop != "end_of_text":
+        if heard is None or heard.halt is not None or heard.no_speech_prob > self.no_speech:
             return False
-        heard_to, is_silence = self._heard_to(state), heard.no_speech_prob > self.no_speech
-        if is_silence or end - heard_to <= to_samples(self.reopen_s):
+        rest = end - self._heard_to(state)
+        is_over = heard.stop == "end_of_text" and rest > to_samples(self.reopen_s)
+        if not is_over and not (self.loop_guard and _loops(heard) and rest > UNSETTLED):
             return False
         state.start = max(state.start, align_down(min(self._said_to(state), end)))
         state.words, state.context, state.attended = [], "", None
@@ -442,6 +441,11 @@ class AlignAtt(Attending):
         state.attended = None
         self._move(state, cut.cut)
         return forced
+
+
+def _loops(heard: HeardWords) -> bool:
+    """Whether the guard against repetition ended the text: no guard of the attention did."""
+    return heard.stop == "guard" and heard.halt is None
 
 
 def _far(rule: Frontier) -> Frontier:

@@ -87,7 +87,7 @@ def cut_loops(
     everything = [*context, *words]
     dropped: set[int] = set()
     suspect: set[int] = set()
-    for run in _runs([key(word.text) for word in everything]):
+    for run in runs([key(word.text) for word in everything]):
         begun = -(-(run.end - run.start) // run.phrase)  # copies, and the broken one after them
         allowed = 1 if guess and begun >= LOOP_LIKE else _plausible_copies(everything, run)
         if allowed < run.copies:
@@ -136,7 +136,7 @@ def _plausible_copies(words: Sequence[Word], run: Run) -> int:
     return max(1, min(plausible, _most_copies(run.phrase)))
 
 
-def _runs(keys: Sequence[str]) -> Iterator[Run]:
+def runs(keys: Sequence[str]) -> Iterator[Run]:
     """The repetitions in `keys` from left to right, not overlapping; of several readings the one that covers most."""
     start = 0
     while start < len(keys):

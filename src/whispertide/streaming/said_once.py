@@ -12,7 +12,8 @@ where windows are not padded. Here the text says which jumps are copies. Ours.
 from collections.abc import Sequence
 
 from whispertide.decoding.token_words import TokenWord
-from whispertide.streaming.repetition import normalise
+from whispertide.streaming import repetition
+from whispertide.streaming.repetition import LOOP_LIKE, normalise, runs
 from whispertide.types import SAMPLE_RATE
 
 LEAST = 2  # words of a copy: a single one may be said twice within the time that attention can tell apart
@@ -42,23 +43,26 @@ def said_once(said: Sequence[TokenWord], words: Sequence[TokenWord]) -> list[int
     return [at - len(said) for at in kept]
 
 
-def sounded(said: Sequence[TokenWord], words: Sequence[TokenWord], kept: Sequence[TokenWord]) -> list[TokenWord]:
-    """`kept` of `words`, and those of the others whose sound comes after that of the same word before it.
+def without_loops(said: Sequence[TokenWord], words: Sequence[TokenWord]) -> list[TokenWord]:
+    """`words` without the copies in loops that were not said: those that attend to no sound after the copy before them.
 
-    How often a word is said tells nothing: ten times "seven" may be a telephone number. A loop stays in its place.
+    How often a word is said tells nothing: ten times "seven" may be a telephone number. A loop stays in its place. The
+    second copy stands, since attention is not that exact. Without attention copies are counted.
     """
-    # By identity, since equal words may stand in the text several times.
-    chosen = {id(word) for word in kept}
-    newest = {normalise(word.word.text): word.attended for word in said}
-    found: list[TokenWord] = []
-    for word in words:
-        key = normalise(word.word.text)
-        before = newest.get(key)
-        is_new = before is not None and word.attended is not None and word.attended - before >= STEP
-        if id(word) in chosen or is_new:
-            found.append(word)
-            newest[key] = word.attended
-    return found
+    everything = [*said, *words]
+    places = [word.attended for word in everything if word.attended is not None]
+    if len(places) < len(everything):
+        return repetition.without_loops([one.word for one in said], words)
+    dropped: set[int] = set()
+    for run in runs([normalise(word.word.text) for word in everything]):
+        newest: dict[int, int] = {}  # by the place in the phrase
+        for at in range(run.start, run.end if run.copies >= LOOP_LIKE else run.start):
+            word = (at - run.start) % run.phrase
+            if at - run.start >= 2 * run.phrase and places[at] - newest[word] < STEP:
+                dropped.add(at)
+            else:
+                newest[word] = places[at]
+    return [word for at, word in enumerate(words, start=len(said)) if at not in dropped]
 
 
 def _left(run: list[int], phrases: set[int], keys: Sequence[str]) -> list[int]:
