@@ -133,8 +133,7 @@ class Transcriber:
         then on the answer is the same. Where audio is not `live` nobody waits, and the machine does not matter.
         """
         costs = (lambda: self.costs) if live else None
-        model, known = self.model, self.model.generation.short_windows
-        return choose_framing(recipe, known, costs, self.calibration, model.options)
+        return choose_framing(recipe, self.model.knows_short, costs, self.calibration, self.model.options)
 
     @cached_property
     def calibration(self) -> Calibration | None:
@@ -148,7 +147,7 @@ class Transcriber:
     @property
     def is_known(self) -> bool:
         """Whether anything is known of how the checkpoint hears short windows: from its maker, or by measuring."""
-        return self.model.generation.short_windows or self.calibration is not None
+        return self.model.knows_short or self.calibration is not None
 
     @cached_property
     def costs(self) -> Costs:

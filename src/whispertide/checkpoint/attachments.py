@@ -1,4 +1,4 @@
-"""Learned things that lie next to a checkpoint and belong to it alone: one `.npz` each.
+"""Learned things that belong to one checkpoint and lie next to it: one `.npz` each.
 
 A file holds plain arrays, the hash of the checkpoint that they were trained for, and a report of the training. What the
 arrays mean, the module that uses them knows; it declares its `Kind`.
@@ -16,12 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.atomic import replacing
+from whispertide.checkpoint.cache import cached
 from whispertide.checkpoint.loader import Checkpoint
+from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.checkpoint.torch_zip import unfolds
 from whispertide.checkpoint.untrusted import check_regular
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 FORMAT = 1
+BUNDLED = BUNDLED_DIR / "attachments"  # a folder for each checkpoint that the package has some for
 LARGEST = 200 << 20  # bytes; what goes with large-v3 has less
 # an array that the file does not have may be beyond all memory, and a report nested beyond all stacks
 _DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, MemoryError, RecursionError)
@@ -60,7 +63,7 @@ class Attachment:
     """What a file holds.
 
     arrays         by name
-    content_hash   of the checkpoint that they were trained for; "" where nobody knows
+    content_hash   of the checkpoint that they were trained for, or its `tensors_hash`; "" where nobody knows
     report         what they were trained on and what training measured
     """
 
@@ -81,6 +84,33 @@ def save(path: Path, attachment: Attachment) -> None:
 def place(checkpoint: Checkpoint, kind: Kind, variant: str = "") -> Path:
     """Where one of that kind lies next to the checkpoint, if there is one."""
     return kind.place(checkpoint.folder, variant)
+
+
+def kept_place(checkpoint: Checkpoint, kind: Kind) -> Path:
+    """Where one is kept that belongs to tensors, whatever files they come in: in the cache."""
+    return kind.place(cached("attachments", checkpoint.tensors_hash[:20]))
+
+
+def anywhere(checkpoint: Checkpoint, kind: Kind) -> Path | None:
+    """One of that kind next to the checkpoint, or in the cache or the package one of these very tensors
+    (`Checkpoint.tensors_hash`); None: there is none.
+    """
+    beside = place(checkpoint, kind)
+    if beside.is_file():
+        return beside
+    others = [path for root in (cached("attachments"), BUNDLED) for path in sorted(root.glob(f"*/{kind.file}"))]
+    # Hashing tensors takes a moment, so it is left out where there is nothing to compare with.
+    return next((path for path in others if _owner(path, kind.largest) == checkpoint.tensors_hash), None)
+
+
+def _owner(path: Path, largest: int) -> str | None:
+    """Whose it is; None where it is damaged."""
+    try:
+        check_regular(path, largest)
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+            return str(content["content_hash"])
+    except _DAMAGED:
+        return None
 
 
 def find(checkpoint: Checkpoint, kind: Kind, variant: str = "", *, instead: str) -> Path:

@@ -14,10 +14,11 @@ from whispertide.errors import CheckpointError
 Shape = tuple[int, ...]
 
 EMBEDDING = "decoder.embed_tokens.weight"
+POSITIONS = "encoder.embed_positions.weight"  # sinusoids in every Whisper
 OUTPUT_PROJECTION = "proj_out.weight"  # as Hugging Face names it; tied to the embedding in every Whisper
 
 _OPENAI_TOP = {
-    "encoder.positional_embedding": "encoder.embed_positions.weight",
+    "encoder.positional_embedding": POSITIONS,
     "encoder.ln_post": "encoder.layer_norm",
     "decoder.token_embedding": "decoder.embed_tokens",
     "decoder.positional_embedding": "decoder.embed_positions.weight",
@@ -114,7 +115,7 @@ def expected_shapes(dims: ModelDims, found: Mapping[str, Shape] | None = None) -
         "encoder.conv1.bias": (width,),
         "encoder.conv2.weight": (width, width, 3),
         "encoder.conv2.bias": (width,),
-        "encoder.embed_positions.weight": (dims.n_audio_ctx, width),
+        POSITIONS: (dims.n_audio_ctx, width),
         EMBEDDING: (dims.n_vocab, width),
         "decoder.embed_positions.weight": (dims.n_text_ctx, width),
     }

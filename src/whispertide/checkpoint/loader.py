@@ -8,6 +8,8 @@ from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from whispertide.checkpoint import hub
 from whispertide.checkpoint.cache import file_digest
 from whispertide.checkpoint.ctranslate2_layout import generation_of
@@ -15,6 +17,7 @@ from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.generation import GenerationConfig
 from whispertide.checkpoint.ggml_file import GgmlFile
 from whispertide.checkpoint.json_file import read_json
+from whispertide.checkpoint.layout import POSITIONS
 from whispertide.checkpoint.magic import is_ggml
 from whispertide.checkpoint.names import as_argument, display_name
 from whispertide.checkpoint.tokenizer import Tokenizer
@@ -22,6 +25,8 @@ from whispertide.checkpoint.vocabulary import Vocabulary, has_tokenizer
 from whispertide.checkpoint.weights import CONVERTED, TensorStore, weight_files
 from whispertide.errors import CheckpointError, WhispertideError
 from whispertide.types import Announce
+
+_SAMPLED = 4096  # values of a tensor that its hash sees, evenly apart
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,20 @@ class Checkpoint:
         content = hashlib.sha256(repr(astuple(self.dims)).encode())
         for path in self.tensors.files:
             content.update(bytes.fromhex(file_digest(path)))
+        return content.hexdigest()
+
+    @cached_property
+    def tensors_hash(self) -> str:
+        """SHA-256 over the dimensions and a sample of every tensor, as float16: the same for the same weights in a file
+        of any kind. Quantised weights are others.
+        """
+        content = hashlib.sha256(repr(astuple(self.dims)).encode())
+        for name in sorted(self.tensors.names()):
+            # Positions of the encoder are computed, and not every format rounds them alike.
+            if name.startswith(("encoder.", "decoder.")) and name != POSITIONS:
+                values = self.tensors.get(name).reshape(-1)
+                content.update(f"{name} {self.tensors.shape(name)} ".encode())
+                content.update(np.ascontiguousarray(values[:: -(-len(values) // _SAMPLED)], "<f2").tobytes())
         return content.hexdigest()
 
     @property

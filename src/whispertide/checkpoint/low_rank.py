@@ -1,8 +1,8 @@
-"""Low-rank changes of a checkpoint's attention (LoRA), as attachments hold them: to a weight W, B @ A is added.
+"""Low-rank changes of a checkpoint's weights (LoRA), as attachments hold them: to a weight W, B @ A is added.
 
-A kind of adapter names the groups of attentions that it changes; its file holds one stack of matrices per group. Merged
-it gives a checkpoint like any other. What was learned, and under which mask, the adapters know: `causal` (WhisperRT),
-`masked` (WhisperKit). Numpy only.
+A kind of adapter names the groups of weights that it changes; its file holds one stack of matrices per group. Merged it
+gives a checkpoint like any other. What was learned, and on which windows, the adapters know: `causal` (WhisperRT),
+`masked` (WhisperKit), `short`. Numpy only.
 """
 
 import hashlib
@@ -16,17 +16,39 @@ import numpy as np
 
 from whispertide.checkpoint.attachments import Arrays, Kind, Shapes
 from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.layout import expected_shapes
 from whispertide.checkpoint.loader import Checkpoint
 from whispertide.checkpoint.weights import Change, Weights
 from whispertide.errors import CheckpointError
 from whispertide.types import FloatArray
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
-GROUPS = {  # of attentions; their matrices are arrays [layers, projections, ...] in a file
-    "encoder_self": "encoder.layers.{}.self_attn",
-    "decoder_self": "decoder.layers.{}.self_attn",
-    "decoder_cross": "decoder.layers.{}.encoder_attn",
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Weights of one shape in every layer; their matrices are arrays [layers, projections, ...] in a file.
+
+    `place` is where they are, with {} for the layer's number; `projections` are their names there.
+    """
+
+    place: str
+    projections: tuple[str, ...] = PROJECTIONS
+
+    def names(self, layer: int) -> tuple[str, ...]:
+        """Of the weights in that layer."""
+        return tuple(f"{self.place.format(layer)}.{projection}.weight" for projection in self.projections)
+
+
+_GROUPS = {
+    "encoder_self": Group("encoder.layers.{}.self_attn"),
+    "decoder_self": Group("decoder.layers.{}.self_attn"),
+    "decoder_cross": Group("decoder.layers.{}.encoder_attn"),
+    "encoder_inner": Group("encoder.layers.{}", ("fc1",)),
+    "encoder_outer": Group("encoder.layers.{}", ("fc2",)),
+    "decoder_hears": Group("decoder.layers.{}.encoder_attn", ("k_proj", "v_proj")),
 }
+GROUPS = ("encoder_self", "decoder_self", "decoder_cross")  # every attention
 
 Matrices = Mapping[str, tuple[FloatArray, FloatArray]]  # A [rank, in], B [out, rank] by the name of the weight
 
@@ -74,32 +96,34 @@ def _adding(a: FloatArray, b: FloatArray) -> Change:
 # --- in a file --------------------------------------------------------------------------------------------------------
 
 
-def adapted_names(dims: ModelDims, groups: Sequence[str] = tuple(GROUPS)) -> tuple[str, ...]:
+def adapted_names(dims: ModelDims, groups: Sequence[str] = GROUPS) -> tuple[str, ...]:
     """The weights that an adapter of these groups changes."""
     return tuple(
-        name for group in groups for layer in range(_layers(group, dims)) for name in _names(GROUPS[group], layer)
+        name for group in groups for layer in range(_layers(group, dims)) for name in _GROUPS[group].names(layer)
     )
 
 
-def arrays_of(matrices: Matrices, groups: Sequence[str] = tuple(GROUPS)) -> dict[str, Any]:
+def arrays_of(matrices: Matrices, groups: Sequence[str] = GROUPS) -> dict[str, Any]:
     """The matrices as they are written: a stack for each group, float16."""
     arrays: dict[str, Any] = {}
     for group in groups:
-        start = GROUPS[group].partition("{}")[0]
+        start = _GROUPS[group].place.partition("{}")[0]
         named = (name.removeprefix(start) for name in matrices if name.startswith(start))
         layers = sorted({int(name.partition(".")[0]) for name in named})
         for which, letter in enumerate("AB"):
-            stacked = [[matrices[name][which] for name in _names(GROUPS[group], at)] for at in layers]
+            stacked = [[matrices[name][which] for name in _GROUPS[group].names(at)] for at in layers]
             arrays[f"{group}_{letter}"] = np.array(stacked, np.float16)
     return arrays
 
 
-def shapes_of(dims: ModelDims, groups: Sequence[str] = tuple(GROUPS)) -> Shapes:
+def shapes_of(dims: ModelDims, groups: Sequence[str] = GROUPS) -> Shapes:
     """The shapes of these arrays, of any rank."""
     shapes: dict[str, tuple[int | None, ...]] = {}
+    weights = expected_shapes(dims)
     for group in groups:
-        stack = (_layers(group, dims), len(PROJECTIONS))
-        shapes |= {f"{group}_A": (*stack, None, dims.n_text_state), f"{group}_B": (*stack, dims.n_text_state, None)}
+        names = _GROUPS[group].names(0)
+        stack, (rows, columns) = (_layers(group, dims), len(names)), weights[names[0]]
+        shapes |= {f"{group}_A": (*stack, None, columns), f"{group}_B": (*stack, rows, None)}
     return shapes
 
 
@@ -118,13 +142,9 @@ def _unstacked(arrays: Arrays, groups: Sequence[str]) -> Iterator[tuple[str, tup
     for group in groups:
         a, b = (np.asarray(arrays[f"{group}_{letter}"], np.float32) for letter in "AB")
         for layer in range(len(a)):
-            for place, name in enumerate(_names(GROUPS[group], layer)):
+            for place, name in enumerate(_GROUPS[group].names(layer)):
                 yield name, (a[layer, place], b[layer, place])
 
 
 def _layers(group: str, dims: ModelDims) -> int:
     return dims.n_audio_layer if group.startswith("encoder") else dims.n_text_layer
-
-
-def _names(prefix: str, layer: int) -> tuple[str, ...]:
-    return tuple(f"{prefix.format(layer)}.{projection}.weight" for projection in PROJECTIONS)

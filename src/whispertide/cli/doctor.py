@@ -88,7 +88,7 @@ def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> D
     say(f"measuring {model.name} ...")
     speed = examine.measure_speed(model)
     transcriber = Transcriber(model, measure=lambda _: speed.costs)
-    known = examine.Known(model.generation.short_windows, transcriber.calibration, model.options, model.checkpoint)
+    known = examine.Known(model.knows_short, transcriber.calibration, model.options, model.checkpoint)
     framed = transcriber.framed(get_recipe(DEFAULT_RECIPE))
     live = examine.estimate_live(speed, model.dims, RECIPES, known)
     say(f"comparing {model.name} with its own fp32 graphs ...")

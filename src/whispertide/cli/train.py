@@ -18,6 +18,7 @@ from whispertide.cli.train_hush import hush
 from whispertide.cli.train_latecontext import latecontext
 from whispertide.cli.train_offramp import offramp
 from whispertide.cli.train_prepare import prepare
+from whispertide.cli.train_short import short
 from whispertide.cli.train_speech import speech
 from whispertide.cli.train_steadiness import steadiness
 from whispertide.cli.train_truncation import truncation
@@ -63,6 +64,7 @@ for command in (
     latecontext,
     offramp,
     steadiness,
+    short,
 ):
     train.command()(command)
 

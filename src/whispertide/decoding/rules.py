@@ -207,7 +207,7 @@ def suppressed_tokens(
     return tuple(sorted(ids))
 
 
-def build_rules(model: WhisperModel, options: DecodeOptions) -> Rules:
+def build_rules(model: WhisperModel | Checkpoint, options: DecodeOptions) -> Rules:
     """The rules that `options` ask for, with the ids of `model`'s vocabulary."""
     tokenizer = model.tokenizer
     return Rules(
@@ -225,7 +225,7 @@ def build_rules(model: WhisperModel, options: DecodeOptions) -> Rules:
     )
 
 
-def _max_initial_index(model: WhisperModel, options: DecodeOptions) -> int:
+def _max_initial_index(model: WhisperModel | Checkpoint, options: DecodeOptions) -> int:
     """The latest timestamp that a text may begin with: the user's, else the checkpoint's, else Whisper's."""
     given, of_checkpoint = options.max_initial_timestamp, model.generation.max_initial_timestamp_index
     if given is None and of_checkpoint is not None:

@@ -201,7 +201,7 @@ def tune(
         until=budget.is_spent,
         progress=lambda done, total: advance("which framing suits", done, total),
     )
-    chosen = framing_choice.choose(tried, BARE if model.generation.short_windows else None)
+    chosen = framing_choice.choose(tried, BARE if model.knows_short else None)
     framing = tried[0].framing if chosen is None else chosen.framing
     rounds = () if short else measure_threads(model, framing, speech, advance)
     pace, speech_s = choose_pace(rounds), 0.0 if short else sum(map(framing_choice.speech_s, recordings))

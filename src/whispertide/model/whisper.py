@@ -8,6 +8,7 @@ from whispertide.checkpoint.generation import Heads, heads_or_later_half
 from whispertide.checkpoint.low_rank import merged
 from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import MaskedAdapter
+from whispertide.checkpoint.short import ShortAdapter, short_adapter
 from whispertide.graphs.contract import DECODER, ENCODER
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Engine
@@ -61,6 +62,21 @@ class WhisperModel:
             checkpoint = merged(self.checkpoint, MaskedAdapter.of_checkpoint(self.checkpoint, mask))
             self._masked[mask] = WhisperModel.of(checkpoint, self.options)
         return self._masked[mask]
+
+    @cached_property
+    def short(self) -> "WhisperModel":
+        """The same model with its adapter for short windows, in an engine of its own; itself where there is none.
+
+        Raises `CheckpointError` for an adapter that is damaged or another model's, and what `open_engine` raises.
+        """
+        if short_adapter(self.checkpoint) is None:
+            return self
+        return WhisperModel.of(merged(self.checkpoint, ShortAdapter.of_checkpoint(self.checkpoint)), self.options)
+
+    @cached_property
+    def knows_short(self) -> bool:
+        """Whether it was trained on windows shorter than 30 s: by its maker, or by an adapter that is there."""
+        return self.generation.short_windows or short_adapter(self.checkpoint) is not None
 
     @property
     def content_hash(self) -> str:

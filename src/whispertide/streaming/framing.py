@@ -114,6 +114,10 @@ class Bare(Framing):
     kind: ClassVar[str] = "bare"
     title: ClassVar[str] = "bare windows"
 
+    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+        """With its adapter for short windows, where there is one."""
+        return model.short
+
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """The audio alone; an odd last mel frame gets one of zeros, because the encoder takes them in pairs."""
         return model.encode(_with_zeros(mel, mel.shape[1] + mel.shape[1] % 2), taps=taps)
@@ -155,6 +159,10 @@ class Zeros(Framing):
         """With the least length, where there is one."""
         return f"windows padded to {self.whole_s:g} s" if self.whole_s else f"{self.zeros_s:g} s of padding"
 
+    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+        """With its adapter for short windows, where there is one."""
+        return model.short
+
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """With silence, but never more than 30 s."""
         # Rounded, because 0.29 * 100 is a little less than 29 in floating point.
@@ -173,6 +181,10 @@ class Hush(Bare):
     kind: ClassVar[str] = "hush"
     title: ClassVar[str] = "a hush word after every window"
     hush_s: float = setting(0.5, "length of the hush word in seconds", least=SHORTEST_HUSH_S, most=LONGEST_HUSH_S)
+
+    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+        """As it is: the hush word was learned for that."""
+        return model
 
     def length_s(self, seconds: float) -> float:
         """With the hush word."""

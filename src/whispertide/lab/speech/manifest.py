@@ -57,8 +57,9 @@ class Problem:
         return f"line {self.number}: {self.reason}"
 
 
-def read_manifest(path: Path) -> tuple[list[Line], list[Problem]]:
-    """All lines that can be used and all that cannot; empty lines count as neither.
+def read_manifest(path: Path, *, texts: bool = True) -> tuple[list[Line], list[Problem]]:
+    """All lines that can be used and all that cannot; empty lines count as neither. Without `texts` none is needed,
+    and no language is taken for English.
 
     Raises `CorpusError` where there is no such file, or it cannot be read.
     """
@@ -74,7 +75,7 @@ def read_manifest(path: Path) -> tuple[list[Line], list[Problem]]:
         if not row.strip():
             continue
         try:
-            lines.append(_line(number, row, path.parent))
+            lines.append(_line(number, row, path.parent, texts=texts))
         except ValueError as error:
             problems.append(Problem(number, str(error)))
         except RecursionError:  # reading it, or telling what came
@@ -82,11 +83,11 @@ def read_manifest(path: Path) -> tuple[list[Line], list[Problem]]:
     return lines, problems
 
 
-def _line(number: int, row: bytes, folder: Path) -> Line:
+def _line(number: int, row: bytes, folder: Path, *, texts: bool) -> Line:
     """Raises ValueError, whose text says what is wrong."""
     entry = _object(row)
     audio = _file(folder, _string(entry, "audio"))
-    text = " ".join(_string(entry, "text").split())
+    text = " ".join(_string(entry, "text").split()) if texts or _has_text(entry) else ""
     start, end = _moment(entry.get("start", 0), "start"), None
     if entry.get("end") is not None:
         end = _moment(entry["end"], "end")
@@ -95,7 +96,7 @@ def _line(number: int, row: bytes, folder: Path) -> Line:
     listed = entry.get("words")
     words = None if listed is None or listed == [] else _words(listed, text, start, end)
     licence = _about(entry, "licence", "") or _about(entry, "license", "")
-    speaker, language = _about(entry, "speaker", ""), _about(entry, "language", "en")
+    speaker, language = _about(entry, "speaker", ""), _about(entry, "language", "en" if texts else "")
     return Line(number, audio, text, speaker, start, end, words, language, " ".join(licence.split()))
 
 
@@ -118,6 +119,10 @@ def _object(row: bytes) -> Mapping[str, Any]:
     if not isinstance(entry, dict):
         raise ValueError(f"expected a JSON object; got {row[:40]!r}")
     return entry
+
+
+def _has_text(entry: Mapping[str, Any]) -> bool:
+    return any(isinstance(entry.get(name), str) and entry[name].strip() for name in _NAMES["text"])
 
 
 def _string(entry: Mapping[str, Any], name: str) -> str:

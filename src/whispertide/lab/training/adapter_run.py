@@ -1,7 +1,7 @@
 """Training low-rank changes of a frozen checkpoint, in epochs.
 
-What is learned from a batch, and from which batches, the kinds of adapters say: `causal` (WhisperRT) and `masked`
-(WhisperKit). Needs torch and peft. Knows nothing of command lines.
+What is learned from a batch, and from which batches, the kinds of adapters say: `causal` (WhisperRT), `masked`
+(WhisperKit) and `short`. Needs torch and peft. Knows nothing of command lines.
 """
 
 from collections.abc import Sequence
@@ -33,10 +33,10 @@ class AdapterOptions(EpochOptions):
 class AdapterTrainer(EpochTrainer[B]):
     """The adapter of a frozen checkpoint.
 
-    A kind of adapter says which `groups` of attentions change, and its `loss`.
+    A kind of adapter says which `groups` of weights change, and its `loss`.
     """
 
-    groups: Sequence[str] = tuple(GROUPS)
+    groups: Sequence[str] = GROUPS
 
     def __init__(
         self,

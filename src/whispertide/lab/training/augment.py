@@ -87,6 +87,8 @@ def _level(level_db: tuple[float, float], dice: Dice) -> float:
 
 
 def _spread(texts: list[str], count: int) -> tuple[tuple[int, int], ...]:
+    if not texts:
+        return ()
     ends = np.cumsum([len(text) + 1 for text in texts])
     edges = [0, *(ends * count // max(1, ends[-1])).tolist()]
     return tuple(pairwise(edges))

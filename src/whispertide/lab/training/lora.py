@@ -41,8 +41,8 @@ def add_adapters(
     LoraModel(network, config, "default")
 
 
-def adapt(network: "Whisper", rank: int, seed: int, groups: Sequence[str] = tuple(GROUPS)) -> None:
-    """Freeze the network and put adapters into these groups of attentions, for an attachment (`checkpoint.low_rank`).
+def adapt(network: "Whisper", rank: int, seed: int, groups: Sequence[str] = GROUPS) -> None:
+    """Freeze the network and put adapters into these groups of weights, for an attachment (`checkpoint.low_rank`).
 
     A by Kaiming, B zero, so the network computes what it did. Raises `OptionError`.
     """

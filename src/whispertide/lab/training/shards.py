@@ -32,7 +32,7 @@ class Utterance:
     """Something said: 16 kHz int16 [n], its text as it should be written, and first and end sample of each word.
 
     Not `exact` where some words share one span between them, because the synthesizer does not tell them apart.
-    `intent` is what the speaker wants, where that is known.
+    `intent` is what the speaker wants and `language` a code, where they are known.
     """
 
     samples: Int16Array
@@ -41,6 +41,7 @@ class Utterance:
     words: tuple[tuple[int, int], ...] | None  # one per word of text.split(), or None where the times are not known
     exact: bool = True
     intent: str | None = None
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class Shards(Sequence[Utterance]):
             words=None if words is None else tuple((first, end) for first, end in words),
             exact=place.entry.get("exact", True),
             intent=place.entry.get("intent"),
+            language=place.entry.get("language"),
         )
 
     def having(self, wanted: Callable[[ShardEntry], bool]) -> "Shards":
@@ -129,6 +131,7 @@ def write_shard(folder: Path, number: int, utterances: Sequence[Utterance]) -> N
         | ({} if said.words is None else {"words": said.words})
         | ({} if said.exact else {"exact": False})
         | ({} if said.intent is None else {"intent": said.intent})
+        | ({} if said.language is None else {"language": said.language})
         for said in utterances
     ]
     write_text(stem.with_suffix(".json"), json.dumps(entries))

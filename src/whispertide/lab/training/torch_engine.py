@@ -57,24 +57,29 @@ class Resident:
 class TorchEngine:
     """One model on one device. Satisfies `model.engine.Engine`.
 
-    On a processor torch has one number of threads for everything in the process; it is set to that of `options`.
+    On a processor torch has one number of threads for everything in the process; it is set to that of `options`. A
+    `network` that is there already is taken as it is, where it is and with its threads.
     """
 
-    def __init__(self, checkpoint: Checkpoint, options: EngineOptions) -> None:
+    def __init__(self, checkpoint: Checkpoint, options: EngineOptions, network: Whisper | None = None) -> None:
         self.device = "cuda" if self.accelerated() else "cpu"
+        if network is not None:
+            self.device = network.encoder.conv1.weight.device.type
         known = ("fp32", "fp16") if self.accelerated() else ("fp32",)
         if options.precision not in known:
             raise ProviderError(
                 f"expected a precision that torch computes in on this machine's {self.device} ({', '.join(known)}); "
                 f"got {options.precision}: say --precision {known[0]}"
             )
-        if self.device == "cpu":
+        if self.device == "cpu" and network is None:
             torch.set_num_threads(thread_count(options))
         self.options = options
         self.dims = checkpoint.dims
         self.dtype = _DTYPES[options.precision]
         self.timestamp_begin = checkpoint.tokenizer.timestamp_begin
-        self.network: Whisper = load_network(checkpoint).eval().requires_grad_(False).to(self.device, self.dtype)
+        if network is None:
+            network = load_network(checkpoint).eval().requires_grad_(False).to(self.device, self.dtype)
+        self.network: Whisper = network
 
     @staticmethod
     def accelerated() -> bool:

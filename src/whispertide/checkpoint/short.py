@@ -1,0 +1,67 @@
+"""What makes a Whisper hear short windows: low-rank changes that it learned from itself (`lab.training.short`).
+
+Of its encoder, and of what the decoder hears of that. An adapter belongs to tensors, whatever file they came in
+(`Checkpoint.tensors_hash`): it lies next to the checkpoint, in the cache, or in the package. Numpy only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from whispertide.checkpoint import attachments
+from whispertide.checkpoint.attachments import Attachment, Kind
+from whispertide.checkpoint.loader import Checkpoint
+from whispertide.checkpoint.low_rank import Matrices, arrays_of, matrices_of, shapes_of
+from whispertide.errors import CheckpointNotFoundError
+
+KIND = Kind("an adapter for short windows", "short.npz", "whispertide train short {model}")
+GROUPS = ("encoder_self", "encoder_inner", "encoder_outer", "decoder_hears")
+
+
+@dataclass(frozen=True, slots=True)
+class ShortAdapter:
+    """The changes of one checkpoint for windows without padding.
+
+    rank         of the matrices
+    matrices     every layer of the encoder, and the keys and values that the decoder makes of its output
+    tensors_hash of the checkpoint
+    report       what it was trained on, with which settings, and what training measured
+    """
+
+    rank: int
+    matrices: Matrices
+    tensors_hash: str = ""
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    def save(self, path: Path) -> None:
+        """Write it as a `.npz`, matrices as float16. Raises OSError."""
+        attachments.save(path, Attachment(arrays_of(self.matrices, GROUPS), self.tensors_hash, self.report))
+
+    @classmethod
+    def load(cls, path: Path, checkpoint: Checkpoint) -> Self:
+        """Read an adapter and check that it is one of this checkpoint.
+
+        Raises `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged, of an older
+        form, has matrices of several ranks, or belongs to another checkpoint.
+        """
+        kind = replace(KIND, command=KIND.command.format(model=checkpoint.argument))
+        found = attachments.load(kind, path, shapes_of(checkpoint.dims, GROUPS), checkpoint.tensors_hash)
+        rank, matrices = matrices_of(found.arrays, GROUPS, kind, path)
+        return cls(rank, matrices, found.content_hash, found.report)
+
+    @classmethod
+    def of_checkpoint(cls, checkpoint: Checkpoint) -> Self:
+        """The one that `short_adapter` finds. Raises as `load` does."""
+        path = short_adapter(checkpoint)
+        if path is None:
+            raise CheckpointNotFoundError(
+                f"expected {KIND.title} of {checkpoint.name}; there is none: make it with "
+                f"{KIND.making(checkpoint.argument)}, or choose framing=pad30"
+            )
+        return cls.load(path, checkpoint)
+
+
+def short_adapter(checkpoint: Checkpoint) -> Path | None:
+    """Where the adapter of these tensors is; None: there is none."""
+    return attachments.anywhere(checkpoint, KIND)

@@ -1,0 +1,96 @@
+"""`whispertide train short`: an adapter with which a model hears short windows, learned from itself."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from whispertide.cli import arguments
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.train_epochs import RUN, RankOption, RateOption, Training, length
+from whispertide.cli.train_fit import SpokenOption, train_device
+
+_SPEECH_S = 5.0  # of speech for a window: it is cut out of more than it holds, and none is heard too often
+
+
+@guarded
+@arguments.grouped
+def short(
+    *,
+    model: arguments.ModelArgument,
+    audio: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="AUDIO", help="Recordings, folders, or manifests that name speakers. Default: synthetic speech."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Default: in the cache, where every file of it is found."),
+    ] = None,
+    windows: Annotated[int, typer.Option("--windows", min=1, help="Windows that the model answers first.")] = 1600,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Windows in an update.")] = 8,
+    rank: RankOption = 16,
+    rate: RateOption = 3e-4,
+    language: SpokenOption = None,
+    training: Annotated[Training, {**length(600), **RUN}],
+) -> ExitCode:
+    """Teach a model short windows, from its own texts of padded ones. No transcripts are needed.
+
+    tide uses what comes of it by itself. Ctrl-C saves and stops. The same command continues.
+    """
+    where = train_device(training.device)
+    from whispertide.checkpoint import load_checkpoint
+    from whispertide.checkpoint.attachments import kept_place
+    from whispertide.checkpoint.short import KIND
+    from whispertide.cli.interrupt import interrupts_of_workers
+    from whispertide.cli.output import check_file
+    from whispertide.cli.progress import counting
+    from whispertide.lab.training.short import ShortOptions, open_trainer
+    from whispertide.lab.training.short_speech import gather
+
+    checkpoint = load_checkpoint(model, announce=say)
+    path = output or kept_place(checkpoint, KIND)
+    if output is not None:
+        check_file(output)
+    options = ShortOptions(
+        lessons=windows,
+        batch=batch,
+        rank=rank,
+        rate=rate,
+        language=language,
+        seed=training.seed,
+        content_hash=checkpoint.tensors_hash,
+        **training.length,
+    )
+    folder = training.run or Path(f"short-{checkpoint.tensors_hash[:8]}")
+    with interrupts_of_workers() as interrupts, counting("") as advance:
+        if audio:
+            heard = folder.with_name(f"{folder.name}-speech")
+            speech = gather(audio, heard, _SPEECH_S * windows, training.seed, advance)
+        else:
+            speech = training.speech(folder)
+        trainer = open_trainer(
+            checkpoint, speech, options, folder, where, advance=advance, stop=lambda: interrupts.pressed
+        )
+    if trainer is None:
+        say("saved the texts so far; the same command continues")
+        return ExitCode.INTERRUPTED
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return training.train(trainer, path, table)
+
+
+def table(report: Mapping[str, Any]) -> str:
+    """What the held-out windows say, without the adapter and with it."""
+    before, after = report["texts_without"], report["texts"]
+    rows = [
+        ("of windows of other speakers", "without", "with"),
+        ("texts that do not end", *(f"{texts['endless']} of {texts['windows']}" for texts in (before, after))),
+        ("words heard otherwise", *(f"{texts['changed']} of {texts['words']}" for texts in (before, after))),
+        ("words added", *(str(texts["added"]) for texts in (before, after))),
+        ("distance per token, bare", *(f"{texts['distance']:g}" for texts in (before, after))),
+        ("distance per token, padded", *(f"{texts['distance_padded']:g}" for texts in (before, after))),
+        ("loss per token", f"{report['held_out_without']:g}", f"{report['held_out']:g}"),
+    ]
+    return "\n".join(f"{name:30} {first:>12} {second:>12}" for name, first, second in rows)
