@@ -78,6 +78,10 @@ class ScriptedModel:
             self.tokenizer, self.dims = multilingual(), replace(self.dims, n_vocab=51_865)
         self.options = EngineOptions(threads=1)
 
+    @property
+    def short(self) -> "ScriptedModel":
+        return self
+
     def encode(self, mel: FloatArray, *, taps: Sequence[int] = (), **padding: Any) -> Encoded:
         frames = mel.shape[1] // 2
         assert set(taps) <= {LAST_LAYER}

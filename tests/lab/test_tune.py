@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from made_up_streams import made_up
-from whispertide.checkpoint.generation import GenerationConfig
 from whispertide.lab import framing_choice, tune
 from whispertide.lab.framing_choice import ENOUGH, Tried, Window, changes
 from whispertide.lab.tune import Refit, Rounds, Tuning, choose_pace, choose_step, refit_rule, thread_counts
@@ -111,8 +110,7 @@ def test_the_short_form_ends_early(
 ) -> None:
     """Each look at the clock takes a quarter of a second, and each hearing is preceded by one."""
     now = iter(range(10_000))
-    knows = GenerationConfig(short_windows=knows_short)
-    model: Any = SimpleNamespace(name="m", options=OPTIONS, generation=knows, view=lambda options: model)
+    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=knows_short, view=lambda options: model)
     window = Window(np.zeros(16_000, np.float32), whole=False)
     heard = framing_choice.Text(("a", "b", "c"), 0, False, 0.1)
     monkeypatch.setattr("time.perf_counter", lambda: next(now) / 4)
@@ -162,7 +160,7 @@ def test_the_short_form_takes_no_more_than_it_says(
     monkeypatch.setattr(framing_choice, "cut", lambda audio: [window] * 40)
     monkeypatch.setattr(framing_choice, "open_executors", computing(opening_s, framings))
     monkeypatch.setattr(framing_choice, "_run", computing(hearing_s, None))
-    model: Any = SimpleNamespace(name="m", options=OPTIONS, generation=GenerationConfig())
+    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=False)
     found = tune.tune(model, [window.audio], short=True)
     assert clock.now <= tune.SHORT_S
     assert len({each.windows for each in found.tried}) == 1
@@ -257,7 +255,7 @@ def test_no_rule_comes_of_little_speech_or_of_a_busy_machine(
     monkeypatch.setattr(framing_choice, "speech_s", lambda audio: speech_s)
     monkeypatch.setattr(tune, "measure_threads", lambda *_: (Rounds(1, 0.2, slowest_s),))
     monkeypatch.setattr(tune, "refit_rule", lambda *_: BETTER)
-    model: Any = SimpleNamespace(name="m", options=OPTIONS, generation=GenerationConfig())
+    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=False)
     found = tune.tune(model, [window.audio])
     assert (found.refit is not None) is fitted
     assert said in text(found)

@@ -4,6 +4,7 @@ No weights are read here but the headers of their files. This module does not kn
 """
 
 import hashlib
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from whispertide.checkpoint import hub
-from whispertide.checkpoint.cache import file_digest
+from whispertide.checkpoint.cache import cached, file_digest, read_note, write_note
 from whispertide.checkpoint.ctranslate2_layout import generation_of
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.generation import GenerationConfig
@@ -58,7 +59,19 @@ class Checkpoint:
     def tensors_hash(self) -> str:
         """SHA-256 over the dimensions and a sample of every tensor, as float16: the same for the same weights in a file
         of any kind. Quantised weights are others.
+
+        Computed when first asked for (all weights are read), and remembered for files of this content.
         """
+        note, key = cached("tensors", f"{self.content_hash[:20]}.json"), {"content_hash": self.content_hash}
+        known = (read_note(note, key) or {}).get("tensors_hash")
+        if isinstance(known, str) and len(known) == 64:
+            return known
+        found = self._sampled()
+        with suppress(OSError):  # a read-only or full cache costs time only
+            write_note(note, key, {"tensors_hash": found})
+        return found
+
+    def _sampled(self) -> str:
         content = hashlib.sha256(repr(astuple(self.dims)).encode())
         for name in sorted(self.tensors.names()):
             # Positions of the encoder are computed, and not every format rounds them alike.

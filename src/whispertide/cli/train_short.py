@@ -11,6 +11,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_epochs import RUN, RankOption, RateOption, Training, length
 from whispertide.cli.train_fit import SpokenOption, train_device
 
+_HELD_OUT, _FEWEST = 20, 8  # one window in so many more is of held-out speakers, but never fewer than so many
 _SPEECH_S = 5.0  # of speech for a window: it is cut out of more than it holds, and none is heard too often
 
 
@@ -56,6 +57,7 @@ def short(
         check_file(output)
     options = ShortOptions(
         lessons=windows,
+        held_out=max(_FEWEST, windows // _HELD_OUT),
         batch=batch,
         rank=rank,
         rate=rate,

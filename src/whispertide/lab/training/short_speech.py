@@ -106,14 +106,14 @@ def _lines(path: Path) -> list[Line]:
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix[1:].lower() in AUDIO)
     if not files:
         raise CorpusError(f"expected recordings in {path}; it has no file that is called like one, such as a .flac")
-    return [Line(number, file, "", str(file), 0, None, None, "") for number, file in enumerate(files)]
+    return [Line(number, file, "", "", 0, None, None, "") for number, file in enumerate(files)]
 
 
 def _in_turns(lines: Sequence[Line], seed: int) -> Iterator[Line]:
     """Speakers one after the other, each with a recording of theirs."""
     by_speaker = defaultdict[str, list[Line]](list)
     for line in lines:
-        by_speaker[line.speaker or str(line.audio)].append(line)
+        by_speaker[_speaker(line)].append(line)
     dice: Dice = np.random.RandomState(seed % 2**32)
     rows = [
         [spoken[at] for at in dice.permutation(len(spoken))]
@@ -122,12 +122,16 @@ def _in_turns(lines: Sequence[Line], seed: int) -> Iterator[Line]:
     return (line for turn in zip_longest(*rows) for line in turn if line is not None)
 
 
+def _speaker(line: Line) -> str:
+    return line.speaker or str(line.audio)
+
+
 def _write(lines: Iterator[Line], folder: Path, wanted_s: float, left_out: LeftOut, advance: Advance) -> None:
     said: list[Utterance] = []
     number, count = 0, 0
     for line in lines:
         for piece in _pieces(line, left_out):
-            said.append(Utterance(to_int16(piece), line.text, line.speaker, None, language=line.language or None))
+            said.append(Utterance(to_int16(piece), line.text, _speaker(line), None, language=line.language or None))
             count += len(piece)
         advance("seconds of speech", min(round(seconds(count)), round(wanted_s)), round(wanted_s))
         if len(said) >= _PER_SHARD:
