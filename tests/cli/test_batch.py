@@ -78,12 +78,13 @@ def test_the_same_command_does_what_is_left_and_no_more(archive: Path) -> None:
 
 
 def test_other_options_do_not_mix(tmp_path: Path) -> None:
-    made = Made("nano.en", load_checkpoint("nano.en").content_hash, "int8", "txt", None, "transcribe", "")
+    made = Made("nano.en", load_checkpoint("nano.en").content_hash, "int8", "txt", None, "transcribe", "", beam=5)
     with opened(tmp_path / "out", made, ()):
         pass
-    result = run(QUIET, "-o", tmp_path / "out", "-f", "srt")
-    assert result.exit_code == 5
-    assert "made with other options (format: 'txt' then, 'srt' now)" in result.stderr
+    for options, changes in ((("-f", "srt"), "format: 'txt' then, 'srt' now"), (("--fast",), "beam: 5 then, 1 now")):
+        result = run(QUIET, "-o", tmp_path / "out", *options)
+        assert result.exit_code == 5
+        assert f"made with other options ({changes})" in result.stderr
 
 
 def test_usage_is_checked_before_any_model_is_loaded(tmp_path: Path, loads: list[object]) -> None:

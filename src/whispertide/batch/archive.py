@@ -42,6 +42,7 @@ class Made:
     language: str | None
     task: str
     prompt: str
+    beam: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say, speaking_through
 from whispertide.errors import OptionError
 from whispertide.extras import require
-from whispertide.options import DEFAULT_MODEL, DecodeOptions, EngineOptions
+from whispertide.options import BEAM, DEFAULT_MODEL, DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,7 @@ def batch(
     model: arguments.Model = DEFAULT_MODEL,
     form: arguments.Format = None,
     text: arguments.Text,
+    fast: arguments.Fast = False,
     where: Annotated[
         EngineName, _workers("--engine", help="local (default): processes of this machine; ray: a Ray cluster.")
     ] = "local",
@@ -71,7 +72,7 @@ def batch(
         raise OptionError(f"--address is that of a Ray cluster; add --engine ray, or leave it out; got {address!r}")
     if where == "ray":
         require("ray", "--engine ray")
-    options, form = arguments.checked(text), form or "txt"
+    options, form = replace(arguments.checked(text), beam=1 if fast else BEAM), form or "txt"
     engine = replace(engine, threads=engine.threads or 1)
     tasks = plan(find(inputs), form)
     check_folder(output)
@@ -133,6 +134,7 @@ def _made(transcriber: "Transcriber", setup: "Setup") -> "Made":
         language=options.language,
         task=options.task,
         prompt=options.prompt,
+        beam=options.beam,
     )
 
 
