@@ -138,7 +138,7 @@ class Transcriber:
     @cached_property
     def calibration(self) -> Calibration | None:
         """What `whispertide tune` has found out about this checkpoint, read once; None: nothing."""
-        return recall(self.model.content_hash)
+        return recall(self.model.heard_hash)
 
     def look_again(self) -> None:
         """Read the calibration anew, which has just been made."""

@@ -13,7 +13,7 @@ from whispertide.checkpoint.attachments import kept_place
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.ggml_file import GgmlFile
 from whispertide.checkpoint.low_rank import adapted_names, merged
-from whispertide.checkpoint.short import GROUPS, KIND, ShortAdapter, short_adapter
+from whispertide.checkpoint.short import GROUPS, KIND, ShortAdapter, heard_hash, short_adapter
 from whispertide.checkpoint.weights import TensorStore
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 from whispertide.types import FloatArray
@@ -111,6 +111,15 @@ def test_it_is_found_beside_in_the_cache_and_in_the_package(
     random_adapter(checkpoint).save(beside)
     assert short_adapter(checkpoint) == beside
     assert short_adapter(same_elsewhere) == place
+
+
+def test_what_was_found_out_holds_for_checkpoint_and_adapter_together(checkpoint: Checkpoint) -> None:
+    hashes = [heard_hash(checkpoint)]
+    assert hashes == [checkpoint.content_hash]
+    for rank in (2, 3):
+        random_adapter(checkpoint, rank).save(checkpoint.folder / "short.npz")
+        hashes.append(heard_hash(checkpoint))
+    assert len(set(hashes)) == 3
 
 
 def test_a_damaged_one_that_lies_elsewhere_is_nobodys(checkpoint: Checkpoint) -> None:

@@ -30,7 +30,7 @@ TIDE = get_recipe("tide")
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Any:
-    model = SimpleNamespace(name="m", content_hash=HASH, checkpoint=SimpleNamespace(argument="m"))
+    model = SimpleNamespace(name="m", heard_hash=HASH, checkpoint=SimpleNamespace(argument="m"))
     monkeypatch.setattr(whisper, "load_model", lambda *_, **__: model)
     return model
 

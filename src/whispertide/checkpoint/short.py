@@ -4,6 +4,7 @@ Of its encoder, and of what the decoder hears of that. An adapter belongs to ten
 (`Checkpoint.tensors_hash`): it lies next to the checkpoint, in the cache, or in the package. Numpy only.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Self
 
 from whispertide.checkpoint import attachments
 from whispertide.checkpoint.attachments import Attachment, Kind
+from whispertide.checkpoint.cache import file_digest
 from whispertide.checkpoint.loader import Checkpoint
 from whispertide.checkpoint.low_rank import Matrices, arrays_of, matrices_of, shapes_of
 from whispertide.errors import CheckpointNotFoundError
@@ -60,6 +62,14 @@ class ShortAdapter:
                 f"{KIND.making(checkpoint.argument)}, or choose framing=pad30"
             )
         return cls.load(path, checkpoint)
+
+
+def heard_hash(checkpoint: Checkpoint) -> str:
+    """Of the checkpoint with its adapter, where there is one: what `tune` finds out holds for both together."""
+    path = short_adapter(checkpoint)
+    if path is None:
+        return checkpoint.content_hash
+    return hashlib.sha256(f"{checkpoint.content_hash} {file_digest(path)}".encode()).hexdigest()
 
 
 def short_adapter(checkpoint: Checkpoint) -> Path | None:

@@ -62,7 +62,7 @@ def tune(
         typer.echo(json.dumps(found.report(), indent=2))
     else:
         _show(found)
-    before, path = recall(loaded.content_hash), keep(loaded, found)
+    before, path = recall(loaded.heard_hash), keep(loaded, found)
     if stands(before, found):
         say(f"what was found before stays ({path}), because it was measured at length; `--forget` removes it")
     else:
@@ -91,11 +91,11 @@ def keep(model: "WhisperModel", found: "Tuning") -> Path:
     from whispertide.checkpoint.cache import cache_dir
     from whispertide.streaming.calibration import place, recall, remember
 
-    before = recall(model.content_hash)
+    before = recall(model.heard_hash)
     if stands(before, found):
-        return place(model.content_hash)
+        return place(model.heard_hash)
     with writing(cache_dir(), CHOOSE_CACHE):
-        return remember(model.content_hash, found.calibration(before))
+        return remember(model.heard_hash, found.calibration(before))
 
 
 def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -> None:
@@ -134,8 +134,8 @@ def _forget(model: "WhisperModel") -> bool:
     from whispertide.streaming.calibration import forget, place
 
     try:
-        _page_of(place(model.content_hash)).unlink(missing_ok=True)
-        return forget(model.content_hash)
+        _page_of(place(model.heard_hash)).unlink(missing_ok=True)
+        return forget(model.heard_hash)
     except OSError as error:
         raise OutputError(f"cannot remove what was kept ({error})") from error
 

@@ -8,7 +8,7 @@ from whispertide.checkpoint.generation import Heads, heads_or_later_half
 from whispertide.checkpoint.low_rank import merged
 from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import MaskedAdapter
-from whispertide.checkpoint.short import ShortAdapter, short_adapter
+from whispertide.checkpoint.short import ShortAdapter, heard_hash, short_adapter
 from whispertide.graphs.contract import DECODER, ENCODER
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Engine
@@ -77,6 +77,11 @@ class WhisperModel:
     def knows_short(self) -> bool:
         """Whether it was trained on windows shorter than 30 s: by its maker, or by an adapter that is there."""
         return self.generation.short_windows or short_adapter(self.checkpoint) is not None
+
+    @cached_property
+    def heard_hash(self) -> str:
+        """Of the checkpoint with what it learned about short windows: what is found out about it holds for that."""
+        return heard_hash(self.checkpoint)
 
     @property
     def content_hash(self) -> str:

@@ -1,8 +1,8 @@
 """What `whispertide tune` found out about a checkpoint on this machine, kept in the cache and used from then on.
 
-One file per checkpoint, by the hash over its content, next to the folder of its graphs. What suits a checkpoint holds
-wherever the file is read; threads and step hold for one processor, number of cores, precision and provider. Knows no
-audio and measures nothing.
+One file per checkpoint, by the hash over its content and its adapter for short windows (`heard_hash`). What suits a
+checkpoint holds wherever the file is read; threads and step hold for one processor, number of cores, precision and
+provider. Knows no audio and measures nothing.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from typing import Any
 
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.cache import cached, read_note, write_note
+from whispertide.checkpoint.short import heard_hash
 from whispertide.errors import OptionError
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.model.whisper import WhisperModel
@@ -168,7 +169,7 @@ def load_tuned(
 ) -> WhisperModel:
     """As `load_model`, with the threads that were found best here, where `options` name none. Raises what it raises."""
     checkpoint = load_checkpoint(name, revision=revision, announce=announce)
-    options = replace(options, threads=tuned_threads(checkpoint.content_hash, options))
+    options = replace(options, threads=tuned_threads(heard_hash(checkpoint), options))
     return WhisperModel.of(checkpoint, options, announce)
 
 

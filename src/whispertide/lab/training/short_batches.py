@@ -17,6 +17,8 @@ from whispertide.lab.training.batches import Numbered, Tensors, in_rows
 from whispertide.lab.training.short_lessons import Lesson, bare_mel
 from whispertide.types import N_FRAMES, SAMPLE_RATE
 
+_PADDED = 4  # one batch in so many, where each lesson is heard once
+
 
 @dataclass(slots=True)
 class ShortBatch(Tensors):
@@ -72,10 +74,10 @@ def by_length(lessons: Sequence[Lesson]) -> list[list[Lesson]]:
 
 
 def in_order(lessons: Sequence[Lesson], size: int, n_mels: int, filler: int) -> Iterator[ShortBatch]:
-    """All of them, each once, one of every batch padded, too."""
-    for group in by_length(lessons):
-        for at in range(0, len(group), size):
-            yield collated(group[at : at + size], 1, n_mels, filler)
+    """All of them, each once; of some batches one is padded, too, which takes as long as ten short ones."""
+    parts = [group[at : at + size] for group in by_length(lessons) for at in range(0, len(group), size)]
+    for number, part in enumerate(parts):
+        yield collated(part, int(number % _PADDED == 0), n_mels, filler)
 
 
 def collated(lessons: Sequence[Lesson], twice: int, n_mels: int, filler: int) -> ShortBatch:
