@@ -136,7 +136,8 @@ class Relapsing(ListeningOracle):
         again = numbers[-rng.randrange(2, 7) :] * rng.randrange(1, 3)
         copies = [self._copy(number, plan.window.end) for number in again]
         firm = rng.choice([0, len(copies)])
-        return replace(listened, words=(*listened.words, *copies), firm=listened.firm + firm, halt=None)
+        stop = rng.choice([listened.stop, "guard"])  # the guard against repetition may have noticed
+        return replace(listened, words=(*listened.words, *copies), firm=listened.firm + firm, halt=None, stop=stop)
 
     def _attended(self, word: TokenWord) -> TokenWord:
         return replace(word, attended=(word.start + word.end) // 2)
