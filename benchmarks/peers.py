@@ -140,6 +140,9 @@ class Study:
                 runner.open_corpus(corpus)
             except (CorpusError, OptionError):  # not every part has speakers in both halves
                 continue
+            except OutOfTime:  # its words are not placed yet
+                self.missing[corpus] = "the time was up"
+                return None
             cells.append(self.measure(replace(request, corpus=corpus), seconds))
         found = [cell for cell in cells if cell is not None]
         return pool(found) if found and len(found) == len(cells) else None

@@ -209,6 +209,16 @@ def test_what_did_not_fit_into_the_time_is_named_and_comes_next_time(
     assert len(study.asked) == in_two_runs, "what was heard before the time was up is not heard again"
 
 
+def test_where_there_is_no_time_to_place_words_the_page_says_so(
+    script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_nothing(monkeypatch)
+    monkeypatch.setattr(Runner, "open_corpus", lambda runner, name: runner.watch.begin(f"aligning {name}", 1.0))
+    script.run(Namespace(**{**vars(study.options), "minutes": -1.0}))
+    assert study.asked == []
+    assert "- people-readings/choose: the time was up" in study.page
+
+
 def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("trade_off_plot", "latency_plot"):
         monkeypatch.setattr(charts, name, lambda *_: SimpleNamespace(save=lambda stem: None))
