@@ -209,14 +209,21 @@ def test_what_did_not_fit_into_the_time_is_named_and_comes_next_time(
     assert len(study.asked) == in_two_runs, "what was heard before the time was up is not heard again"
 
 
-def test_where_there_is_no_time_to_place_words_the_page_says_so(
+def test_words_are_placed_also_where_nothing_is_measured_any_more(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw_nothing(monkeypatch)
-    monkeypatch.setattr(Runner, "open_corpus", lambda runner, name: runner.watch.begin(f"aligning {name}", 1.0))
-    script.run(Namespace(**{**vars(study.options), "minutes": -1.0}))
+    open_corpus = Runner.open_corpus
+
+    def placing(runner: Runner, name: str, model: str | None = None) -> Any:
+        if model is None:  # else they are placed already
+            runner.watch.begin(f"aligning {name}", 1.0)
+        return open_corpus(runner, name, model)
+
+    monkeypatch.setattr(Runner, "open_corpus", placing)
+    script.run(Namespace(**{**vars(study.options), "page": True}))
     assert study.asked == []
-    assert "- people-readings/choose: the time was up" in study.page
+    assert "- tide nano.en: the time was up" in study.page
 
 
 def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
