@@ -37,6 +37,9 @@ class Kinds:
     def is_piece(self, token: int) -> bool:
         return 100 <= token < 200
 
+    def closes(self, token: int) -> bool:
+        return 200 <= token < 300
+
     def continues(self, token: int) -> bool:
         return 100 <= token < 300
 

@@ -5,7 +5,7 @@ import random
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -392,6 +392,47 @@ def test_what_follows_a_short_pause_is_heard_with_the_text_before_it() -> None:
     push(Session(TURNS, oracle, make_gate(SENTENCE)), 9.0)
     prompts = {plan.window.start // S: plan.prompt for plan in oracle.plans if plan.ends_turn}
     assert [prompt for _, prompt in sorted(prompts.items())] == ["", "And so", ""]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsureMarks(LocalAgreement):
+    """In a last round all marks at the end are unlikely."""
+
+    kind: ClassVar[str] = "unsure-marks"
+
+    def apply(self, state: AgreementState, result: RoundResult[HeardSegments]) -> Commit:
+        commit = LocalAgreement.apply(self, state, result)
+        if not result.plan.is_last or not commit.confirmed or not commit.confirmed[-1].text.endswith("."):
+            return commit
+        *words, last = commit.confirmed
+        bare, mark = replace(last, text=last.text[:-1]), Word(".", last.end, last.end)
+        return replace(commit, confirmed=(*words, bare), closing=mark)
+
+
+UNSURE = replace(TURNS, policy=UnsureMarks())
+
+
+def test_an_unlikely_mark_stands_where_nobody_speaks_on() -> None:
+    ended = turns(push(Session(UNSURE, Verbatim(SENTENCE), make_gate(SENTENCE)), 9.0))
+    assert [text for text, _, _ in ended] == ["And so ask not Ask"]  # 0.9 s after "not" somebody speaks on
+    over = speech(("ask", 0.5, 0.9), ("not.", 1.0, 1.4))
+    session = Session(UNSURE, Verbatim(over), make_gate(over))
+    ((text, end, at),) = turns(push(session, 6.0))
+    assert (text, at - end) == ("ask not.", round(1.5 * S))
+
+
+@pytest.mark.parametrize("end", [Session.flush, Session.finish, Session.clear])
+def test_or_where_the_turn_is_ended(end: Callable[[Session], list[Event]]) -> None:
+    over = speech(("ask", 0.5, 0.9), ("not.", 1.0, 1.4))
+    session = Session(UNSURE, Verbatim(over), make_gate(over))
+    events = push(session, 2.4) + end(session)
+    assert [text for text, _, _ in turns(events)] == ["ask not."]
+    assert session.transcript.text == " ask not."
+
+
+def test_where_every_pause_ends_a_turn_unlikely_marks_stand() -> None:
+    events = push(Session(replace(RECIPE, policy=UnsureMarks()), Verbatim(SENTENCE), make_gate(SENTENCE)), 9.0)
+    assert [text for text, _, _ in turns(events)] == ["And so", "ask not.", "Ask"]
 
 
 def test_a_long_pause_in_mid_sentence_ends_a_turn_before_speech_goes_on() -> None:

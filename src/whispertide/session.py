@@ -330,6 +330,7 @@ class Session:
     def _connect(self) -> None:
         """Let the rounds follow the state and the recipe that hold now."""
         self._turns.state = self._state.turns
+        self._turns.confirm = self._state.add
         self._turns.emit = self._state.emit  # not a method of the session: nothing may keep it once its owner lets go
         recipe = self._state.recipe
         self._turns.schedule = self._own_schedule or recipe.schedule

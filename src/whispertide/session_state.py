@@ -168,6 +168,10 @@ class SessionState:
         if plan.ends_turn:
             self.show(self.transcript.drop_hypothesis(), flight.at, stats=stats)
 
+    def add(self, word: Word, at: int) -> None:
+        """One more word is confirmed, without a round: what ended the turn has settled it."""
+        self.show(self.transcript.apply(Commit((word,), (), 0), end=max(word.end, self.transcript.end)), at)
+
     def show(self, change: Change, at: int, **values: Any) -> None:
         """Make events of what changed in the transcript."""
         if change.confirmed:

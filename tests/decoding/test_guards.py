@@ -158,6 +158,16 @@ def test_the_margin_counts_from_the_end_of_the_audio(margin: int, kept: int | No
     assert asked(guard(margin=margin), list(range(18)), ramp(190), FRAMES) == kept
 
 
+@pytest.mark.parametrize("place", [60, 100, 199])  # at the word before, far back, at the end of the audio
+def test_a_mark_after_a_word_may_look_anywhere_where_that_is_wanted(place: int) -> None:
+    tokens, places = [1, 2, 3, 200], [0, 60, 100, 140, place]
+    watching = guard(margin=20, rewind=30, marks=True)
+    assert asked(watching, tokens, places, FRAMES) is None
+    assert watching.last_frame == pytest.approx(140, abs=SLACK)  # a mark is no place to turn back from
+    assert asked(guard(margin=120, marks=True), [200], [0, 100], FRAMES) == 0  # after no word there is none
+    assert asked(guard((7,), margin=120, marks=True), [200], [0, 100], FRAMES) is None
+
+
 def test_a_token_just_at_the_margin_is_dropped() -> None:
     places = [0, 100]
     away = FRAMES - attended_frame(looking_at(places, FRAMES), FRAMES)

@@ -17,6 +17,7 @@ from whispertide.decoding.token_words import (
     TokenKinds,
     TokenWord,
     merge_punctuation,
+    part_marks,
     read_words,
     spoken,
     whole_characters,
@@ -119,6 +120,26 @@ def test_punctuation_goes_with_its_word() -> None:
     words = read_words(sampled(" Well, yes.", [20, 40, 60, 80, 100]), TOKENIZER, WINDOW)
     assert [word.word.text for word in words] == [" Well,", " yes."]
     assert [len(word.tokens) for word in words] == [2, 2]
+
+
+@pytest.mark.parametrize(("text", "parts"), [(" quickly.", (" quickly", ".")), (' said?!"', (" said", '?!"'))])
+def test_a_word_and_the_marks_after_it_are_parted(text: str, parts: tuple[str, str]) -> None:
+    tokens = tuple(TOKENIZER.encode(text))
+    whole = TokenWord(Word(text, 320, 640, 0.8), tokens, attended=500)
+    parted = part_marks(whole, [-0.1] * (len(tokens) - 1) + [-0.7], TokenKinds(TOKENIZER))
+    assert parted is not None
+    word, marks = parted
+    assert (word.word.text, marks.word.text) == parts
+    assert word.tokens + marks.tokens == tokens
+    assert (word.start, word.end, word.word.probability) == (320, 640, 0.8)
+    assert (marks.start, marks.end) == (640, 640)
+    assert marks.word.probability == pytest.approx(np.exp(-0.7))
+
+
+@pytest.mark.parametrize("text", [" quickly", ".", " Mr.", " 7", " (a"])
+def test_what_has_no_mark_of_its_own_is_not_parted(text: str) -> None:
+    tokens = tuple(TOKENIZER.encode(text))
+    assert part_marks(TokenWord(Word(text, 320, 640), tokens), [-0.1] * len(tokens), TokenKinds(TOKENIZER)) is None
 
 
 def test_no_tokens_no_words() -> None:

@@ -182,6 +182,7 @@ class Frontier:
     back        a word may look so far back from the one before it; one that looks further ends the search
                 (not across decodes, whose windows differ); None: any place is right
     floor       of the spread of attention, see `attended_frame`; 0: as published
+    marks       marks that close a word which stands may look anywhere: nothing is heard of them (ours)
     """
 
     margin: int | None = 25  # 0.5 s, as in the program (SimulStreaming)
@@ -192,6 +193,7 @@ class Frontier:
     doubtful: float = -math.inf
     back: int | None = None
     floor: float = 0.0
+    marks: bool = False
 
     def __post_init__(self) -> None:
         least = min(self.margin or 0, self.beyond, self.back or 0, self.floor)
@@ -252,6 +254,8 @@ class FrontierGuard(Guard):
     def _look(self, tokens: Sequence[int], frame: int, turns_back: bool) -> None:
         before = self._rule.last_frame if self.last_frame is None else self.last_frame
         newest = len(tokens) - 1
+        if self._rule.marks and (newest or self._scene.forced) and self._scene.kinds.closes(tokens[-1]):
+            return
         # After a special token attention is nowhere in particular: nothing to jump back from (SimulStreaming).
         after_special = newest == 0 and not self._scene.forced
         if turns_back:

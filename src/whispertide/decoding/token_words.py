@@ -14,6 +14,7 @@ do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -24,6 +25,7 @@ import numpy as np
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.search import Hypothesized
 from whispertide.decoding.warping import sharpen, token_starts
+from whispertide.punctuation import CLAUSE_ENDS, CLOSING, SENTENCE_ENDS, is_abbreviation
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray, Span, Word
 
 if TYPE_CHECKING:
@@ -292,6 +294,7 @@ def _absolute(timing: WordTiming, window: Span, attended: int) -> TokenWord:
 
 
 REPLACEMENT = "\ufffd"
+_AFTER_WORDS = frozenset("".join((*SENTENCE_ENDS, *CLAUSE_ENDS, *CLOSING)))
 _LONGEST_MARK = 2  # characters of a token that is punctuation
 
 
@@ -326,6 +329,11 @@ class TokenKinds:
         """A token that begins something spoken: neither special, nor punctuation, nor the piece of a word."""
         return not (self.is_special(token) or self.is_mark(token) or self.is_piece(token))
 
+    def closes(self, token: int) -> bool:
+        """Marks that stand after a word and nothing else: the end of a sentence or clause, closing quotes, brackets."""
+        text = self._text(token)
+        return not self.is_special(token) and text != "" and all(map(closes, text))
+
     def continues(self, token: int) -> bool:
         """Whether the token belongs to the word before it: a piece, digits without a space, closing punctuation."""
         text = self._text(token)
@@ -336,6 +344,27 @@ class TokenKinds:
     def speaks(self, token: int) -> bool:
         """Whether the token has a letter or digit, or part of one."""
         return not self.is_special(token) and any(map(speaks, self._text(token)))
+
+
+def closes(character: str) -> bool:
+    """Whether a character stands after a word."""
+    return character in _AFTER_WORDS
+
+
+def part_marks(word: TokenWord, logprobs: Sequence[float], kinds: TokenKinds) -> tuple[TokenWord, TokenWord] | None:
+    """A word without the marks after it, and these as a word of their own at its end; None: there are not both, or the
+    mark belongs to the word ("Mr."). `logprobs` are those of its tokens.
+    """
+    marks = next((n for n, token in enumerate(reversed(word.tokens)) if not kinds.closes(token)), 0)
+    text = word.word.text.rstrip("".join(_AFTER_WORDS))
+    if not marks or not text.strip() or is_abbreviation(word.word.text):
+        return None
+    probability = math.exp(min(logprobs[-marks:]))
+    mark = replace(word.word, text=word.word.text[len(text) :], start=word.end, probability=probability)
+    return (
+        replace(word, word=replace(word.word, text=text), tokens=word.tokens[:-marks]),
+        replace(word, word=mark, tokens=word.tokens[-marks:]),
+    )
 
 
 def speaks(character: str) -> bool:

@@ -22,6 +22,7 @@ from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.options import check_range
 from whispertide.streaming.choice import setting
 from whispertide.streaming.listening import HeardWords
+from whispertide.streaming.marks import is_mark, unsure_mark, without_last_mark
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.said_once import said_once, without_loops
@@ -205,6 +206,7 @@ class AlignAtt(Attending):
             doubtful=math.log(self.guess_least) if self.guess_least else -math.inf,
             back=frames(self.backward_s) or None,
             floor=self.attention_floor,
+            marks=is_last,
         )
         hearing = replace(
             always.hearing,
@@ -242,16 +244,20 @@ class AlignAtt(Attending):
         heard = result.heard
         rewound = heard is not None and heard.halt is not None and heard.halt.reason == "rewind"
         confirmed: list[TokenWord] = []
+        closing: TokenWord | None = None
         if rewound:
             state.attended = None  # as void as the round; else the next would be void for the same reason
             if is_last:  # in both framings; what an earlier round has heard is the best there is
                 confirmed = self._confirm_guess(state, len(state.guess))
         elif heard is not None:
-            confirmed = self._take(state, self._new_in(state, heard), result.plan)
+            confirmed, closing = self._take(state, self._new_in(state, heard), result.plan)
         elif is_last:  # too short to be heard
             confirmed = self._confirm_guess(state, len(state.guess))
         state.ends.append(end)
         reopened = self._reopen(state, result)
+        if reopened:  # after the mark at the end of the text that is over
+            confirmed += [*self._confirm_guess(state, len(state.guess)), *([closing] if closing else [])]
+            state.words, closing = [], None
         if not is_last and not reopened:
             confirmed += self._bound(state, end, result.plan.level, cut_short=self._is_cut_short(heard))
         guess = tuple(word.word for word in state.guess)
@@ -262,31 +268,44 @@ class AlignAtt(Attending):
             result.plan.level,
             goes_on=reopened,
             guess=guess,
+            closing=None if closing is None else closing.word,
         )
 
     # --- which words --------------------------------------------------------------------------------------------------
 
-    def _take(self, state: AlignAttState, heard: HeardWords, plan: RoundPlan) -> list[TokenWord]:
-        """The words that are confirmed now; the others become the guess."""
+    def _take(
+        self, state: AlignAttState, heard: HeardWords, plan: RoundPlan
+    ) -> tuple[list[TokenWord], TokenWord | None]:
+        """The words that are confirmed now; the others become the guess. And a mark at the end of the last round that
+        is not likely.
+        """
         words, facts = spoken(heard.words), self.known(state, heard, plan)
         chances = read_rule(self.rule).chances(facts) if self.steadiness or self.calm else ()
+        closing: TokenWord | None = None
         if plan.is_last:
+            words, closing = unsure_mark(heard, words)
             firm = len(words)
+            chances = chances[:firm]
         elif self.steadiness:  # a word that is known to go on waits
             firm = steady(facts, chances, self.steadiness, settle=to_samples(self.settle_s))
             firm = min(firm, len(words) - (heard.word_ended is False and bool(words)))
         else:
             firm = self.attentive(heard)
+        rounds = [known.rounds for known in facts]
+        if not plan.is_last:
+            words, firm = without_last_mark(heard, words, firm)
+            parted = len(words) - len(rounds)  # the mark is as certain as its word
+            rounds, chances = [*rounds, *rounds[-1:] * parted], (*chances, *chances[-1:] * parted)
         if heard.last_frame is not None:
             state.attended = state.start + heard.last_frame * FRAME_SAMPLES
         confirmed = self._without_loops(state, words[:firm])
         state.add(confirmed)
-        state.guess, state.rounds = tuple(words[firm:]), tuple(known.rounds for known in facts[firm:])
+        state.guess, state.rounds = tuple(words[firm:]), tuple(rounds[firm:])
         if self.calm:
             at = words[firm - 1].end if firm else state.start
             guess, sure = state.guess, chances[firm:]
             state.shown = calm(state.shown, guess, sure, least=self.calm, confirmed=at, end=plan.window.end)
-        return confirmed
+        return confirmed, closing
 
     def _new_in(self, state: AlignAttState, heard: HeardWords) -> HeardWords:
         """What was heard, without copies of what was said, and without a loop where what is in front of it begot it."""
@@ -346,7 +365,7 @@ class AlignAtt(Attending):
         for ever. Asked about the rest alone, without any text before it, it hears the rest.
         """
         heard, end = result.heard, result.plan.window.end
-        if not self.reopen_s or not result.plan.prefix or state.guess:
+        if not self.reopen_s or not result.plan.prefix or any(not is_mark(word) for word in state.guess):
             return False
         if heard is None or heard.halt is not None or heard.no_speech_prob > self.no_speech:
             return False

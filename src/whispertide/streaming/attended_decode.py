@@ -20,7 +20,7 @@ from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch, build_search, joined, truncation
-from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_words
+from whispertide.decoding.token_words import Sampled, TokenWord, part_marks, read_words, whole_words
 from whispertide.decoding.unrolled import run_unrolled
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.model.engine import LAST_LAYER
@@ -77,7 +77,8 @@ class AttendedDecode:
         firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
         firm = whole_words(words, firm_tokens)
         ended = self._word_ended(halt, firm == len(words), detector)
-        return replace(heard, words=words, firm=firm, halt=halt, last_frame=last_frame, word_ended=ended)
+        ending = part_marks(words[-1], best.logprobs[-len(words[-1].tokens) :], self.kinds) if words else None
+        return replace(heard, words=words, firm=firm, halt=halt, last_frame=last_frame, word_ended=ended, ending=ending)
 
     # --- the decode ---------------------------------------------------------------------------------------------------
 

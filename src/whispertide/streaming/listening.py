@@ -80,6 +80,7 @@ class HeardWords:
     last_frame  what the last token attended to, in frames from the window's start; None if nobody looked
     frames      frames with real audio
     word_ended  whether the last firm word is known to have ended (True) or to go on (False)
+    ending      the last word and the marks after it, parted (`token_words.part_marks`); None where it has none
     retried     whether the window was heard once more, padded to 30 s
     stop        what ended the text
     avg_logprob, no_speech_prob   Whisper's confidence in it
@@ -92,6 +93,7 @@ class HeardWords:
     last_frame: int | None = None
     frames: int = 0
     word_ended: bool | None = None
+    ending: tuple[TokenWord, TokenWord] | None = None
     retried: bool = False
     stop: StopReason = "end_of_text"
     avg_logprob: float = field(default=0.0, compare=False)

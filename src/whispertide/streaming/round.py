@@ -258,6 +258,7 @@ class Commit:
     level    counts the declared steps by which quality was lowered in this round, because the machine is late
     goes_on  the window was moved to hear the rest by itself, so that a last round is followed by another
     guess    all of the guess, where `hypothesis` is what is shown of it; None: that is all
+    closing  a mark after a last round's words that is to be confirmed, too, if nobody speaks on in the same turn
     """
 
     confirmed: tuple[Word, ...]
@@ -266,6 +267,7 @@ class Commit:
     level: int = 0
     goes_on: bool = False
     guess: tuple[Word, ...] | None = None
+    closing: Word | None = None
 
 
 class Begun(Protocol):

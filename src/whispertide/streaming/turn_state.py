@@ -117,6 +117,7 @@ class TurnState:
     boundaries  ends of all rounds so far but those that ended an utterance; `loads` are what computing took of the
                 steps to them
     chances     the probabilities of the last confirmed words
+    closing     a mark after them that stands if the turn ends here (`Commit.closing`)
     """
 
     received: int = 0
@@ -132,6 +133,7 @@ class TurnState:
     boundaries: list[int] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
     chances: tuple[float, ...] = ()
+    closing: Word | None = None
     next_round: int = 0
     ended: bool = False
 

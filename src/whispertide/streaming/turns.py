@@ -6,7 +6,7 @@ is one utterance, or several whose pauses were short and in mid-sentence. All de
 the rounds' ends, not on the portions of audio: a gate event counts from its `decided_at` on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal, Protocol
 
@@ -20,7 +20,7 @@ from whispertide.streaming.round import Commit, RoundPlan, RoundResult, written
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.searches import Search
 from whispertide.streaming.turn_state import EndRequest, Flight, OpenTurn, TurnState, Utterance
-from whispertide.types import align_down, to_samples
+from whispertide.types import Word, align_down, to_samples
 
 
 class Emit(Protocol):
@@ -31,9 +31,9 @@ class Emit(Protocol):
 
 
 class Turns:
-    """Plans the rounds of a session, whose owner sets `schedule`, `policy`, `search`, `state`, `emit` and `turn_pause`
-    first, and may exchange them between calls. `turn_pause` samples of silence end a turn in mid-sentence (0: every
-    utterance is a turn).
+    """Plans the rounds of a session, whose owner sets `schedule`, `policy`, `search`, `state`, `emit`, `confirm` and
+    `turn_pause` first, and may exchange them between calls. `confirm` adds a word to what was said, at an event's `at`;
+    `turn_pause` samples of silence end a turn in mid-sentence (0: every utterance is a turn).
     """
 
     schedule: Schedule
@@ -41,6 +41,7 @@ class Turns:
     search: Search
     state: TurnState
     emit: Emit
+    confirm: Callable[[Word, int], None]
     turn_pause: int
 
     def __init__(self, *, gated: bool, live: bool, max_in_flight: int) -> None:
@@ -110,6 +111,8 @@ class Turns:
         commit, state.chances = written(verdict, state.chances, utterance.words, below)
         certain = not self._gated or state.is_certain(utterance, result.plan.window.end)
         commit = utterance.believed(commit, certain=certain, is_last=result.plan.is_last)
+        if commit.closing is not None and not (self._gated and self.turn_pause):  # every utterance is a turn
+            commit = replace(commit, confirmed=(*commit.confirmed, commit.closing), closing=None)
         utterance.words += len(verdict.confirmed)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
@@ -117,6 +120,9 @@ class Turns:
             # From here on the turn is in this language, whatever a later window sounds like.
             utterance.language = result.language
             utterance.unfinished = not ends_sentence(commit.confirmed[-1].text)
+            state.closing = None
+        if commit.closing is not None:
+            utterance.unfinished, state.closing = True, commit.closing
         # Elsewhere the result must not depend on how fast the machine is.
         if self._live:
             stats = result.stats
@@ -387,6 +393,9 @@ class Turns:
     def _close_turn(self, at: int, end: int, *, said: bool = True) -> None:
         """A turn is over; what comes next begins anew."""
         self.state.turn = None
+        if self.state.closing is not None:
+            self.confirm(self.state.closing, at)
+            self.state.closing = None
         if said:
             self.emit(TurnEnd, at, end=end)
 
