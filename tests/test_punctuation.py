@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import whispertide
-from whispertide.punctuation import ABBREVIATIONS, ends_sentence
+from whispertide.punctuation import ABBREVIATIONS, ends_sentence, may_stand
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,14 @@ def test_the_page_has_the_same_abbreviations() -> None:
     source = (Path(whispertide.__file__).parent / "server" / "web" / "transcript.js").read_text(encoding="utf-8")
     (written,) = re.findall(r"const ABBREVIATIONS =((?:\s+\"[^\"]+\"[ +;]*)+)", source)
     assert tuple(" ".join(re.findall(r'"([^"]+)"', written)).split()) == ABBREVIATIONS
+
+
+@pytest.mark.parametrize(
+    ("mark", "following", "may"),
+    [
+        *((".", " Ask", True), (".", " ask", False), ("!", ' "ask', False), (",", " ask", True), (".", " 7", True)),
+        *(("?", " I'm", True), ("。", "は", True), (".", "", True), (",", " Ask", True), (".", " été", False)),
+    ],
+)
+def test_no_sentence_ends_before_a_small_letter(mark: str, following: str, may: bool) -> None:
+    assert may_stand(mark, following) is may

@@ -414,7 +414,10 @@ UNSURE = replace(TURNS, policy=UnsureMarks())
 
 def test_an_unlikely_mark_stands_where_nobody_speaks_on() -> None:
     ended = turns(push(Session(UNSURE, Verbatim(SENTENCE), make_gate(SENTENCE)), 9.0))
-    assert [text for text, _, _ in ended] == ["And so ask not Ask"]  # 0.9 s after "not" somebody speaks on
+    assert [text for text, _, _ in ended] == ["And so ask not. Ask"]  # which begins as after a full stop
+    small = (*SENTENCE[:-1], *speech(("ask", 4.2, 4.6)))
+    ended = turns(push(Session(UNSURE, Verbatim(small), make_gate(small)), 9.0))
+    assert [text for text, _, _ in ended] == ["And so ask not ask"]
     over = speech(("ask", 0.5, 0.9), ("not.", 1.0, 1.4))
     session = Session(UNSURE, Verbatim(over), make_gate(over))
     ((text, end, at),) = turns(push(session, 6.0))
@@ -427,7 +430,7 @@ def test_or_where_the_turn_is_ended(end: Callable[[Session], list[Event]]) -> No
     session = Session(UNSURE, Verbatim(over), make_gate(over))
     events = push(session, 2.4) + end(session)
     assert [text for text, _, _ in turns(events)] == ["ask not."]
-    assert session.transcript.text == " ask not."
+    assert session.transcript.text == "ask not."
 
 
 def test_where_every_pause_ends_a_turn_unlikely_marks_stand() -> None:

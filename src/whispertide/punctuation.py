@@ -33,6 +33,12 @@ def ends_sentence(text: str) -> bool:
     return _MARKED.search(text) is not None and not is_abbreviation(text)
 
 
+def may_stand(mark: str, following: str) -> bool:
+    """Whether a mark may stand before a text, by the case of that: no sentence ends before a small letter."""
+    first = next(filter(str.isalpha, following), "")
+    return not (ends_sentence(mark) and first.islower())
+
+
 def is_abbreviation(text: str) -> bool:
     """Whether the last word of a text is one of `ABBREVIATIONS`, so that its full stop ends nothing."""
     return _ABBREVIATED.search(text) is not None

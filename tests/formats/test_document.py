@@ -81,6 +81,16 @@ def test_no_pause_parts_a_mark_from_its_letter() -> None:
         assert apart == (place == 4), unicodedata.name(character)
 
 
+@pytest.mark.parametrize("mark", [".", "?!", ",", '."'])
+def test_a_mark_that_was_confirmed_after_its_word_stays_with_it(mark: str) -> None:
+    said = [*words("It rained all day"), Word(mark, 2 * SAMPLE_RATE, 2 * SAMPLE_RATE)]
+    limits = Limits(chars=len("It rained all day"), span=10 * SAMPLE_RATE)
+    assert all(not text.startswith(mark[0]) for text in texts(segment_words(said, limits)))
+    assert "".join(segment.text for segment in segment_words(said, limits)) == f" It rained all day{mark}"
+    late = [*said[:-1], Word(mark, 5 * SAMPLE_RATE, 5 * SAMPLE_RATE), *words("Then")]
+    assert texts(segment_words(late))[0].startswith(f"It rained all day{mark}")
+
+
 def test_a_pause_of_a_second_ends_a_segment() -> None:
     first, second = Word(" one", 0, 8000), Word(" two", 8000 + SAMPLE_RATE, 40000)
     assert len(segment_words([first, second])) == 2

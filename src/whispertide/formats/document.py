@@ -9,13 +9,21 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from whispertide.punctuation import CHINESE_OR_JAPANESE, CLAUSE_ENDS, CLOSING, FULL_WIDTH_ENDS, ends_sentence
+from whispertide.punctuation import (
+    CHINESE_OR_JAPANESE,
+    CLAUSE_ENDS,
+    CLOSING,
+    FULL_WIDTH_ENDS,
+    SENTENCE_ENDS,
+    ends_sentence,
+)
 from whispertide.types import SAMPLE_RATE, Timed, Word
 
 # Vowels of Thai and Lao that are written before their consonant, and signs of Burmese and Khmer that put the next
 # consonant under the one before.
 _JOINED_TO_NEXT = "เแโใไເແໂໃໄ\u1039\u17d2"
 _JOINED_TO_LAST = "ฯะาำๅๆຯະາຳໆ"  # marks of Thai and Lao that are letters in Unicode
+_MARKS = "".join((*SENTENCE_ENDS, *CLAUSE_ENDS, *CLOSING))
 PAUSE = SAMPLE_RATE  # a second without speech ends a line
 
 _NO_SCORES: Mapping[str, float] = MappingProxyType({})
@@ -134,13 +142,15 @@ def _starts_new(held: Sequence[Word], word: Word) -> bool:
 def inseparable(before: str, after: str) -> bool:
     """Whether two texts are never cut apart, although no space is needed between words of their script.
 
-    A vowel or tone mark stays with its consonant, and a Chinese or Japanese closing mark with what it closes.
+    A vowel or tone mark stays with its consonant, a Chinese or Japanese closing mark with what it closes, and the end
+    of a sentence or clause, which streams may confirm after its word, with that.
     """
     if not before or not after:
         return False
     follows = unicodedata.category(after[0]).startswith("M") or after[0] in _JOINED_TO_LAST
     closes = not after.strip(CLOSING) and CHINESE_OR_JAPANESE.match(before[::-1]) is not None
-    return follows or closes or before[-1] in _JOINED_TO_NEXT
+    ends = after.startswith((*SENTENCE_ENDS, *CLAUSE_ENDS)) and not after.strip(_MARKS)
+    return follows or closes or ends or before[-1] in _JOINED_TO_NEXT
 
 
 def _cut(words: list[Word], after: Word) -> int:

@@ -3,8 +3,9 @@
 A decoder that sees no more words ends its text, and nearly always with a full stop: "concerned." half a second before
 "differs from most". The word is certain and the mark is not. So the word is confirmed without it; the next round, which
 hears the words after it, says whether there is one, and which. In the last round of an utterance a likely mark stands.
-An unlikely one stands only if nobody speaks on before the turn ends: in a pause in mid-sentence, too, a decoder writes
-a full stop, but is no surer of it than of another mark or of none. Ours.
+An unlikely one stands only if nobody speaks on before the turn ends, or what is said then does not begin with a small
+letter: in a pause in mid-sentence, too, a decoder writes a full stop, but is no surer of it than of another mark or of
+none. Ours.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from whispertide.decoding.token_words import TokenWord, closes
 from whispertide.streaming.listening import HeardWords
 
-SURE = 0.6  # after sentences tiny.en gives 0.67 to 0.95, in pauses within them 0.34 to 0.53 (docs/LOG.md)
+SURE = 0.55  # after sentences tiny.en gives 0.67 to 0.95, in pauses within them 0.34 to 0.53 (docs/LOG.md)
 
 
 def without_last_mark(heard: HeardWords, words: Sequence[TokenWord], firm: int) -> tuple[list[TokenWord], int]:

@@ -258,7 +258,8 @@ class Commit:
     level    counts the declared steps by which quality was lowered in this round, because the machine is late
     goes_on  the window was moved to hear the rest by itself, so that a last round is followed by another
     guess    all of the guess, where `hypothesis` is what is shown of it; None: that is all
-    closing  a mark after a last round's words that is to be confirmed, too, if nobody speaks on in the same turn
+    closing  an unlikely mark after a last round's words: confirmed if nobody speaks on in the same turn, or what is
+             said then begins as after such a mark
     """
 
     confirmed: tuple[Word, ...]

@@ -117,7 +117,7 @@ class TurnState:
     boundaries  ends of all rounds so far but those that ended an utterance; `loads` are what computing took of the
                 steps to them
     chances     the probabilities of the last confirmed words
-    closing     a mark after them that stands if the turn ends here (`Commit.closing`)
+    closing     a mark after them that stands if the turn ends here, or by what follows (`Commit.closing`)
     """
 
     received: int = 0

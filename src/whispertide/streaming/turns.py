@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.errors import SessionError
 from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unheard
-from whispertide.punctuation import ends_sentence
+from whispertide.punctuation import ends_sentence, may_stand
 from whispertide.streaming.ahead import HeardAhead
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult, written
@@ -120,6 +120,8 @@ class Turns:
             # From here on the turn is in this language, whatever a later window sounds like.
             utterance.language = result.language
             utterance.unfinished = not ends_sentence(commit.confirmed[-1].text)
+            if state.closing is not None and may_stand(state.closing.text, commit.confirmed[0].text):
+                commit = replace(commit, confirmed=(state.closing, *commit.confirmed))
             state.closing = None
         if commit.closing is not None:
             utterance.unfinished, state.closing = True, commit.closing

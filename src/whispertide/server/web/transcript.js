@@ -16,6 +16,7 @@ export const ABBREVIATED = new RegExp(
 const FULL_WIDTH_ENDS = /[。？！]$/u;
 const CLAUSE_ENDS = /[,;:—、，；：،؛]$/u;
 export const CLOSING = /["'”’»)\]」』）】]+$/u;
+const ONLY_MARKS = /^[.?!…。？！؟۔।,;:—、，；：،؛]+["'”’»)\]」』）】]*$/u;
 const ONLY_CLOSING = /^["'”’»)\]」』）】]+$/u;
 const JOINED_TO_NEXT = /[เแโใไເແໂໃໄ\u1039\u17d2]$/u;
 const JOINED_TO_LAST = /^[ฯะาำๅๆຯະາຳໆ\p{M}]/u;
@@ -83,7 +84,7 @@ const endsSentence = (text) => SENTENCE_ENDS.test(text.replace(CLOSING, "")) && 
 export function inseparable(before, after) {
   if (!before || !after) return false;
   const closes = ONLY_CLOSING.test(after) && CHINESE_END.test(before);
-  return JOINED_TO_LAST.test(after) || closes || JOINED_TO_NEXT.test(before);
+  return JOINED_TO_LAST.test(after) || closes || ONLY_MARKS.test(after) || JOINED_TO_NEXT.test(before);
 }
 
 function cut(words, after) {
