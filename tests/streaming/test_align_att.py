@@ -62,7 +62,7 @@ def test_a_round_is_watched_by_the_frontier_and_the_last_one_by_a_narrower_one()
     assert watch(play.plan(1)) == Frontier(margin=25, rewind=200, last_frame=-200)
     play.rounds = 7
     assert play.plan(1).id == 7
-    assert watch(play.plan(1, is_last=True)) == Frontier(margin=4, rewind=None, last_frame=-200, marks=True)
+    assert watch(play.plan(1, is_last=True)) == Frontier(margin=4, rewind=None, last_frame=-200)
 
 
 def test_confirmed_words_are_forced_and_the_attention_is_remembered() -> None:
@@ -505,7 +505,7 @@ def test_the_last_round_hears_no_guess() -> None:
     """All that it hears is confirmed."""
     play = Play(AlignAtt(margin_s=0.24, margin_last_s=0.04, backward_s=0.06, beyond=9, attention_floor=0.2))
     assert watch(play.plan(1)) == Frontier(margin=12, rewind=200, last_frame=-200, beyond=9, back=3, floor=0.2)
-    last = Frontier(margin=2, rewind=200, last_frame=-200, back=3, floor=0.2, marks=True)
+    last = Frontier(margin=2, rewind=200, last_frame=-200, back=3, floor=0.2)
     assert watch(play.plan(1, is_last=True)) == last
 
 
@@ -528,7 +528,7 @@ def test_what_shifts_backward_in_the_last_round_is_heard_again() -> None:
         return plan.hearing.again
 
     # There only long jumps are believed, and of punctuation none.
-    last = Frontier(margin=4, rewind=200, last_frame=-200, back=200, words_only=True, marks=True)
+    last = Frontier(margin=4, rewind=200, last_frame=-200, back=200, words_only=True)
     assert again(AlignAtt(backward_s=0.06), is_last=True) == (last,)
     assert again(AlignAtt(backward_s=0.06), is_last=False) is None
     assert again(AlignAtt(), is_last=True) is None  # nothing watches for it

@@ -122,4 +122,4 @@ def test_as_published_the_last_round_has_no_guard() -> None:
     plan = published.plan(published.start(0), 80_000, search=Greedy(), round_id=0, is_last=True)
     assert isinstance(plan.hearing, SinglePass)
     assert (plan.hearing.again, plan.hearing.unbounded) == (None, ())
-    assert plan.hearing.watch == (Frontier(margin=4, rewind=None, last_frame=-200, marks=True),)
+    assert plan.hearing.watch == (Frontier(margin=4, rewind=None, last_frame=-200),)

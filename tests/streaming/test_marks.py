@@ -5,13 +5,15 @@ from dataclasses import replace
 import pytest
 
 from policy_rounds import Rounds, S, texts, word
+from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.marks import is_mark
 from whispertide.streaming.round import Commit
+from whispertide.streaming.single_pass import SinglePass
 
-POLICY = AlignAtt(truncate="none", reopen_s=1.2)
+POLICY = AlignAtt(truncate="none", reopen_s=1.2, waiting_marks=True)
 SURE, UNSURE = 0.9, 0.4
 
 
@@ -77,6 +79,26 @@ def test_a_text_that_is_over_long_before_its_window_keeps_its_mark() -> None:
     assert commit.goes_on
     assert texts(commit.confirmed) == ["."]
     assert play.plan(5).prefix == ()
+
+
+def test_as_published_no_mark_waits() -> None:
+    play = Play(AlignAtt(truncate="none"))
+    assert texts(play.hear(2, last=ending("concerned", ".", 0.8, 1.4)).confirmed) == ["concerned."]
+    commit = Play(AlignAtt()).hear(2, last=ending("concerned", ".", 0.8, 1.4, UNSURE), is_last=True)
+    assert (texts(commit.confirmed), commit.closing) == (["concerned."], None)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_where_marks_wait_they_may_attend_anywhere_in_the_last_round(waits: bool) -> None:
+    play = Play(AlignAtt(waiting_marks=waits))
+    found = []
+    for is_last in (False, True):
+        hearing = play.plan(1, is_last=is_last).hearing
+        assert isinstance(hearing, SinglePass)
+        (rule,) = hearing.watch
+        assert isinstance(rule, Frontier)
+        found.append(rule.marks)
+    assert found == [False, waits]
 
 
 def test_in_the_last_round_a_likely_mark_stands() -> None:

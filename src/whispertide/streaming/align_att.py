@@ -143,6 +143,11 @@ class AlignAtt(Attending):
     guess_least: float = setting(
         0.0, "a guess ends with a token that is less likely (0 = it does not)", least=0, most=1
     )
+    waiting_marks: bool = setting(
+        False,
+        "a mark at the end of what was heard waits for what follows it; in the last round it may attend anywhere, and "
+        "one that is not likely waits for the end of the turn",
+    )
     rescue_logprob: float = setting(
         0.0,
         "a decode whose tokens are less likely on average is tried again with `rescue_beam` hypotheses (0 = never)",
@@ -206,7 +211,7 @@ class AlignAtt(Attending):
             doubtful=math.log(self.guess_least) if self.guess_least else -math.inf,
             back=frames(self.backward_s) or None,
             floor=self.attention_floor,
-            marks=is_last,
+            marks=is_last and self.waiting_marks,
         )
         hearing = replace(
             always.hearing,
@@ -283,7 +288,8 @@ class AlignAtt(Attending):
         chances = read_rule(self.rule).chances(facts) if self.steadiness or self.calm else ()
         closing: TokenWord | None = None
         if plan.is_last:
-            words, closing = unsure_mark(heard, words)
+            if self.waiting_marks:
+                words, closing = unsure_mark(heard, words)
             firm = len(words)
             chances = chances[:firm]
         elif self.steadiness:  # a word that is known to go on waits
@@ -292,7 +298,7 @@ class AlignAtt(Attending):
         else:
             firm = self.attentive(heard)
         rounds = [known.rounds for known in facts]
-        if not plan.is_last:
+        if self.waiting_marks and not plan.is_last:
             words, firm = without_last_mark(heard, words, firm)
             parted = len(words) - len(rounds)  # the mark is as certain as its word
             rounds, chances = [*rounds, *rounds[-1:] * parted], (*chances, *chances[-1:] * parted)

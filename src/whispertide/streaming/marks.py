@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from whispertide.decoding.token_words import TokenWord, closes
 from whispertide.streaming.listening import HeardWords
 
-SURE = 0.55  # after sentences tiny.en gives 0.67 to 0.95, in pauses within them 0.34 to 0.53 (docs/LOG.md)
+SURE = 0.45  # after sentences tiny.en gives 0.67 to 0.95 and nano.en 0.48 to 1, in pauses within them 0.34 to 0.43
 
 
 def without_last_mark(heard: HeardWords, words: Sequence[TokenWord], firm: int) -> tuple[list[TokenWord], int]:

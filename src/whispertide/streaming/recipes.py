@@ -117,6 +117,7 @@ _TIDE = Recipe(
         memory="words",
         context_tokens=60,
         beyond=12,
+        waiting_marks=True,
         guess_least=0.3,
         rescue_logprob=-1.0,
         silence_s=1.0,
