@@ -67,7 +67,7 @@ class Utterance:
         self.withheld = () if certain or is_last else words
         if certain:
             return replace(commit, confirmed=words)
-        return replace(commit, confirmed=(), hypothesis=() if is_last else (*words, *commit.hypothesis))
+        return replace(commit, confirmed=(), closing=None, hypothesis=() if is_last else (*words, *commit.hypothesis))
 
 
 @dataclass(slots=True)
