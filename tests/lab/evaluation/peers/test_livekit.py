@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.lab.evaluation.peers import PEERS
+from whispertide.lab.evaluation.peers import PEERS, livekit
 from whispertide.lab.evaluation.peers.livekit import open_engine
 from whispertide.lab.evaluation.peers.wire import Job, Setting
 
@@ -28,6 +28,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setitem(sys.modules, "whisperlivekit", ModuleType("whisperlivekit"))
     monkeypatch.setitem(sys.modules, "whisperlivekit.core", core)
     monkeypatch.setattr("logging.disable", lambda level: None)
+    monkeypatch.setattr(livekit, "convert", lambda model, folder: (folder / "model.pt").touch())
     return record
 
 
@@ -50,7 +51,7 @@ def test_the_step_and_the_gate_are_passed_on(told: dict[str, Any], tmp_path: Pat
     open_engine(job("simulstreaming", tmp_path, frame_threshold=12), "simulstreaming", gate=False)
     assert (told["frame_threshold"], told["beams"], told["vac"]) == (12, 1, False)
     assert told["encoder_model_path"] == "converted"
-    assert told["model_path"].endswith(".en")  # it tells English-only models by their name
+    assert told["model_path"].endswith("model.en.pt")  # it tells English-only models by their name
 
 
 def test_the_whole_program_has_its_gate_unless_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
