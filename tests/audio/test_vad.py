@@ -138,7 +138,7 @@ def test_events_alternate_and_portions_do_not_change_them(script: list[float], c
 def test_portions_and_snapshots_do_not_change_what_silero_decides(cuts: list[int], at: int) -> None:
     sound = np.concatenate([silence(1.0), babble(1.2) * 0.01, silence(1.5), babble(1.0, seed=1), silence(1.3)])
     whole = run(SpeechGate(), sound)
-    assert len(whole) == 4
+    assert [type(event) for event in whole] == 2 * [SpeechStarted, SpeechCertain, SpeechStopped]
     assert run(SpeechGate(), sound, cuts) == whole
 
     gate = SpeechGate()

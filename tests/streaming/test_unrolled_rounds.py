@@ -116,8 +116,9 @@ def heard(result: Any) -> tuple[Any, ...]:
     listened = result.heard
     assert listened is not None
     assert listened.words
-    words = [(word.word.text, word.start, word.end, word.tokens, word.attended) for word in listened.words]
-    return result.heard.tokens, words, replace(listened, words=())
+    all_words = (*listened.words, *(listened.ending or ()))
+    words = [(word.word.text, word.start, word.end, word.tokens, word.attended) for word in all_words]
+    return result.heard.tokens, words, replace(listened, words=(), ending=None)
 
 
 @pytest.mark.parametrize(
