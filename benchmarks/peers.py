@@ -7,10 +7,9 @@
 The voices are those of `people` (../shared/speech, or --speech), in two halves that have no speaker in common. Each
 program has the step that is best for it: of the steps whose word error rate is at most a point above the lowest, the
 one that confirms soonest. What is chosen on --choosing seconds of one half is reported on the other, and the other way
-round, so that no step is reported on the voices that it was chosen on. The voice gate is on for all.
-Computing counts by processor seconds, so what else the machine does does not matter, but for WhisperLiveKit, whole,
-which is a server and runs in real time. --heard reports only so many
-seconds of each part of each half.
+round, so that no step is reported on the voices that it was chosen on. The voice gate is on for all. Computing counts
+by processor seconds, so what else the machine does does not matter. --heard reports only so many seconds of each part
+of each half.
 
 Every finished utterance is kept in --folder, so the same command goes on where it was stopped; with --minutes it ends
 in time. What is missing is named on the page. A change of the program's code starts from nothing: measure on a commit,
@@ -47,7 +46,6 @@ RIVALS = ("whisper-streaming", "simulstreaming")  # a recipe of ours and a progr
 STEPS = (0.5, 1.0, 2.0)
 PEER_STEPS = {"simulstreaming": (0.1, 0.5, 1.0)}
 MOONSHINE = f"{PEER}moonshine"
-SERVERS = ("whisperlivekit-localagreement", "whisperlivekit-simulstreaming")  # these run in real time
 WHOLE = ("faster-whisper", "openai-whisper", "whisper.cpp")  # these transcribe when all audio is there
 ANY = "people"  # stands for the parts, until one is measured
 MARKS = ("<!-- peers -->", "<!-- /peers -->")
@@ -226,11 +224,9 @@ def contenders(model: str, steps: Mapping[str, float]) -> list[CellRequest]:
 
 
 def as_they_come(model: str) -> list[CellRequest]:
-    """Programs that transcribe when all audio is there, ours among them; Moonshine, which has its own model; and whole
-    servers last, which take as long as the audio does.
-    """
-    names = (*WHOLE, MOONSHINE.removeprefix(PEER), *SERVERS)
-    return [CellRequest(OFFLINE, model, ANY), *(_surest(_peer(model, name, None)) for name in names)]
+    """Programs that transcribe when all audio is there, ours among them; and Moonshine, which has its own model."""
+    theirs = [_surest(_peer(model, name, None)) for name in (*WHOLE, MOONSHINE.removeprefix(PEER))]
+    return [*theirs, CellRequest(OFFLINE, model, ANY)]
 
 
 @dataclass(frozen=True)
@@ -298,8 +294,8 @@ What the others are, exactly:
   a last round. whisper_streaming itself leaves that out and loses what came after its last step.
 - That of SimulStreaming has what WhisperLiveKit added to it: words whose times go back are dropped, a text that repeats
   itself is thrown away, and repeated tokens are made less likely.
-- `peer:whisperlivekit-...`: WhisperLiveKit, whole, in real time, with its own server loop and its own gate, as it
-  comes. Its latencies hold for a machine that does something else, too: the others' do not depend on that.
+- WhisperLiveKit, whole, has no row: its server runs in real time, and what its computing takes cannot be counted by
+  itself.
 - `peer:moonshine`: Moonshine's tiny-en, the model that its wheel carries. It cannot load a Whisper, and its voice gate
   cannot be left out.
 - CTranslate2 (faster-whisper) computes in float32. whisper.cpp has float16.

@@ -73,6 +73,14 @@ def resumed(trainer: Callable[..., Any], *given: Any, at: int) -> Any:
     return second
 
 
+def changed_by(run: Any, updates: int) -> set[str]:
+    """The parameters that so many updates on one batch change; the loss falls meanwhile."""
+    asked, before = run.batches[0], {name: p.clone() for name, p in run.network.state_dict().items()}
+    losses = [run.update(asked) for _ in range(updates)]
+    assert losses[-1] < losses[0]
+    return {name for name, values in run.network.state_dict().items() if not values.equal(before[name])}
+
+
 def small_dims() -> ModelDims:
     """One layer of width 16 over the whole vocabulary."""
     shape: dict[str, int] = {"n_audio_layer": 1, "n_text_layer": 1, "n_audio_head": 2, "n_text_head": 2}

@@ -6,6 +6,7 @@ SENTENCE_ENDS = tuple(".?!…。？！؟۔।")
 FULL_WIDTH_ENDS = tuple("。？！")  # of sentences; no space follows them
 CLAUSE_ENDS = tuple(",;:—、，；：،؛")
 CLOSING = "\"'”’»)]」』）】"
+AFTER_WORDS = "".join((*SENTENCE_ENDS, *CLAUSE_ENDS, *CLOSING))  # marks that stand after a word
 _MARKED = re.compile(rf"[{re.escape(''.join(SENTENCE_ENDS))}][{re.escape(CLOSING)}]*\Z")
 # What is written with a full stop and hardly ever ends a sentence: titles before names, and words that announce more.
 # Left out is what often does end one, such as "etc.", "p.m." and "Jr.". `server/web/transcript.js` has the same.

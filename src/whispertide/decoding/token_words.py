@@ -25,7 +25,7 @@ import numpy as np
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.search import Hypothesized
 from whispertide.decoding.warping import sharpen, token_starts
-from whispertide.punctuation import CLAUSE_ENDS, CLOSING, SENTENCE_ENDS, is_abbreviation
+from whispertide.punctuation import AFTER_WORDS, is_abbreviation
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray, Span, Word
 
 if TYPE_CHECKING:
@@ -294,7 +294,6 @@ def _absolute(timing: WordTiming, window: Span, attended: int) -> TokenWord:
 
 
 REPLACEMENT = "\ufffd"
-_AFTER_WORDS = frozenset("".join((*SENTENCE_ENDS, *CLAUSE_ENDS, *CLOSING)))
 _LONGEST_MARK = 2  # characters of a token that is punctuation
 
 
@@ -348,7 +347,7 @@ class TokenKinds:
 
 def closes(character: str) -> bool:
     """Whether a character stands after a word."""
-    return character in _AFTER_WORDS
+    return character in AFTER_WORDS
 
 
 def part_marks(word: TokenWord, logprobs: Sequence[float], kinds: TokenKinds) -> tuple[TokenWord, TokenWord] | None:
@@ -356,7 +355,7 @@ def part_marks(word: TokenWord, logprobs: Sequence[float], kinds: TokenKinds) ->
     mark belongs to the word ("Mr."). `logprobs` are those of its tokens.
     """
     marks = next((n for n, token in enumerate(reversed(word.tokens)) if not kinds.closes(token)), 0)
-    text = word.word.text.rstrip("".join(_AFTER_WORDS))
+    text = word.word.text.rstrip(AFTER_WORDS)
     if not marks or not text.strip() or is_abbreviation(word.word.text):
         return None
     probability = math.exp(min(logprobs[-marks:]))

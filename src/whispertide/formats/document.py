@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from whispertide.punctuation import (
+    AFTER_WORDS,
     CHINESE_OR_JAPANESE,
     CLAUSE_ENDS,
     CLOSING,
@@ -23,7 +24,6 @@ from whispertide.types import SAMPLE_RATE, Timed, Word
 # consonant under the one before.
 _JOINED_TO_NEXT = "เแโใไເແໂໃໄ\u1039\u17d2"
 _JOINED_TO_LAST = "ฯะาำๅๆຯະາຳໆ"  # marks of Thai and Lao that are letters in Unicode
-_MARKS = "".join((*SENTENCE_ENDS, *CLAUSE_ENDS, *CLOSING))
 PAUSE = SAMPLE_RATE  # a second without speech ends a line
 
 _NO_SCORES: Mapping[str, float] = MappingProxyType({})
@@ -149,7 +149,7 @@ def inseparable(before: str, after: str) -> bool:
         return False
     follows = unicodedata.category(after[0]).startswith("M") or after[0] in _JOINED_TO_LAST
     closes = not after.strip(CLOSING) and CHINESE_OR_JAPANESE.match(before[::-1]) is not None
-    ends = after.startswith((*SENTENCE_ENDS, *CLAUSE_ENDS)) and not after.strip(_MARKS)
+    ends = after.startswith((*SENTENCE_ENDS, *CLAUSE_ENDS)) and not after.strip(AFTER_WORDS)
     return follows or closes or ends or before[-1] in _JOINED_TO_NEXT
 
 
