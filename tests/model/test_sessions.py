@@ -17,6 +17,7 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.errors import GraphError, OptionError, ProviderError
 from whispertide.graphs.contract import ENCODER
 from whispertide.graphs.store import GraphFiles
+from whispertide.model import runtime
 from whispertide.model.engine import DecodeRequest
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.providers import available_providers, choose_provider, physical_cores, thread_count, usable_cpus
@@ -167,3 +168,30 @@ def test_nothing_is_sent(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env=environment | homes, timeout=120)
     written = [path.relative_to(tmp_path).parts[:2] for path in tmp_path.rglob("*") if path.is_file()]
     assert set(written) == {("XDG_CACHE_HOME", "whispertide")}
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_what_wide_runs_used_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resident_mb() -> float:
+        status = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
+
+    def search(rows: int) -> None:
+        state = of_onnx_runtime(model.engine).start(encoded)
+        state.run(DecodeRequest(np.full((1, 440), 50257), (439,)))
+        tokens = np.full((rows, 1), 464)
+        state.run(DecodeRequest(tokens, (0,), parents=[0] * rows, need="logits"))
+
+    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    encoded = model.encode(mel(100))
+    search(1)
+    before = resident_mb()
+    search(64)
+    wide = resident_mb()
+    assert wide - before > 60
+    search(1)  # at once: what may be needed again is kept
+    assert resident_mb() - before > 60
+    later = time.monotonic() + 5
+    monkeypatch.setattr(runtime.time, "monotonic", lambda: later)
+    search(1)
+    assert resident_mb() - before < 20
