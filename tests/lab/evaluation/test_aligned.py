@@ -12,6 +12,7 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.bundled import bundled_audio
 from whispertide.decoding.token_words import WordTiming
+from whispertide.lab.evaluation import aligned
 from whispertide.lab.evaluation.aligned import Stretch, align_corpus, placement_error, spans_of, stretches
 from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, Span, Word
@@ -137,3 +138,22 @@ def test_a_long_recording_is_placed_stretch_by_stretch() -> None:
     assert ends == sorted(ends)
     assert len(ends) > len(words) / 2
     assert max(ends) > N_SAMPLES
+
+
+def test_times_are_kept_and_found_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By audio, words and model; a note that is damaged is no note."""
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    transcriber = api.load("nano.en", threads=1)
+    clip = clips()[0]
+    first = aligned.aligned(clip, transcriber, "nano.en")
+    monkeypatch.setattr(aligned, "_located", lambda *_: pytest.fail("it is known"))
+    assert aligned.aligned(clip, transcriber, "nano.en").words == first.words
+    (note,) = (tmp_path / "aligned").iterdir()
+    other = [None] * len(clip.words)
+    monkeypatch.setattr(aligned, "_located", lambda *_: other)
+    changed = replace(clip, words=(RefWord("Another"), *clip.words[1:]))
+    assert aligned.aligned(changed, transcriber, "nano.en").words[1].end is None
+    note.write_text(note.read_text().replace("[", "{", 1))
+    assert aligned.aligned(clip, transcriber, "nano.en").words[0].end is None
+    note.write_text(note.read_text().replace("null", "[2, 1]", 1))
+    assert aligned.aligned(clip, transcriber, "nano.en").words[0].end is None

@@ -12,12 +12,15 @@ they are (`PlacementError`).
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
 from whispertide.api import Transcriber
+from whispertide.checkpoint.cache import cached, read_note, write_note
 from whispertide.decoding.alignment import locate_words
 from whispertide.decoding.longform import pad30
 from whispertide.decoding.token_words import WordTiming, merge_punctuation
@@ -113,17 +116,46 @@ def placement_error(known: Sequence[Utterance], placed: Sequence[Utterance]) -> 
 
 
 def aligned(utterance: Utterance, transcriber: Transcriber, model: str) -> Utterance:
-    """The utterance with a time for each word that could be placed."""
-    samples = utterance.audio()
-    words = [RefWord(word.text) for word in utterance.words]
+    """The utterance with a time for each word that could be placed. Times are kept in the cache."""
+    samples, model_of = utterance.audio(), transcriber.model
+    texts = [word.text for word in utterance.words]
+    digest = hashlib.sha256(samples.tobytes())
+    key = {"version": VERSION, "content_hash": model_of.content_hash, "precision": model_of.options.precision}
+    digest.update(repr((texts, utterance.language, key)).encode())
+    note = cached("aligned", f"{digest.hexdigest()[:32]}.json")
+    spans = _kept(read_note(note, key), len(texts))
+    if spans is None:
+        spans = _located(utterance, texts, samples, transcriber)
+        with suppress(OSError):  # a read-only or full cache costs time only
+            write_note(note, key, {"spans": [span and (span.start, span.end) for span in spans]})
+    words = tuple(
+        RefWord(text) if span is None else RefWord(text, span.start, span.end)
+        for text, span in zip(texts, spans, strict=True)
+    )
+    return replace(utterance, words=words, exact_times=False, aligned_by=model)
+
+
+def _kept(note: Mapping[str, Any] | None, count: int) -> list[Span | None] | None:
+    """The spans of so many words in a note; None where it has none, or is damaged."""
+    try:
+        spans = [None if span is None else Span(*map(int, span)) for span in (note or {})["spans"]]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return spans if len(spans) == count else None
+
+
+def _located(
+    utterance: Utterance, texts: Sequence[str], samples: FloatArray, transcriber: Transcriber
+) -> list[Span | None]:
+    """The span of each word, in samples of the recording; None where it could not be placed."""
+    spans: list[Span | None] = [None] * len(texts)
     for stretch in _stretches_of(utterance, samples, transcriber):
-        part = samples[stretch.span.start : stretch.span.end]
-        texts = [word.text for word in words[stretch.first : stretch.last]]
-        for index, span in enumerate(_placed(texts, part, utterance.language, transcriber), stretch.first):
+        start, part = stretch.span.start, samples[stretch.span.start : stretch.span.end]
+        placed = _placed(texts[stretch.first : stretch.last], part, utterance.language, transcriber)
+        for index, span in enumerate(placed, stretch.first):
             if span is not None:
-                start = stretch.span.start
-                words[index] = RefWord(words[index].text, start + span.start, start + span.end)
-    return replace(utterance, words=tuple(words), exact_times=False, aligned_by=model)
+                spans[index] = Span(start + span.start, start + span.end)
+    return spans
 
 
 def _stretches_of(utterance: Utterance, samples: FloatArray, transcriber: Transcriber) -> list[Stretch]:
