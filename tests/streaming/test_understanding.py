@@ -110,6 +110,27 @@ def test_after_a_clear_an_utterance_begins_there(model: LateModel) -> None:
     assert [(each.start, each.end, each.final) for each in said] == [(20_000, 50_000, True)]
 
 
+@settings(max_examples=8)
+@given(st.lists(st.integers(1, 30_000), max_size=6))
+def test_of_a_click_nothing_is_understood(model: LateModel, sizes: list[int]) -> None:
+    """A cry or a tick opens the gate; an eighth of a second of it is no voice, a third is."""
+    sounds = np.zeros(64_000, np.float32)
+    for at, blocks in ((16_384, 4), (40_960, 10)):
+        sounds[at : at + blocks * 512] = 0.1
+    stream = Understanding(
+        model,
+        gate=SpeechGate(detector=Loud()),
+        pilots=PilotTimes(first_s=0.04, every_s=0.04, pause_s=0.05),
+        search=SEARCH,
+    )
+    portions = np.split(sounds, np.minimum(np.cumsum(sizes), len(sounds)))
+    said = [each for portion in portions if len(portion) for each in stream.push(portion)] + stream.finish()
+    finals = [(each.start, each.end) for each in said if each.final]
+    assert len(finals) == 1
+    assert all(each.start == finals[0][0] > 16_384 + 4 * 512 for each in said)
+    assert len(said) > 1  # guesses, too
+
+
 def test_without_pilots_there_are_no_guesses(model: LateModel) -> None:
     assert all(each.final for each in heard(model, [STREAM], PilotTimes(every_s=0, pause_s=0.09)))
 

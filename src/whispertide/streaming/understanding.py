@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from whispertide.audio.buffer import AudioBuffer, checked
 from whispertide.audio.silero import BLOCK
-from whispertide.audio.vad import Gate, GateEvent, SpeechGate, SpeechStarted, SpeechStopped
+from whispertide.audio.vad import Gate, GateEvent, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.checkpoint.intent_words import plain
 from whispertide.decoding.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.decoding.ctc_prefix import Sums
@@ -140,8 +140,8 @@ class _Search:
 @dataclass(slots=True)
 class _Utterance:
     """One that goes on. `rests` in a pause, whose pilot found the `answer`, and a server may be asked the `question`;
-    `spoken` where somebody spoke in it, which is not certain of what a cut leaves. Of a live one a pilot may be `due`
-    or under way (`flying`).
+    `spoken` where somebody spoke in it, which is not certain of what a cut leaves; `certain` where that was no click,
+    of which nothing is understood. Of a live one a pilot may be `due` or under way (`flying`).
     """
 
     start: int
@@ -152,8 +152,14 @@ class _Utterance:
     answer: Understood | None = None
     question: Question | None = None
     spoken: bool = True
+    certain: bool = True
     due: bool = False
     flying: Flying[tuple[Understood, Found]] | None = None
+
+    @property
+    def says(self) -> bool:
+        """Whether there is something to understand."""
+        return self.spoken and self.certain
 
     def give_up(self) -> None:
         """The pilot that is due or under way."""
@@ -237,11 +243,13 @@ class Understanding:
         for event in events:
             if isinstance(event, SpeechStarted):
                 start = max(event.start, self._buffer.start)  # the gate knows of no clear
-                self._open = _Utterance(start, self.model.nothing(), self._first(start))
+                self._open = _Utterance(start, self.model.nothing(), self._first(start), certain=event.is_certain)
+            elif isinstance(event, SpeechCertain) and self._open is not None:
+                self._open.certain = True
             elif isinstance(event, SpeechStopped) and self._open is not None:
                 try:
                     said += self._cut(event.decided_at, began)
-                    if self._open.spoken:
+                    if self._open.says:
                         said.append(self._final(self._open, event.decided_at, began))  # no pilot is worth a wait now
                 finally:  # it is over, whatever a search raises
                     self._open.give_up()
@@ -268,9 +276,10 @@ class Understanding:
             one, end = self._open, self._open.start + to_samples(LONGEST_S)
             said += self._guesses(one, end)
             try:
-                said.append(self._final(one, end, began))
+                if one.certain:
+                    said.append(self._final(one, end, began))
             finally:
-                self._open = _Utterance(end, self.model.nothing(), self._first(end), spoken=False)
+                self._open = _Utterance(end, self.model.nothing(), self._first(end), spoken=False, certain=one.certain)
         return said
 
     def _landed(self) -> list[Understood]:
@@ -300,12 +309,14 @@ class Understanding:
 
     def _guesses(self, utterance: _Utterance, until: int) -> list[Understood]:
         """The pilots that are due in audio before the sample `until`; live they only become so. One that would hear
-        silence alone is left out.
+        silence alone, or what may be a click, is left out.
         """
         said: list[Understood] = []
         while self.pilots.every_s and utterance.next_pilot < until:
             at = utterance.next_pilot
             utterance.next_pilot += to_samples(self.pilots.every_s)
+            if not utterance.certain:
+                continue
             if self.live:
                 utterance.due = True
             elif not utterance.rests:
@@ -320,7 +331,7 @@ class Understanding:
         begins, utterance.rests = rests and not utterance.rests, rests
         if not rests:
             self._take_back(utterance)
-        if not begins or not utterance.spoken or not self.pilots.every_s:
+        if not begins or not utterance.says or not self.pilots.every_s:
             return []
         utterance.give_up()
         utterance.found = None
