@@ -109,6 +109,16 @@ def test_what_is_no_such_file_is_called_what_it_is(tmp_path: Path) -> None:
         GgmlFile(tmp_path / "ggml-y.bin")
 
 
+@pytest.mark.parametrize("at", [4 + 8, 4 + 36])  # the width of the audio encoder, the mel bands
+def test_other_models_in_ggml_are_called_that(at: int, tmp_path: Path) -> None:
+    """A voice detector of ggml was said to lack "n_mels" alone."""
+    path = write_ggml(tmp_path / "ggml-silero.bin", random_tensors())
+    content = path.read_bytes()
+    path.write_bytes(content[:at] + struct.pack("<i", 8_454_144) + content[at + 4 :])
+    with pytest.raises(CheckpointError, match=r"ggml-silero.bin is a ggml file, but of another model than Whisper"):
+        GgmlFile(path)
+
+
 def test_other_filters_are_another_model(tmp_path: Path) -> None:
     filters = np.zeros((4, 201), np.float32)
     path = write_ggml(tmp_path / "ggml-tiny.bin", random_tensors(), filters=filters)

@@ -83,7 +83,13 @@ class GgmlFile:
             raise CheckpointError(
                 f"expected a ggml file, as whisper.cpp reads it, at {self.path}; found {magic.described(start)}"
             )
-        self.dims = _dims(exactly(file, _HYPERPARAMETERS.size))
+        stored = exactly(file, _HYPERPARAMETERS.size)
+        try:
+            self.dims = _dims(stored)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{self.path} is a ggml file, but of another model than Whisper, or damaged: {error}"
+            ) from None
         self._check_filters(file)
         self.tokens = self._read_tokens(file)
         while (at := file.tell()) < self._size:
