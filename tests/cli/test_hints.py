@@ -11,11 +11,11 @@ import pytest
 from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber
 from whispertide import api
-from whispertide.cli.hints import of_english, of_language
+from whispertide.cli.hints import EnglishOnly, of_english, of_language
 from whispertide.decoding.longform import OfflineSegment
-from whispertide.events import Event, Language
+from whispertide.events import Confirmed, Event, Language, SpeechStart, SpeechStop
 from whispertide.formats.document import TextSegment
-from whispertide.types import FloatArray
+from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
 
 def said(text: str, logprob: float) -> TextSegment:
@@ -76,3 +76,54 @@ def test_a_stream_says_it_of_its_language(run: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(api, "load", lambda *_, **__: Unsure())
     told = run("transcribe", "-r", "tide", write_wav(tmp_path / "a.wav", 2)).stderr
     assert told.count("weak guess (English, 30%)") == 1
+
+
+def spoken(until_s: float, words: int, probability: float) -> list[Event]:
+    """Somebody speaks from 1 s on, pauses for a minute from 5 s on, and speaks again; words come all along."""
+    at = round(until_s * SAMPLE_RATE)
+    pause = [SpeechStop(1, 5 * SAMPLE_RATE, 5 * SAMPLE_RATE), SpeechStart(2, 65 * SAMPLE_RATE, 65 * SAMPLE_RATE)]
+    confirmed = tuple(Word(" so", 0, 1, probability) for _ in range(words))
+    return [SpeechStart(0, SAMPLE_RATE, SAMPLE_RATE), *pause, Confirmed(3, at, confirmed)]
+
+
+@pytest.mark.parametrize(
+    ("until_s", "words", "probability", "told"),
+    [
+        (67.0, 5, 0.6, True),
+        (66.5, 5, 0.6, False),  # five and a half seconds of voice are too few, however long it took
+        (67.0, 7, 0.6, False),
+        (67.0, 30, 0.4, True),
+        (67.0, 0, 0.0, True),
+    ],
+)
+def test_a_stream_of_little_text_or_of_guesses_gets_one_hint(
+    until_s: float, words: int, probability: float, told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watcher = EnglishOnly("tiny.en")
+    for event in [*spoken(until_s, words, probability), Confirmed(4, round(until_s * SAMPLE_RATE), ())]:
+        watcher.event(event)
+    assert capsys.readouterr().err.count("hint: tiny.en writes hardly anything") == told
+
+
+@pytest.mark.parametrize("multilingual", [True, False])
+def test_of_a_stream_it_is_said_while_it_goes_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, multilingual: bool
+) -> None:
+    class Foreign(FakeTranscriber):
+        """Hears a voice all the time, and no word."""
+
+        def session(self, *args: Any, **options: Any) -> Any:
+            session = super().session(*args, **options)
+            at = 0
+
+            def push(samples: FloatArray) -> list[Event]:
+                nonlocal at
+                at += len(samples)
+                return [SpeechStart(0, at, 0)] if at == len(samples) else [Confirmed(1, at, ())]
+
+            session.push = push  # type: ignore[method-assign]
+            return session
+
+    monkeypatch.setattr(api, "load", lambda *_, **__: Foreign(dims=SimpleNamespace(is_multilingual=multilingual)))
+    told = run("transcribe", "-r", "tide", write_wav(tmp_path / "a.wav", 12)).stderr
+    assert told.count("writes hardly anything of what is spoken") == (not multilingual)

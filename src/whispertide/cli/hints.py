@@ -1,16 +1,25 @@
 """What a user is told about a text that is likely to be wrong as a whole: of another language than was taken for it.
 
 `UNLIKELY` is Whisper's own bound for a window that is heard again. Of 27 recordings in English, some of them noisy or
-by learners, none was below it with tiny.en; of seven in other languages four were (docs/LOG.md).
+by learners, none was below it with tiny.en; of seven in other languages four were. In a stream, where unlikely words
+are left out, other languages leave hardly any: 0.2 to 0.5 sure words a second of voice, English 0.8 to 3 (docs/LOG.md).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from whispertide.checkpoint.languages import LANGUAGES
+from whispertide.cli.exit import say
+from whispertide.cli.pump import Watcher
+from whispertide.events import Confirmed, Event, SpeechStart, SpeechStop
 from whispertide.formats.document import TextSegment
+from whispertide.types import SAMPLE_RATE
 
 WEAK = 0.5  # probability of a language that is no more than a guess
 UNLIKELY = -1.0  # mean log-probability of a token
+ENOUGH = 6 * SAMPLE_RATE  # of voice, to judge a stream by
+FEW = 0.6  # sure words a second of voice: the sum of their probabilities
+UNSURE = 0.5  # mean probability of words
 
 
 def of_language(code: str, probability: float) -> str | None:
@@ -30,7 +39,37 @@ def of_english(segments: Sequence[TextSegment], model: str) -> str | None:
     mean = sum(length * score for length, score in zip(lengths, scores, strict=True)) / sum(lengths)
     if mean >= UNLIKELY:
         return None
-    return (
-        f"hint: {model} is hardly sure of any word of this text, and knows English only; for other languages take a "
-        "multilingual model, such as --model base"
-    )
+    return _no_english(f"{model} is hardly sure of any word of this text")
+
+
+@dataclass(slots=True)
+class EnglishOnly(Watcher):
+    """The same of a stream by a model that knows English alone: said once, as soon as enough was heard."""
+
+    model: str
+    _voice: int = 0  # samples of closed utterances
+    _start: int | None = None  # of the open one
+    _words: int = 0
+    _sure: float = 0.0
+    _told: bool = False
+
+    def event(self, event: Event) -> None:
+        """Count voice and words."""
+        match event:
+            case SpeechStart(start=start):
+                self._start = start
+            case SpeechStop(end=end) if self._start is not None:
+                self._voice, self._start = self._voice + end - self._start, None
+            case Confirmed(words=words):
+                self._words += len(words)
+                self._sure += sum(word.probability for word in words)
+        voice = self._voice + (0 if self._start is None else event.at - self._start)
+        if self._told or voice < ENOUGH:
+            return
+        if self._sure < FEW * voice / SAMPLE_RATE or self._sure < UNSURE * self._words:
+            self._told = True
+            say(_no_english(f"{self.model} writes hardly anything of what is spoken"))
+
+
+def _no_english(what: str) -> str:
+    return f"hint: {what}, and knows English only; for other languages take a multilingual model, such as --model base"

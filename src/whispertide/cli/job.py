@@ -14,7 +14,7 @@ from whispertide.atomic import printable
 from whispertide.audio.whole import Recording
 from whispertide.cli.bundled import is_bundled_recording
 from whispertide.cli.exit import ExitCode, code_for, say, speaking_through
-from whispertide.cli.hints import of_english, of_language
+from whispertide.cli.hints import EnglishOnly, of_english, of_language
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.live import LiveView, clock_text
 from whispertide.cli.meter import Meter
@@ -107,6 +107,11 @@ class Job(ABC):
         """The language of the speech: asked for, heard, or the only one there is."""
         return self.transcriber.language_of(self.options, self.heard.language)
 
+    @property
+    def only_english(self) -> bool:
+        """Whether the model was taught English alone, by people's voices."""
+        return not self.transcriber.dims.is_multilingual and not self.transcriber.is_bundled
+
     def _save(self, writers: Sequence[Writer]) -> tuple[Document, str]:
         """Put the transcript in its places; returns it, and where those are."""
         # Where one Ctrl-C has ended the audio, the next ones must not cost all that was heard.
@@ -190,6 +195,8 @@ class StreamJob(Job):
         elif name != "none" and (console := out if name == "live on stdout" else err) is not None:
             view = LiveView(console, pump.meter, self.transcriber.name, self.recipe.name, self.duration_s)
         watchers: list[Watcher] = [Warnings()] if not isinstance(view, LiveView) else []
+        if self.only_english:
+            watchers.append(EnglishOnly(self.transcriber.name))
         for writer in writers:
             if writer.target.format == "jsonl":
                 watchers.append(EventLines(writer))
@@ -283,8 +290,7 @@ class OfflineJob(Job):
 
     def _conclude(self, place: str) -> ExitCode:
         """The same, and a hint where all of the text is unlikely."""
-        only_english = not self.transcriber.dims.is_multilingual and not self.transcriber.is_bundled
-        if only_english and (hint := of_english(self.heard.segments, self.transcriber.name)):
+        if self.only_english and (hint := of_english(self.heard.segments, self.transcriber.name)):
             say(hint)
         return Job._conclude(self, place)
 

@@ -25,6 +25,16 @@ class WritingErrors:
     case: int = 0
     punctuation: int = 0
 
+    def __add__(self, other: "WritingErrors") -> "WritingErrors":
+        return WritingErrors(
+            self.compared + other.compared, self.case + other.case, self.punctuation + other.punctuation
+        )
+
+    @property
+    def per_100(self) -> float:
+        """Errors of both kinds per 100 words that both texts have."""
+        return 100 * (self.case + self.punctuation) / max(1, self.compared)
+
 
 def writing_errors(reference: Sequence[str], heard: Sequence[str]) -> WritingErrors:
     """Those of the written words `heard`, against the written words `reference`. Either may be empty."""

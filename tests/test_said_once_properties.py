@@ -1,0 +1,124 @@
+"""What was said once is confirmed once: real decoding by nano.en, over gains, rates, codecs, rules and framings."""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import whispertide
+from coded_audio import CODECS, through
+from few_examples import quick
+from whispertide.api import Transcriber
+from whispertide.audio.file import load_audio
+from whispertide.cli.demo import plain
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.steadiness import Rule, shipped_rule
+from whispertide.types import SAMPLE_RATE, FloatArray, join_words
+
+pytestmark = pytest.mark.slow
+
+CLIPS = Path(__file__).parent / "clips"
+SAID = {stem: (CLIPS / f"{stem}.txt").read_text(encoding="utf-8") for stem in ("letter", "quiet", "river", "winter")}
+
+
+@cache
+def nano() -> Transcriber:
+    return whispertide.load("nano.en", threads=1)
+
+
+@cache
+def clip(stem: str) -> FloatArray:
+    return load_audio(CLIPS / f"{stem}.flac")
+
+
+def silence(seconds: float) -> FloatArray:
+    return np.zeros(round(seconds * SAMPLE_RATE), np.float32)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Clips, each once, after pauses (seconds), louder by `gain_db`, and what they go through."""
+
+    stems: tuple[str, ...]
+    pauses: tuple[float, ...]
+    gain_db: float
+    codec: str
+    rate: int
+    bit_rate: int | None
+
+    def samples(self) -> FloatArray:
+        parts = [
+            part for pause, stem in zip(self.pauses, self.stems, strict=True) for part in (silence(pause), clip(stem))
+        ]
+        loud = np.concatenate([*parts, silence(0.3)]) * np.float32(10 ** (self.gain_db / 20))
+        return through(loud, self.codec, self.rate, self.bit_rate)
+
+
+@st.composite
+def recordings(draw: st.DrawFn) -> Recording:
+    stems = tuple(draw(st.permutations(sorted(SAID)))[: draw(st.integers(1, 2))])
+    codec = draw(st.sampled_from(sorted(CODECS)))
+    bits = CODECS[codec][2]
+    return Recording(
+        stems,
+        tuple(draw(st.sampled_from([0.2, 0.6, 1.2, 3.0, 6.0])) for _ in stems),
+        gain_db=draw(st.integers(-30, 12)),
+        codec=codec,
+        rate=draw(st.one_of(st.sampled_from([7_350, 8_000, 16_000, 44_100]), st.integers(7_350, 48_000))),
+        bit_rate=draw(st.sampled_from(bits)) if bits else None,
+    )
+
+
+@st.composite
+def tides(draw: st.DrawFn) -> dict[str, Any]:
+    """Settings of `tide`: framings, steps, steadiness, and a rule that is off by chance, as one fitted to little is."""
+    framing = draw(st.sampled_from(["bare", "buckets", "zeros", "pad30"]))
+    chosen: dict[str, Any] = {"framing": framing, "shift_guard": draw(st.booleans())}
+    chosen["step_s"] = draw(st.sampled_from([0.3, 0.4, 0.7, 1.0]))
+    chosen["longest_step_s"] = 2.0
+    chosen["steadiness"] = draw(st.sampled_from([0.01, 0.03, 0.1]))
+    noise = draw(st.sampled_from([0.0, 0.3, 1.0]))
+    rng = np.random.default_rng(draw(st.integers(0, 1_000)))
+    shipped = shipped_rule().weights
+    chosen["rule"] = Rule(tuple(round(w + noise * float(rng.normal()), 3) for w in shipped)).text() if noise else ""
+    return chosen
+
+
+def streamed(recipe: Recipe, samples: FloatArray) -> str:
+    session = nano().session(recipe)
+    for at in range(0, len(samples), 1_600):
+        session.push(samples[at : at + 1_600])
+    session.finish()
+    return join_words(session.transcript.words)
+
+
+def triples(text: str) -> Counter[tuple[str, ...]]:
+    words = plain(text).split()
+    return Counter(zip(words, words[1:], words[2:], strict=False))
+
+
+def said_again(text: str, recording: Recording) -> list[str]:
+    """Runs of three words that come more often than they were said; what was misheard was said once."""
+    said = triples(" ".join(SAID[stem] for stem in recording.stems))
+    return [" ".join(run) for run, count in triples(text).items() if count > max(1, said[run])]
+
+
+@given(recordings(), tides())
+@quick(24)
+def test_tide_confirms_nothing_twice(recording: Recording, chosen: dict[str, Any]) -> None:
+    text = streamed(get_recipe("tide").replace(**chosen), recording.samples())
+    assert said_again(text, recording) == [], text
+
+
+@given(recordings(), st.sampled_from(["simulstreaming", "whisper-streaming", "whisperkit", "whisperrt", "npusper"]))
+@quick(10)
+def test_other_recipes_confirm_nothing_twice(recording: Recording, name: str) -> None:
+    text = streamed(get_recipe(name), recording.samples())
+    assert said_again(text, recording) == [], text
