@@ -17,7 +17,6 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.errors import GraphError, OptionError, ProviderError
 from whispertide.graphs.contract import ENCODER
 from whispertide.graphs.store import GraphFiles
-from whispertide.model import runtime
 from whispertide.model.engine import DecodeRequest
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.providers import available_providers, choose_provider, physical_cores, thread_count, usable_cpus
@@ -180,7 +179,7 @@ def test_what_wide_runs_used_is_given_back(monkeypatch: pytest.MonkeyPatch) -> N
         state = of_onnx_runtime(model.engine).start(encoded)
         state.run(DecodeRequest(np.full((1, 440), 50257), (439,)))
         tokens = np.full((rows, 1), 464)
-        state.run(DecodeRequest(tokens, (0,), parents=[0] * rows, need="logits"))
+        state.run(DecodeRequest(tokens, (0,), parents=(0,) * rows, need="logits"))
 
     model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
     encoded = model.encode(mel(100))
@@ -192,6 +191,6 @@ def test_what_wide_runs_used_is_given_back(monkeypatch: pytest.MonkeyPatch) -> N
     search(1)  # at once: what may be needed again is kept
     assert resident_mb() - before > 60
     later = time.monotonic() + 5
-    monkeypatch.setattr(runtime.time, "monotonic", lambda: later)
+    monkeypatch.setattr(time, "monotonic", lambda: later)
     search(1)
     assert resident_mb() - before < 20

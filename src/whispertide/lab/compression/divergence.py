@@ -99,11 +99,11 @@ class Comparison:
     def _encode(self, sample: Sample, weights: dict[str, FloatArray]) -> Encoded:
         frames = sample.mel.shape[1] // 2
         inputs = {"mel": np.ascontiguousarray(sample.mel[None]), "positions": np.arange(frames)}
-        graph = _OpenGraph(self._encoder.session, self._encoder.path, weights)
+        graph = _OpenGraph(self._encoder.session, self._encoder.path, weights=weights)
         return run_encoder(graph, inputs, self._dims, frames=frames, valid_frames=frames, taps=(LAST_LAYER,))
 
     def _logprobs(self, sample: Sample, encoded: Encoded, weights: dict[str, FloatArray]) -> FloatArray:
-        graph = _OpenGraph(self._decoder.session, self._decoder.path, weights)
+        graph = _OpenGraph(self._decoder.session, self._decoder.path, weights=weights)
         state = DecoderState(Decoder(graph, self._dims, "fp32"), encoded, (), KVCache.empty(self._dims))
         tokens = np.array([sample.tokens], np.int64)
         wanted = tuple(range(sample.first, tokens.shape[1]))
