@@ -19,7 +19,7 @@ BOTH_CORES := --numprocesses 3 --dist worksteal
 test: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) --ignore tests/test_imports.py
 
-# Part of `make test`; CI runs it also in terminals of other widths, in colour, in a locale that knows ASCII alone.
+# Part of `make test`; CI runs it also in a narrow terminal, in colour, in a locale that knows ASCII alone.
 test-cli: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) tests/cli
 
