@@ -1,4 +1,4 @@
-"""Random Whisper models, those of the true widths with few layers where they are large, as folders and as checkpoints.
+"""Random Whisper models, those of the true widths with one or two layers, as folders and as checkpoints.
 
 Weights as training begins with them give near-uniform attention, which hides errors in masks and positions. Here
 queries and keys are larger, so that attention is peaked, and norms and biases are random too. None of it needs torch.
@@ -27,10 +27,10 @@ def dims_of(mels: int, width: int, heads: int, encoder: int, decoder: int, vocab
 
 
 TRUE_WIDTHS = {
-    "tiny.en": dims_of(80, 384, 6, 4, 4, 51_864),
-    "base": dims_of(80, 512, 8, 6, 6, 51_865),
-    "small.en, two layers": dims_of(80, 768, 12, 2, 2, 51_864),
-    "large-v3, one layer": dims_of(128, 1280, 20, 1, 1, 51_866),
+    "tiny.en": dims_of(80, 384, 6, 2, 2, 51_864),
+    "base": dims_of(80, 512, 8, 2, 2, 51_865),
+    "small.en": dims_of(80, 768, 12, 2, 2, 51_864),
+    "large-v3": dims_of(128, 1280, 20, 1, 1, 51_866),
 }
 MINI = dims_of(80, 128, 2, 2, 2, 51_864)
 

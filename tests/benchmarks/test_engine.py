@@ -34,7 +34,7 @@ def test_features_are_made_before_the_time_that_counts(kind: str, monkeypatch: p
     assert done == ["made", "timed", "encoded 5 s"]
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # three processes, 13 s; `make bench` itself shows it, too
 def test_both_engines_are_measured(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "nano"
     shutil.copytree(BUNDLED_DIR / "nano.en", folder)

@@ -191,7 +191,7 @@ def test_a_process_serves_and_ends_in_good_order(
     from websockets.sync.client import connect
 
     running, address = process
-    clip = Path(__file__).parents[1] / "clips" / "river.flac"
+    clip = Path(__file__).parents[1] / "clips" / "quiet.flac"
     answer = httpx.post(
         f"{address}/v1/audio/transcriptions", files={"file": clip.read_bytes()}, timeout=WAIT_S, trust_env=False
     )

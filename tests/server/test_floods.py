@@ -377,7 +377,7 @@ async def test_a_body_in_an_encoding_that_takes_hours() -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_clients_that_connect_and_break_off() -> None:
+def test_hundreds_of_clients_that_connect_and_break_off() -> None:
     """Afterwards there is no task, thread, session or socket more, and no memory that grows with their number."""
 
     async def some(town: Standing, number: int) -> None:
@@ -399,11 +399,11 @@ def test_a_thousand_clients_that_connect_and_break_off() -> None:
     with standing(limited(resume_s=0, stall_s=5)) as town:
         town.hub.record = None  # it would remember them all
         tasks = town.tasks()
-        asyncio.run(some(town, 300))
+        asyncio.run(some(town, 150))
         threads, memory = _threads(), _resident_mb()
-        asyncio.run(some(town, 1000))
+        asyncio.run(some(town, 400))
         assert _threads() == threads
-        assert _resident_mb() - memory < 8
+        assert _resident_mb() - memory < 6
         assert not town.hub.scheduler._queue
 
 

@@ -71,10 +71,10 @@ def test_any_request(keys: tuple[str, ...]) -> None:
     with standing(options, OfflineModel()) as town:
 
         async def talk() -> int:
-            fuzzing = asyncio.create_task(asyncio.to_thread(fuzz, town, headers, 8 if keys else 9))
+            fuzzing = asyncio.create_task(asyncio.to_thread(fuzz, town, headers, 3 if keys else 6))
             while not fuzzing.done():
                 async with town.bystander(headers):
                     await asyncio.sleep(0.5)
             return await fuzzing
 
-        assert asyncio.run(talk()) > 100
+        assert asyncio.run(talk()) > 30

@@ -57,6 +57,7 @@ def test_words_come_out_of_graphs_of_the_plan(monkeypatch: pytest.MonkeyPatch, t
 def test_the_table_stands_next_to_the_paper_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     monkeypatch.setattr(items, "QUICK_ROUNDS", 1)
+    monkeypatch.setattr(items, "SIZES", {3: (4, 6, 3), 5: (4, 6, 5)})  # graphs of two later chunks fewer
     costs = [RoundCost(2.0, 0.1, 2.0, tokens=count, search_runs=runs) for count, runs in ((9, 9), (0, 0), (40, 9))]
     trace = Trace("u", "npusper", "simulated", 6.0, (Shown(2.0, (" The", " river", " rises.")),), tuple(costs))
     runner: Any = SimpleNamespace(
@@ -80,10 +81,10 @@ def test_the_table_stands_next_to_the_paper_s(monkeypatch: pytest.MonkeyPatch, t
     ours = ("graph runs", "switches", "positions")
     assert outcome.tables[0].columns[3:6] == tuple(f"{name} per token" for name in ours)
     assert (rows["3"][0], rows["5"][0]) == ("0.300", "0.500 !")
-    # The tokens are those of all decodes, and so is the work: the second one takes the whole of every plan, 28 tokens.
-    assert rows["5"][2:5] == (f"{(3 + 6) / tokens:.3f}", f"{(4 + 7) / tokens:.3f}", f"{(15 + 30) / tokens:.3f}")
+    # The tokens are those of all decodes, and so is the work: the second one takes the whole of every plan, 13 tokens.
+    assert rows["5"][2:5] == (f"{(3 + 3) / tokens:.3f}", f"{(4 + 4) / tokens:.3f}", f"{(15 + 15) / tokens:.3f}")
     assert rows["5"][5:] == ("1.943", "0.389", "0.510", "1.946")
-    assert rows["3"][4] == f"{(13 + 28) / tokens:.3f}"
+    assert rows["3"][4] == f"{(13 + 13) / tokens:.3f}"
     assert "2 decodes of `npusper`" in outcome.note
-    assert "28 tokens at most" in outcome.note
+    assert "13 tokens at most" in outcome.note
     assert report.UNRELIABLE_NOTE in outcome.note
