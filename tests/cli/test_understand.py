@@ -108,7 +108,18 @@ def test_only_the_microphone_is_live(network: Any, monkeypatch: pytest.MonkeyPat
     assert Fake.live[1:] == [True, False]
 
 
-@pytest.mark.parametrize(("chance", "told"), [(0.49, "(a weak guess: 49%)"), (0.5, ""), (None, "")])
-def test_a_weak_guess_is_said(capsys: pytest.CaptureFixture[str], chance: float | None, told: str) -> None:
-    command._tell([replace(second(0), chance=chance)], as_json=False)
+@pytest.mark.parametrize(
+    ("chance", "perplexity", "told"),
+    [
+        (0.49, 1.0, "(a weak guess: 49%)"),
+        (0.5, 2.0, ""),
+        (None, 1.0, ""),
+        (0.9, 5.0, "(a weak guess: 20%)"),  # an intent for certain, of words that are none
+        (None, 5.0, "(a weak guess: 20%)"),
+    ],
+)
+def test_a_weak_guess_is_said(
+    capsys: pytest.CaptureFixture[str], chance: float | None, perplexity: float, told: str
+) -> None:
+    command._tell([replace(second(0), chance=chance, perplexity=perplexity)], as_json=False)
     assert capsys.readouterr().out.rstrip("\n").endswith(f"words  {told}".rstrip())

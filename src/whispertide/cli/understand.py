@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from whispertide.types import FloatArray
 
 MICROPHONE = "mic"
-WEAK = 0.5  # a less likely intent is a guess
+WEAK = 0.5  # an intent, or words, less likely than that are a guess
 INTENT = "intent"  # its own chance, which needs no training
 
 
@@ -163,7 +163,15 @@ def _tell(said: Iterable["Understood"], *, as_json: bool) -> None:
             entry |= {"chance": None if each.chance is None else round(each.chance, 3), "sent": each.sent}
             typer.echo(json.dumps(entry, ensure_ascii=False))
         else:
-            weak = each.final and each.intent is not None and each.chance is not None and each.chance < WEAK
-            sure = f"  (a weak guess: {each.chance:.0%})" if weak else ""
-            line = f"{start:8.2f} {end:8.2f}  {each.intent or '-'}  {each.text}{sure}"
+            sure = _sureness(each)
+            weak = f"  (a weak guess: {sure:.0%})" if each.final and each.intent is not None and sure < WEAK else ""
+            line = f"{start:8.2f} {end:8.2f}  {each.intent or '-'}  {each.text}{weak}"
             typer.echo(line, err=not each.final)
+
+
+def _sureness(said: "Understood") -> float:
+    """How likely the intent is, or the words (a token, in the mean) if those are less so.
+
+    Of what it cannot understand the network may name an intent for certain: people's sentences had 0.90 and 0.14.
+    """
+    return min(1 / said.perplexity, 1.0 if said.chance is None else said.chance)
