@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-cli check audit lock pin-image bench soak slow real golden pictures screenshots mutants clean
+.PHONY: demo test check audit lock pin-image bench soak slow real golden pictures screenshots mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
@@ -18,10 +18,6 @@ BOTH_CORES := --numprocesses 3 --dist worksteal
 # `make check` has the tests of imports.
 test: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) --ignore tests/test_imports.py
-
-# Part of `make test`; CI runs it also in a narrow terminal, in colour, in a locale that knows ASCII alone.
-test-cli: $(VENV)/.test
-	$(PYTEST) $(BOTH_CORES) tests/cli
 
 slow: $(VENV)/.torch
 	$(PYTEST) $(BOTH_CORES) -m 'slow and not soak' --durations 60
@@ -88,11 +84,12 @@ $(VENV)/.test: pyproject.toml requirements-dev.lock | $(BIN)/uv
 	@$(BIN)/pip install --quiet --no-deps --editable .
 	@touch $(VENV)/.base $@
 
-# torch is in no lock file. All cores compile it, some of which only newer Pythons understand.
+# torch is in no lock file. All cores compile it, some of which only newer Pythons understand, but for a third that
+# nothing here imports.
 $(VENV)/.torch: $(VENV)/.test
 	@echo "Installing torch: up to gigabytes to download, some minutes ..."
 	@$(BIN)/pip install --quiet --no-compile --no-warn-conflicts --editable '.[torch]'
-	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib/python*/site-packages/torch >/dev/null || true
+	@$(BIN)/python -m compileall -q -j 0 -x '/torch/(_inductor|testing|_vendor)/' $(VENV)/lib/python*/site-packages/torch >/dev/null || true
 	@touch $@
 
 $(VENV)/.mutants: pyproject.toml $(VENV)/.test

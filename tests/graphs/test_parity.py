@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from random_models import TRUE_WIDTHS, random_whisper, speechlike
 from reference import nano
@@ -69,6 +68,8 @@ def live_tokens(checkpoint: Checkpoint) -> IntArray:
 
 @pytest.fixture(scope="module", params=CASES)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    import transformers  # seconds, which processes that run none of these tests are spared
+
     folder = tmp_path_factory.mktemp("parity")
     name = request.param
     checkpoint = nano().checkpoint if name == "nano.en" else random_whisper(folder / "hf", TRUE_WIDTHS[name])

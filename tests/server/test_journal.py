@@ -553,9 +553,9 @@ def start_process(folder: Path) -> tuple["subprocess.Popen[str]", int]:
 async def test_kill_9(tmp_path: Path) -> None:
     from whispertide.audio.file import load_audio
 
-    clip = load_audio(Path(__file__).parents[1] / "clips" / "river.flac")
+    clip = load_audio(Path(__file__).parents[1] / "clips" / "quiet.flac")
     audio = (np.clip(clip, -1, 1) * 32767).astype("<i2").tobytes()
-    truth = (Path(__file__).parents[1] / "clips" / "river.txt").read_text().split()
+    truth = (Path(__file__).parents[1] / "clips" / "quiet.txt").read_text().split()
     process, port = start_process(tmp_path)
     async with connect(f"ws://127.0.0.1:{port}/ws", proxy=None) as socket:
         one = Client(socket)

@@ -46,7 +46,7 @@ def recipes() -> list[Recipe]:
     and tide in all of its careful forms and as it would be tuned.
     """
     others = [recipe for name, recipe in RECIPES.items() if name not in ("tide", "whisperflow", "whisperrt")]
-    others.append(RECIPES["whisperflow"].replace(framing="zeros", step_s=0.3))
+    others.append(RECIPES["whisperflow"].replace(framing="zeros", step_s=0.5))
     forms = [choose_framing(TIDE, False, lambda seconds=seconds: Costs(seconds)).recipe for seconds in (0.1, 0.42, 9.0)]  # type: ignore[misc]
     return [*others, *forms, choose_framing(TIDE, False, None, TUNED).recipe]
 
