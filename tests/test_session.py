@@ -464,6 +464,25 @@ def test_a_noise_after_an_open_turn_does_not_put_off_its_end() -> None:
     assert end < 1.5 * S
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoBangs(UnsureMarks):
+    """Words that are no words are not written, as unlikely ones are."""
+
+    kind: ClassVar[str] = "no-bangs"
+
+    def apply(self, state: AgreementState, result: RoundResult[HeardSegments]) -> Commit:
+        commit = UnsureMarks.apply(self, state, result)
+        return replace(commit, confirmed=tuple(word for word in commit.confirmed if "bang" not in word.text))
+
+
+def test_the_mark_of_words_that_are_not_written_ends_no_sentence_before_them() -> None:
+    """A stream in another language ended with a full stop two seconds after its turn."""
+    heard = speech(("and", 0.5, 0.9), ("bang.", 1.6, 1.9))
+    session = Session(replace(TURNS, policy=NoBangs()), Verbatim(heard), make_gate(heard))
+    ((text, end, at),) = turns(push(session, 6.0))
+    assert (text, at - end) == ("and", round(1.5 * S))
+
+
 def test_speech_without_a_word_is_told() -> None:
     """It can be counted and looked for: nothing that was said is lost without a sign."""
     said_twice = speech(("one", 1.0, 1.5), ("two", 4.0, 4.5))

@@ -123,7 +123,8 @@ class Turns:
             if state.closing is not None and may_stand(state.closing.text, commit.confirmed[0].text):
                 commit = replace(commit, confirmed=(state.closing, *commit.confirmed))
             state.closing = None
-        if commit.closing is not None:
+        # Where none of its words were written, its mark closes nothing.
+        if commit.closing is not None and utterance.spoken:
             utterance.unfinished, state.closing = True, commit.closing
         # Elsewhere the result must not depend on how fast the machine is.
         if self._live:
