@@ -157,7 +157,7 @@ def test_without_jiwer_there_is_no_word_error_rate(tmp_path: Path, monkeypatch: 
     assert word_error_rate(path, "x") is None
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # CI runs `make demo` itself
 def test_the_demo_runs_with_the_real_model() -> None:
     result = CliRunner().invoke(app, ["demo", "--model", "nano.en", "--pace", "max"])
     assert result.exit_code == 0

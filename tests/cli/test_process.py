@@ -138,8 +138,8 @@ def test_raw_audio_through_a_pipe_appears_as_it_is_confirmed() -> None:
     [
         ("2>&-", "talk.wav", (0, b"word0 word1\n", b"")),
         (">&-", "talk.wav", (0, b"", b"")),
-        ("<&-", "talk.wav", (0, b"word0 word1\n", b"")),
-        ("2>&-", "none.wav", (3, b"", b"")),
+        pytest.param("<&-", "talk.wav", (0, b"word0 word1\n", b""), marks=pytest.mark.soak),
+        pytest.param("2>&-", "none.wav", (3, b"", b""), marks=pytest.mark.soak),
         ("<&- >&- 2>&-", "none.wav", (3, b"", b"")),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_stream_that_is_closed_is_no_bug(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("arguments", ["models list", "--version", "--help", "transcribe --help"])
+@pytest.mark.parametrize("arguments", ["models list", "--help"])  # what we print, and what typer prints
 def test_whatever_cannot_be_printed_is_an_output_error(arguments: str) -> None:
     code, _, err = run_redirected(">/dev/full", *arguments.split())
     assert code == 5

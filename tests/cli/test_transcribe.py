@@ -645,7 +645,7 @@ def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [(), ("--recipe", "tide", "--pace", "max")])
+@pytest.mark.parametrize("mode", [pytest.param((), marks=pytest.mark.soak), ("--recipe", "tide", "--pace", "max")])
 def test_next_to_a_busy_process_the_real_model_says_the_same_twice(tmp_path: Path, mode: tuple[str, ...]) -> None:
     talk = save_wav(tmp_path / "talk.wav", bundled_audio()[: 8 * SAMPLE_RATE])
     command = ["transcribe", str(talk), "-m", "nano.en", *mode]

@@ -52,10 +52,10 @@ def errors(text: str, *stems: str) -> float:
 
 @pytest.mark.parametrize("recipe", sorted(set(RECIPES) - {NEEDS_MORE}))
 def test_a_recipe_hears_what_was_said(tiny: Transcriber, recipe: str) -> None:
-    """At a step of a second, so that all of them take less than a minute."""
+    """At a step of two seconds, so that all of them take less than half a minute."""
     chosen = get_recipe(recipe)
     if chosen.has("step_s"):
-        chosen = chosen.replace(step_s=1.0)
+        chosen = chosen.replace(step_s=2.0)
     if chosen.framing.kind == "hush":
         chosen = chosen.replace(framing="pad30")  # nobody has trained a hush word for it
     session = tiny.session(chosen)
