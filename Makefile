@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check audit lock pin-image bench soak slow real golden pictures screenshots mutants clean
+.PHONY: demo test test-cli check audit lock pin-image bench soak slow real golden pictures screenshots mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
@@ -18,6 +18,10 @@ BOTH_CORES := --numprocesses 3 --dist worksteal
 # `make check` has the tests of imports.
 test: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) --ignore tests/test_imports.py
+
+# Part of `make test`; CI runs it also in wider terminals.
+test-cli: $(VENV)/.test
+	$(PYTEST) $(BOTH_CORES) tests/cli
 
 slow: $(VENV)/.torch
 	$(PYTEST) $(BOTH_CORES) -m 'slow and not soak' --durations 60
