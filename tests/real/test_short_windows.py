@@ -1,0 +1,65 @@
+"""The adapters that come with the package: bare windows of people's checkpoints end, and lose no words."""
+
+from functools import cache
+from pathlib import Path
+
+import jiwer
+import numpy as np
+import pytest
+
+from whispertide.api import load
+from whispertide.audio.file import load_audio
+from whispertide.cli.demo import plain
+from whispertide.decoding.prompt import build_prompt
+from whispertide.decoding.rules import build_rules
+from whispertide.features import log_mel, padded
+from whispertide.lab.training.short_lessons import limit, search
+from whispertide.model.whisper import WhisperModel
+from whispertide.options import DecodeOptions
+from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
+
+pytestmark = pytest.mark.real
+
+CLIPS = Path(__file__).parents[1] / "clips"
+LENGTHS_S = (1, 2, 3, 5)
+
+
+@cache
+def windows() -> tuple[FloatArray, ...]:
+    """Cut anywhere out of a bundled recording."""
+    sound = load_audio(CLIPS / "long.flac")
+    cuts = [(at * SAMPLE_RATE, length * SAMPLE_RATE) for length in LENGTHS_S for at in range(2, 32, 4)]
+    return tuple(sound[start : start + count] for start, count in cuts if start + count <= len(sound))
+
+
+def heard(model: WhisperModel, samples: FloatArray, *, bare: bool) -> str | None:
+    """The greedy text; None: it does not end."""
+    mel = log_mel(samples, model.dims.n_mels)
+    asked = DecodeOptions(timestamps=False, max_tokens=limit(len(samples)))
+    prompt = build_prompt(model.tokenizer, model.dims.n_text_ctx, asked, language=None, previous=())
+    encoded = model.encode(mel if bare else padded(mel, N_FRAMES))
+    best = search(model, encoded, prompt, build_rules(model, asked)).best
+    return plain(model.tokenizer.decode(best.tokens)) if best.stop == "end_of_text" else None
+
+
+def test_bare_windows_end_and_are_heard_as_padded_ones() -> None:
+    model = load("tiny.en", threads=1).model
+    assert model.knows_short, "the adapter that comes with the package is found"
+    assert model.short is not model
+    adapted = [heard(model.short, each, bare=True) for each in windows()]
+    without = [heard(model, each, bare=True) for each in windows()]
+    assert adapted.count(None) == 0
+    assert without.count(None) > len(windows()) / 4
+    both = [(heard(model, each, bare=False), text) for each, text in zip(windows(), adapted, strict=True)]
+    asked = [(right, text or "") for right, text in both if right]
+    assert len(asked) > len(windows()) / 2
+    assert jiwer.wer([right for right, _ in asked], [text for _, text in asked]) < 0.35
+
+
+@pytest.mark.parametrize("seconds", [0.5, 2, 5])
+def test_silence_is_as_short_as_when_it_is_padded(seconds: float) -> None:
+    model, silence = load("tiny.en", threads=1).model, np.zeros(round(seconds * SAMPLE_RATE), np.float32)
+    padded_text, text = heard(model, silence, bare=False), heard(model.short, silence, bare=True)
+    assert padded_text is not None
+    assert text is not None
+    assert len(text.split()) <= len(padded_text.split()) == 1  # "you": what Whisper says of silence, where no gate is
