@@ -133,21 +133,21 @@ def said_again(text: str, recording: Recording) -> list[str]:
 
 
 @given(recordings(), tides())
-@quick(16)
+@quick(8)
 def test_tide_confirms_nothing_twice(recording: Recording, chosen: dict[str, Any]) -> None:
     text = streamed(get_recipe("tide").replace(**chosen), recording.samples())
     assert said_again(text, recording) == [], text
 
 
 @given(recordings(), tides())
-@quick(16)
+@quick(8)
 def test_nor_does_it_where_a_decoder_begins_anew(recording: Recording, chosen: dict[str, Any]) -> None:
     text = streamed(forgetful(get_recipe("tide").replace(**chosen)), recording.samples())
     assert said_again(text, recording) == [], text
 
 
 @given(recordings(), st.sampled_from(["simulstreaming", "whisper-streaming", "whisperkit", "whisperrt", "npusper"]))
-@quick(10)
+@quick(5)
 def test_other_recipes_confirm_nothing_twice(recording: Recording, name: str) -> None:
     text = streamed(get_recipe(name), recording.samples())
     assert said_again(text, recording) == [], text

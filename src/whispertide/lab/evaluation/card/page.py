@@ -53,7 +53,8 @@ def page(card: Card, previous: Card | None = None) -> str:
     ]
     if previous is not None:
         blocks += [f"## Against the previous checkpoint ({previous.model['hash'][:12]})", *_against(card, previous)]
-    blocks += ["## How it was measured", *_method(card)]
+    # of other benchmarks, as Markdown, by whoever put it into the card
+    blocks += [*card.about.get("besides", ()), "## How it was measured", *_method(card)]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
