@@ -5,10 +5,8 @@ So rounds are made to forget what was confirmed, too: without the guard (`stream
 stream has a sentence twice.
 """
 
-from collections import Counter
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,36 +15,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import whispertide
+from audio.sounds import silence
 from coded_audio import CODECS, through
 from few_examples import quick
+from spoken_clips import clip, said_again, streamed
 from whispertide.api import Transcriber
-from whispertide.audio.file import load_audio
-from whispertide.cli.demo import plain
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.steadiness import Rule, shipped_rule
-from whispertide.types import SAMPLE_RATE, FloatArray, join_words
+from whispertide.types import FloatArray
 
 pytestmark = pytest.mark.slow
 
-CLIPS = Path(__file__).parent / "clips"
-SAID = {stem: (CLIPS / f"{stem}.txt").read_text(encoding="utf-8") for stem in ("letter", "quiet", "river", "winter")}
+STEMS = ("letter", "quiet", "river", "winter")
 
 
 @cache
 def nano() -> Transcriber:
     return whispertide.load("nano.en", threads=1)
-
-
-@cache
-def clip(stem: str) -> FloatArray:
-    return load_audio(CLIPS / f"{stem}.flac")
-
-
-def silence(seconds: float) -> FloatArray:
-    return np.zeros(round(seconds * SAMPLE_RATE), np.float32)
 
 
 @dataclass(frozen=True)
@@ -70,7 +58,7 @@ class Recording:
 
 @st.composite
 def recordings(draw: st.DrawFn) -> Recording:
-    stems = tuple(draw(st.permutations(sorted(SAID)))[: draw(st.integers(1, 2))])
+    stems = tuple(draw(st.permutations(STEMS))[: draw(st.integers(1, 2))])
     codec = draw(st.sampled_from(sorted(CODECS)))
     bits = CODECS[codec][2]
     return Recording(
@@ -113,41 +101,22 @@ def tides(draw: st.DrawFn) -> dict[str, Any]:
     return chosen
 
 
-def streamed(recipe: Recipe, samples: FloatArray) -> str:
-    session = nano().session(recipe)
-    for at in range(0, len(samples), 1_600):
-        session.push(samples[at : at + 1_600])
-    session.finish()
-    return join_words(session.transcript.words)
-
-
-def triples(text: str) -> Counter[tuple[str, ...]]:
-    words = plain(text).split()
-    return Counter(zip(words, words[1:], words[2:], strict=False))
-
-
-def said_again(text: str, recording: Recording) -> list[str]:
-    """Runs of three words that come more often than they were said; what was misheard was said once."""
-    said = triples(" ".join(SAID[stem] for stem in recording.stems))
-    return [" ".join(run) for run, count in triples(text).items() if count > max(1, said[run])]
-
-
 @given(recordings(), tides())
 @quick(8)
 def test_tide_confirms_nothing_twice(recording: Recording, chosen: dict[str, Any]) -> None:
-    text = streamed(get_recipe("tide").replace(**chosen), recording.samples())
-    assert said_again(text, recording) == [], text
+    text = streamed(nano(), get_recipe("tide").replace(**chosen), recording.samples())
+    assert said_again(text, *recording.stems) == [], text
 
 
 @given(recordings(), tides())
 @quick(8)
 def test_nor_does_it_where_a_decoder_begins_anew(recording: Recording, chosen: dict[str, Any]) -> None:
-    text = streamed(forgetful(get_recipe("tide").replace(**chosen)), recording.samples())
-    assert said_again(text, recording) == [], text
+    text = streamed(nano(), forgetful(get_recipe("tide").replace(**chosen)), recording.samples())
+    assert said_again(text, *recording.stems) == [], text
 
 
 @given(recordings(), st.sampled_from(["simulstreaming", "whisper-streaming", "whisperkit", "whisperrt", "npusper"]))
 @quick(5)
 def test_other_recipes_confirm_nothing_twice(recording: Recording, name: str) -> None:
-    text = streamed(get_recipe(name), recording.samples())
-    assert said_again(text, recording) == [], text
+    text = streamed(nano(), get_recipe(name), recording.samples())
+    assert said_again(text, *recording.stems) == [], text

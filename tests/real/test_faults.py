@@ -1,20 +1,19 @@
 """Faults of public trackers with OpenAI's own weights (issue "faults"), each on an input that the test makes."""
 
 import re
-from collections import Counter
-from functools import cache
 
 import numpy as np
 import pytest
 
 import whispertide
-from real.test_use import CLIPS, MOST_ERRORS, errors
+from audio.sounds import silence
+from real.test_use import MOST_ERRORS, errors
+from spoken_clips import clip, said, said_again, streamed
 from whispertide.api import Transcriber
-from whispertide.audio.file import load_audio
 from whispertide.cli.demo import plain
 from whispertide.options import BEAM, DecodeOptions
 from whispertide.streaming.recipes import get_recipe
-from whispertide.types import SAMPLE_RATE, FloatArray, join_words
+from whispertide.types import SAMPLE_RATE, FloatArray
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
@@ -24,15 +23,6 @@ TUNED = {"framing": "zeros", "shift_guard": True, "short_s": 2.5}  # what `tune`
 @pytest.fixture(scope="module")
 def tiny() -> Transcriber:
     return whispertide.load("tiny.en", threads=1)
-
-
-@cache
-def clip(stem: str) -> FloatArray:
-    return load_audio(CLIPS / f"{stem}.flac")
-
-
-def silence(seconds: float) -> FloatArray:
-    return np.zeros(round(seconds * SAMPLE_RATE), np.float32)
 
 
 def joined(*parts: FloatArray) -> FloatArray:
@@ -55,26 +45,8 @@ def offline(model: Transcriber, samples: FloatArray, prompt: str = "") -> str:
     return model.transcribe(samples, options=DecodeOptions(beam=BEAM, prompt=prompt)).text
 
 
-def streamed(model: Transcriber, samples: FloatArray, **settings: object) -> str:
-    session = model.session(get_recipe("tide").replace(**{**TUNED, **settings}))
-    for at in range(0, len(samples), 1600):
-        session.push(samples[at : at + 1600])
-    session.finish()
-    return join_words(session.transcript.words)
-
-
-def said(*stems: str) -> str:
-    return " ".join((CLIPS / f"{stem}.txt").read_text(encoding="utf-8") for stem in stems)
-
-
-def twice(text: str, *truth: str) -> list[tuple[str, ...]]:
-    """The runs of three words that are more often in a text than in what was said."""
-
-    def triples(words: list[str]) -> Counter[tuple[str, ...]]:
-        return Counter(zip(words, words[1:], words[2:], strict=False))
-
-    allowed = triples(plain(said(*truth)).split())
-    return [run for run, count in triples(plain(text).split()).items() if count > max(1, allowed[run])]
+def tide(model: Transcriber, samples: FloatArray, **settings: object) -> str:
+    return streamed(model, get_recipe("tide").replace(**{**TUNED, **settings}), samples)
 
 
 def test_a_quieter_voice_at_the_end_is_heard(tiny: Transcriber) -> None:
@@ -99,7 +71,7 @@ def test_nothing_is_written_after_the_last_word(tiny: Transcriber) -> None:
 def test_silence_and_noise_have_no_words(tiny: Transcriber) -> None:
     for samples in (silence(40), pink(40, -70)):
         assert offline(tiny, samples) == ""
-        assert streamed(tiny, samples) == ""
+        assert tide(tiny, samples) == ""
 
 
 @pytest.mark.parametrize("framing", ["zeros", "pad30"])
@@ -108,7 +80,7 @@ def test_a_click_has_no_words(tiny: Transcriber, framing: str) -> None:
     loudest = int(np.abs(clip("river")).argmax())
     tick = clip("river")[max(0, loudest - 800) : loudest + 1200]
     samples = joined(*[part for _ in range(4) for part in (silence(1.5), tick)], silence(1.5))
-    assert streamed(tiny, samples, framing=framing) == ""
+    assert tide(tiny, samples, framing=framing) == ""
     assert offline(tiny, samples) == ""
 
 
@@ -141,6 +113,6 @@ def test_what_is_said_once_is_confirmed_once(
 ) -> None:
     samples = joined(silence(3), clip("river"), silence(0.8), clip("winter"))
     samples = quieter(at_rate(samples, rate), -gain_db)
-    text = streamed(tiny, mu_law(samples) if telephone else samples, framing=framing, step_s=step_s, longest_step_s=2.0)
-    assert twice(text, "river", "winter") == []
+    text = tide(tiny, mu_law(samples) if telephone else samples, framing=framing, step_s=step_s, longest_step_s=2.0)
+    assert said_again(text, "river", "winter") == []
     assert len(plain(text).split()) <= len(plain(said("river", "winter")).split()) + 3

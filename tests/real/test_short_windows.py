@@ -1,14 +1,13 @@
 """The adapters that come with the package: bare windows of people's checkpoints end, and lose no words."""
 
 from functools import cache
-from pathlib import Path
 
 import jiwer
 import numpy as np
 import pytest
 
+from spoken_clips import clip
 from whispertide.api import load
-from whispertide.audio.file import load_audio
 from whispertide.cli.demo import plain
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
@@ -20,14 +19,13 @@ from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
 
 pytestmark = pytest.mark.real
 
-CLIPS = Path(__file__).parents[1] / "clips"
 LENGTHS_S = (1, 2, 3, 5)
 
 
 @cache
 def windows() -> tuple[FloatArray, ...]:
     """Cut anywhere out of a bundled recording."""
-    sound = load_audio(CLIPS / "long.flac")
+    sound = clip("long")
     cuts = [(at * SAMPLE_RATE, length * SAMPLE_RATE) for length in LENGTHS_S for at in range(2, 32, 4)]
     return tuple(sound[start : start + count] for start, count in cuts if start + count <= len(sound))
 
