@@ -220,6 +220,50 @@ def test_the_language_of_the_words(live: Page) -> None:
     assert set(live.evaluate(texts)) == {"auto"}
 
 
+def test_a_weak_guess_of_the_language_is_told(live: Page) -> None:
+    told(live, "event", {"type": "language", "at": 1, "language": "el", "probability": 0.5})
+    assert live.evaluate("document.getElementById('problem').hidden")
+    told(live, "event", {"type": "language", "at": 1, "language": "el", "probability": 0.43})
+    assert live.text("#problem-title") == "The language is a weak guess"
+    assert live.text("#problem-text").startswith("Greek, 43 %.")
+
+
+@pytest.mark.parametrize(("seconds", "words", "probability", "hint"), [
+    (6, 5, 0.6, True),
+    (5.9, 5, 0.6, False),  # too little voice to judge by
+    (6, 30, 0.6, False),
+    (6, 30, 0.4, True),
+    (6, 0, 0.0, True),
+])  # fmt: skip
+def test_a_model_of_english_says_that_it_may_be_another_language(
+    tab: Page, seconds: float, words: int, probability: float, hint: bool
+) -> None:
+    """By the bounds of the command line, and once; a pause is no voice."""
+    word = {"text": " so", "start": 0, "end": 1, "probability": probability}
+    events: list[dict[str, object]] = [
+        {"type": "speech_start", "at": 1, "start": 0},
+        {"type": "speech_stop", "at": 1, "end": 1},
+        {"type": "confirmed", "at": 2, "words": [word] * words},
+        {"type": "speech_start", "at": 60, "start": 60},
+        {"type": "lag", "at": 59 + seconds, "behind": 0, "level": 0},
+        {"type": "lag", "at": 59 + seconds, "behind": 0, "level": 0},
+    ]
+    told = tab.evaluate(f"""import("/hints.js").then(({{ Hints }}) => {{
+      const hints = new Hints({{ name: "tiny.en", languages: ["en"] }});
+      return {json.dumps(events)}.map((event) => hints.take(event)?.kind ?? null);
+    }})""")
+    assert told == [None] * 4 + ["only-english" if hint else None, None]
+
+
+def test_of_other_models_nothing_is_said(tab: Page) -> None:
+    told = tab.evaluate("""import("/hints.js").then(({ Hints }) => {
+      const hints = new Hints({ name: "base", languages: ["de", "en"] });
+      const voice = [{ type: "speech_start", at: 1, start: 0 }, { type: "lag", at: 60 }];
+      return voice.map((event) => hints.take(event));
+    })""")
+    assert told == [None, None]
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import { BigCaptions } from "./big.js";
 import { copyText, save, render } from "./downloads.js";
 import { acceptDrops, decode, upload } from "./files.js";
 import { Gauges } from "./gauges.js";
+import { Hints } from "./hints.js";
 import { Menu } from "./menu.js";
 import { askForMicrophone, askForSharedSound, canShareSound, Capture, keepAwake } from "./microphone.js";
 import { lengthOf, Player } from "./player.js";
@@ -159,6 +160,7 @@ function begin(recording, { model, recipe, language }) {
   about = { model, recipe, language, source: recording.source };
   if (recording.begun) return;
   recording.begun = true;
+  recording.hints = new Hints(settings.hello.models.find(({ name }) => name === model) ?? settings.model);
   const name = recording.isFile ? recording.source : "";
   transcript.begin(name);
   captions.begin({ at: recording.offset, playable: Boolean(recording.file), name });
@@ -277,6 +279,8 @@ function take(event, recording = null) {
   if (event.type === "lag" && live && !recording.stopping) {
     showState("live", event.behind > 2 ? `Listening, ${Math.round(event.behind)} s behind` : "Listening");
   }
+  const hint = recording?.hints?.take(event);
+  if (hint) showProblem(hint);
   if (event.type === "error" && !event.fatal) showProblem(new Problem("server", event.message));
   $("empty").hidden ||= words.length > 0 || transcript.guess.length > 0;
   if (recording?.isFile) showProgress(recording, event);

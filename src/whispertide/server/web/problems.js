@@ -28,6 +28,8 @@ const TEXTS = {
   internal: ["The server failed", "What you see is safe. Try again, or another model."],
   file: ["This file has no sound that could be read", "Expected a recording such as WAV, MP3, M4A, FLAC, Ogg or a video."],
   "file-large": ["This file is too large or too long", ""],
+  "weak-language": ["The language is a weak guess", ""],
+  "only-english": ["This does not look like English", ""],
   "not-kept": ["This transcript is too long to be kept over a reload", "What comes now is not kept. Download it before you reload or close the page."],
 };
 
