@@ -12,6 +12,7 @@ what two sessions in a row differ by. Where the server waited long for a core, o
     python benchmarks/siege.py --kinds unpaced:4+pings:4       two kinds at the same time
     python benchmarks/siege.py --protocol deepgram,wyoming     the honest session on other protocols
     python benchmarks/siege.py --kinds leave --rounds 1000     memory over a thousand attacks: minutes
+    python benchmarks/siege.py --kinds uploads --rounds 1000 --hours 0.05     the same with short recordings
     python benchmarks/siege.py --page docs/siege.md            put them on the page, whose other rows stay; run nothing
 
 A row is a line of JSON in bench-results/siege/rows.jsonl, and is not measured again for the same code; `--again` does.
@@ -113,6 +114,7 @@ async def measure(asked: argparse.Namespace, protocol: str, siege: Siege, talk: 
         "protocol": protocol,
         "model": Path(asked.model).name,
         "audio": [path.name for path in asked.audio],
+        "hours": asked.hours,
         "duration_s": round(seconds(len(talk.samples)), 1),
         **outcome(heard, talk),
         "alone": outcome(alone, talk),
@@ -187,7 +189,7 @@ def rows(asked: argparse.Namespace, talk: Talk, folder: Path) -> Iterator[Row]:
     said = [path.name for path in asked.audio]
     for protocol in asked.protocol:
         for siege in asked.kinds:
-            key = json.dumps([code(), protocol, named(siege), asked.model, asked.duration, asked.rounds, *said])
+            key = json.dumps([code(), protocol, named(siege), asked.model, asked.duration, asked.rounds, asked.hours, *said])
             if asked.again:
                 notes.rows.pop(key, None)
             yield notes.row(key, lambda: asyncio.run(measure(asked, protocol, siege, talk, folder)))  # noqa: B023

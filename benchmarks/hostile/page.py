@@ -28,6 +28,7 @@ MANY_HEAD = "| attacks on one server | memory MB: before, after each tenth of th
 NONE = "none"  # no word
 NUMBERS = "|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|"
 ANSWERS = ("HTTP", "close")  # of what the hostile met; the rest are errors of their sockets
+_HOURS = 4.0  # of silence in what is uploaded, where nobody says otherwise
 MOST_MET = 3  # kinds of them in a cell
 
 
@@ -144,8 +145,9 @@ def _seconds(value: float | None) -> str:
 
 def _many(row: Row) -> str:
     before, _, after = row["memory_mb"]
+    hours = f", --hours {row['hours']:g}" if row.get("hours", _HOURS) != _HOURS else ""
     return (
-        f"| `{row['kind']}`, {row['rounds']:,} | {before:.0f}, {after:.0f}, "
+        f"| `{row['kind']}`, {row['rounds']:,}{hours} | {before:.0f}, {after:.0f}, "
         f"{', '.join(f'{each:.0f}' for each in row['rounds_mb'])} | {grown_mb(row):.0f} |"
     )
 
