@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-cli check audit lock pin-image bench soak slow real golden pictures screenshots mutants clean
+.PHONY: demo test test-cli check audit lock pin-image bench soak slow real thorough golden pictures screenshots mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
@@ -27,9 +27,15 @@ slow: $(VENV)/.torch
 	$(PYTEST) $(BOTH_CORES) -m 'slow and not soak' --durations 60
 
 # On OpenAI's own weights. Where they cannot be had the tests say that they were not run.
+PULLED := @$(BIN)/whispertide models pull tiny.en && $(BIN)/whispertide models pull base || true
 real: $(VENV)/.torch
-	@$(BIN)/whispertide models pull tiny.en && $(BIN)/whispertide models pull base || true
+	$(PULLED)
 	$(PYTEST) $(BOTH_CORES) -m real tests/real
+
+# Both, for CI: in one run they wait once only for the last tests of some process.
+thorough: $(VENV)/.torch
+	$(PULLED)
+	$(PYTEST) $(BOTH_CORES) -m 'slow and not soak or real' --durations 60
 
 # For whoever reshapes recipes or decoding: every trace, whole, and 300 s of talks. Talks need speech synthesizers.
 golden: $(VENV)/.test

@@ -189,7 +189,9 @@ def rows(asked: argparse.Namespace, talk: Talk, folder: Path) -> Iterator[Row]:
     said = [path.name for path in asked.audio]
     for protocol in asked.protocol:
         for siege in asked.kinds:
-            key = json.dumps([code(), protocol, named(siege), asked.model, asked.duration, asked.rounds, asked.hours, *said])
+            key = json.dumps(
+                [code(), protocol, named(siege), asked.model, asked.duration, asked.rounds, asked.hours, *said]
+            )
             if asked.again:
                 notes.rows.pop(key, None)
             yield notes.row(key, lambda: asyncio.run(measure(asked, protocol, siege, talk, folder)))  # noqa: B023

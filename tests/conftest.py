@@ -29,6 +29,7 @@ from whispertide.checkpoint import cache as checkpoint_cache
 from whispertide.streaming import calibration
 
 SLOW = "slow and not soak"  # how the Makefile asks for the slow tests
+THOROUGH = "slow and not soak or real"  # and for those and the ones on real weights
 
 # The same examples every time, however long they take: a failure is the change's doing. WHISPERTIDE_EXAMPLES looks for
 # new ones, so many where a test names no number of its own.
@@ -126,6 +127,12 @@ def names_slow(file: Path) -> bool:
 
 
 @cache
+def names_real(file: Path) -> bool:
+    """Whether a file has tests on real weights."""
+    return "mark.real" in file.read_text()
+
+
+@cache
 def all_slow(file: Path) -> bool:
     """Whether a file has slow tests alone."""
     return "\npytestmark = pytest.mark.slow\n" in file.read_text()
@@ -137,6 +144,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     if config.option.markexpr == SLOW:
         return not names_slow(collection_path) or None
+    if config.option.markexpr == THOROUGH:
+        return not (names_slow(collection_path) or names_real(collection_path)) or None
     return (asks_for_fast(config) and all_slow(collection_path)) or None
 
 

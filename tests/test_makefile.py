@@ -12,8 +12,10 @@ ROOT = Path(__file__).parents[1]
 
 def test_the_slow_tests_are_those_that_conftest_knows() -> None:
     """Files without one are not imported for them."""
-    (asked,) = re.findall(r"-m '(slow [^']*)'", (ROOT / "Makefile").read_text(encoding="utf-8"))
-    assert f'SLOW = "{asked}"' in (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
+    slow, thorough = re.findall(r"-m '(slow [^']*)'", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    known = (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
+    assert f'SLOW = "{slow}"' in known
+    assert f'THOROUGH = "{thorough}"' in known
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

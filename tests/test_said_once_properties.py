@@ -102,21 +102,21 @@ def tides(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(recordings(), tides())
-@quick(8)
+@quick(5)
 def test_tide_confirms_nothing_twice(recording: Recording, chosen: dict[str, Any]) -> None:
     text = streamed(nano(), get_recipe("tide").replace(**chosen), recording.samples())
     assert said_again(text, *recording.stems) == [], text
 
 
 @given(recordings(), tides())
-@quick(8)
+@quick(5)
 def test_nor_does_it_where_a_decoder_begins_anew(recording: Recording, chosen: dict[str, Any]) -> None:
     text = streamed(nano(), forgetful(get_recipe("tide").replace(**chosen)), recording.samples())
     assert said_again(text, *recording.stems) == [], text
 
 
 @given(recordings(), st.sampled_from(["simulstreaming", "whisper-streaming", "whisperkit", "whisperrt", "npusper"]))
-@quick(5)
+@quick(3)
 def test_other_recipes_confirm_nothing_twice(recording: Recording, name: str) -> None:
     text = streamed(nano(), get_recipe(name), recording.samples())
     assert said_again(text, *recording.stems) == [], text

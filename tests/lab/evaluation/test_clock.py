@@ -243,7 +243,7 @@ def undisturbed(measure: Callable[[], None]) -> None:
     measure()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_wall_clock_agrees_with_both_simulations() -> None:
     """In real time. A round sleeps for 0.4 s; 0.3 s are allowed for all else. The recording ends between two rounds, so
     that it does not hang on a moment whether the last but one begins before the end.
@@ -357,7 +357,7 @@ def test_a_decode_that_is_exchanged_holds_up_the_next_round() -> None:
     assert one.shown[-1].at_s > two.shown[-1].at_s + 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_two_workers_agree_with_the_wall_clock() -> None:
     words, stage = numbered(3), 0.4
 

@@ -48,6 +48,7 @@ def test_a_multiple_says_the_same(width: int, heads: int, layers: int) -> None:
     assert float((after - before).abs().max() / before.abs().max()) < TOLERANCE
 
 
+@pytest.mark.soak
 def test_another_width_says_nearly_the_same() -> None:
     """tiny.en's width is one and a half of nano.en's: the norms see other means, and nothing else differs."""
     source = load_network(nano())

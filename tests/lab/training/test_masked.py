@@ -74,6 +74,7 @@ def test_a_batch_is_a_function_of_its_number(shards: Shards) -> None:
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_mixed_precision_comes_close(
     tmp_path: Path, shards: Shards, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,7 +111,7 @@ def repeated(hidden: FloatArray, wide: Path) -> FloatArray:
     return np.tile(hidden, (1, copies))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_same_function_in_our_engine(base: Path, narrow_result: Computed, tmp_path: Path) -> None:
     found = ours(load_checkpoint(base), tmp_path)
     assert relative_error(found.hidden, repeated(narrow_result.hidden, base)) <= TOLERANCE

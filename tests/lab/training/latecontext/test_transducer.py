@@ -97,6 +97,7 @@ def test_all_of_it_streams() -> None:
     torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
+@pytest.mark.soak
 def test_it_learns_to_say_the_text_and_then_the_intent(tmp_path: Path) -> None:
     write_shard(tmp_path, 0, [command(number % 10) for number in range(80)])
     shards = open_shards([tmp_path])
