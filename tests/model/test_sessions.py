@@ -189,19 +189,31 @@ def resident_mb(rows):
     state.run(DecodeRequest(np.full((1, 440), 50257), (439,)))
     state.run(DecodeRequest(np.full((rows, 1), 464), (0,), parents=[0] * rows, need="logits"))
     del state
+    return resident_now()
+
+def resident_now():
     status = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
 
 before, wide, at_once = resident_mb(1), resident_mb(64), resident_mb(1)
 now = 6.0
-print(wide - before, at_once - before, resident_mb(1) - before)
+later = resident_mb(1)
+again = resident_mb(64)
+now = 10.5
+assert [graph.path.stem for graph in runtime.spare_graphs()] == ["encoder"]  # not yet of what ran a moment ago
+now = 11.0
+runtime.give_back_spare()
+assert runtime.spare_graphs() == []
+print(*(size - before for size in (wide, at_once, later, again, resident_now())))
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_what_wide_runs_used_is_given_back_after_seconds() -> None:
     told = subprocess.run([sys.executable, "-c", WIDE_RUNS], capture_output=True, text=True, check=True).stdout
-    wide, at_once, later = map(float, told.split())
+    wide, at_once, later, again, without_a_run = map(float, told.split())
     assert wide > 60
     assert at_once > 60, "what may be needed again is kept for a moment"
     assert later < 20
+    assert again > 60
+    assert without_a_run < 20, "where no run comes any more, a server has one"

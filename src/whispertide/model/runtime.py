@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -27,36 +28,76 @@ log = logging.getLogger("whispertide.runtime")
 _KEPT_S = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What a run had: the outputs that were wanted, and the shape and type of each input."""
+
+    outputs: tuple[str, ...]
+    inputs: Mapping[str, tuple[tuple[int, ...], Any]]
+
+
 class SpareMemory:
     """What a graph's runs have used and need no more. ONNX Runtime keeps it for later runs, for good.
 
     So one wide search, or several side by side, would leave a process larger by a hundred megabytes. Once in
-    `_KEPT_S` a run gives back what no run uses at that moment, which takes milliseconds.
+    `_KEPT_S` a run gives back what no run uses at that moment, which takes milliseconds. Where none comes any more,
+    `give_back_spare` has the `first` one again.
     """
 
     def __init__(self) -> None:
         import onnxruntime
 
+        self.first: _Run | None = None
         self._options = onnxruntime.RunOptions()
         self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
-        self._next = time.monotonic() + _KEPT_S
+        self._last = time.monotonic()
+        self._next = self._last + _KEPT_S
+        self._kept = False
 
-    def run_options(self) -> Any:
+    def run_options(self, outputs: Sequence[str], inputs: Mapping[str, Any]) -> Any:
         """Of a run that gives memory back, when it is time for one; None: of any other."""
-        now = time.monotonic()
-        if now < self._next:
+        if self.first is None:
+            arrays = {name: value.numpy() for name, value in inputs.items()}
+            self.first = _Run(tuple(outputs), {name: (array.shape, array.dtype) for name, array in arrays.items()})
+        self._last = time.monotonic()
+        self._kept = self._last < self._next
+        if self._kept:
             return None
-        self._next = now + _KEPT_S
+        self._next = self._last + _KEPT_S
         return self._options
 
+    def is_due(self) -> bool:
+        """Whether runs have left something, and there was none for `_KEPT_S`."""
+        return self._kept and time.monotonic() >= self._last + _KEPT_S
 
-@dataclass(frozen=True, slots=True)
+
+_with_spare: "list[ref[GraphSession]]" = []  # those of the processor
+
+
+def spare_graphs() -> "list[GraphSession]":
+    """Graphs that keep memory which they have not used for `_KEPT_S`."""
+    alive = filter(None, (each() for each in list(_with_spare)))
+    return [one for one in alive if one.spare is not None and one.spare.is_due()]
+
+
+def give_back_spare() -> None:
+    """What `spare_graphs` keep is given back, by a run of each. Raises `GraphError`."""
+    for graph in spare_graphs():
+        graph.run_as_first()
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class GraphSession:
     """One loaded graph: named arrays in, named arrays out. `spare`: None where its memory is not the processor's."""
 
     session: Any
     path: Path
     spare: SpareMemory | None = None
+
+    def __post_init__(self) -> None:
+        """Be known to `give_back_spare`."""
+        if self.spare is not None:
+            _with_spare.append(ref(self, _with_spare.remove))
 
     def run(self, outputs: Sequence[str], inputs: dict[str, Any]) -> list[Any]:
         """Run with numpy arrays or OrtValues as inputs; returns OrtValues.
@@ -69,12 +110,17 @@ class GraphSession:
             name: value if isinstance(value, onnxruntime.OrtValue) else onnxruntime.OrtValue.ortvalue_from_numpy(value)
             for name, value in inputs.items()
         }
-        options = self.spare.run_options() if self.spare is not None else None
+        options = self.spare.run_options(outputs, values) if self.spare is not None else None
         try:
             # Runtime tensors go in and come out: with `run` every cache would be copied to numpy and back.
             return list(self.session.run_with_ort_values(list(outputs), values, options))
         except Exception as error:  # ONNX Runtime's errors share no base class
             raise GraphError(f"the graph {self.path.name} failed: {error}") from error
+
+    def run_as_first(self) -> None:
+        """With zeros, in the shapes of the first run."""
+        if self.spare is not None and (first := self.spare.first) is not None:
+            self.run(first.outputs, {name: np.zeros(*about) for name, about in first.inputs.items()})
 
 
 def open_session(

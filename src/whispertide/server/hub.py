@@ -14,6 +14,7 @@ from whispertide.api import Transcriber
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import Confirmed, Event
 from whispertide.model.latecontext import LateModel
+from whispertide.model.runtime import give_back_spare, spare_graphs
 from whispertide.server.bounds import check_executor
 from whispertide.server.client import Client, RefusedError
 from whispertide.server.defaults import check_usual, choose, configured
@@ -416,6 +417,8 @@ class Hub:
             if (late := self.look().late) is not None:
                 self.load.note_waiting(*late, now)
             self.metrics.show_load(self.load.level, self.load.pressure, silent=not self.sessions)
+            if spare_graphs():
+                await asyncio.to_thread(give_back_spare)
             # A copy: `drop` takes sessions out.
             for live in list(self.sessions.values()):
                 if live.parked_at is not None and now - live.parked_at > self.options.limits.resume_s:
