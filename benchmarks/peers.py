@@ -168,6 +168,8 @@ def pool(cells: Sequence[Cell]) -> Cell:
     joined = "+".join(cell.spec.corpus_hash for cell in cells)
     one_step = first.spec.step_s if len({cell.spec.step_s for cell in cells}) == 1 else None
     spec = replace(first.spec, corpus_hash=joined, step_s=one_step)
+    if len(cells) > 1:
+        spec = replace(spec, corpus=ANY, corpus_name=ANY)  # as plots name it
     return Cell(spec, score, rows, max(cell.date for cell in cells))
 
 
