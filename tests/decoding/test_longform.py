@@ -104,7 +104,7 @@ class Listener(ScriptedModel):
         return told or [time(0), *story((" you", 10)), time(40)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(conversations(), st.sampled_from(sorted(FAULTS)))
 def test_no_sentence_is_lost_and_none_made_up(conversation: Conversation, fault: str) -> None:
     model: Any = Listener(conversation, FAULTS[fault])

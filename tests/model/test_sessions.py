@@ -208,6 +208,7 @@ print(*(size - before for size in (wide, at_once, later, again, resident_now()))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_what_wide_runs_used_is_given_back_after_seconds() -> None:
     told = subprocess.run([sys.executable, "-c", WIDE_RUNS], capture_output=True, text=True, check=True).stdout

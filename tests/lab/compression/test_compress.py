@@ -111,6 +111,7 @@ def test_the_published_way(toy: WhisperModel, tmp_path: Path) -> None:
     assert report.share <= 1.0
 
 
+@pytest.mark.slow
 def test_more_size_less_divergence(compressed: tuple[Path, Any], toy: WhisperModel, tmp_path: Path) -> None:
     small = compress(toy, tmp_path / "small", replace(OPTIONS, size=0.3), [])
     assert small.size < compressed[1].size
