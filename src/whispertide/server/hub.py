@@ -9,9 +9,10 @@ import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from whispertide.api import Transcriber
-from whispertide.errors import OptionError, WhispertideError
+from whispertide.errors import GraphError, OptionError, WhispertideError
 from whispertide.events import Confirmed, Event
 from whispertide.model.latecontext import LateModel
 from whispertide.model.runtime import give_back_spare, spare_graphs
@@ -418,7 +419,8 @@ class Hub:
                 self.load.note_waiting(*late, now)
             self.metrics.show_load(self.load.level, self.load.pressure, silent=not self.sessions)
             if spare_graphs():
-                await asyncio.to_thread(give_back_spare)
+                with suppress(GraphError):  # whoever uses that graph next is told
+                    await asyncio.to_thread(give_back_spare)
             # A copy: `drop` takes sessions out.
             for live in list(self.sessions.values()):
                 if live.parked_at is not None and now - live.parked_at > self.options.limits.resume_s:
