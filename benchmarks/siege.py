@@ -205,7 +205,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", "-m", default="nano.en")
     parser.add_argument("--duration", type=float, default=8.0, help="seconds of speech, about")
     parser.add_argument("--audio", type=Path, action="append", default=[], help="what is said; repeatable")
-    parser.add_argument("--hours", type=float, default=4.0, help="of silence in what is uploaded")
+    parser.add_argument("--hours", type=float, default=material.SILENCE_HOURS, help="of silence in what is uploaded")
     parser.add_argument("--rounds", type=int, default=0, help="attacks on one server after that, for its memory")
     parser.add_argument("--again", action="store_true", help="measure rows anew that are there")
     parser.add_argument("--rows", type=Path, default=FOLDER / "rows.jsonl", help="where the rows are kept")

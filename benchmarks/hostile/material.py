@@ -11,6 +11,7 @@ from hostile.assault import FLAC, HOURS, SPEECH, WEBM
 from whispertide.audio.wav import pcm
 from whispertide.types import FloatArray
 
+SILENCE_HOURS = 4.0  # where nobody says otherwise
 _RATE = 48_000
 _PACKET_S = 0.12  # the longest that Opus has
 

@@ -12,6 +12,7 @@ from noted_rows import Row
 
 from hostile.goals import changed, grown_mb, lost, missed_goals
 from hostile.kinds import EVERYTHING, KINDS, named
+from hostile.material import SILENCE_HOURS
 from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.page import stored_tables
 from whispertide.streaming.allocation import processor
@@ -28,7 +29,6 @@ MANY_HEAD = "| attacks on one server | memory MB: before, after each tenth of th
 NONE = "none"  # no word
 NUMBERS = "|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|"
 ANSWERS = ("HTTP", "close")  # of what the hostile met; the rest are errors of their sockets
-_HOURS = 4.0  # of silence in what is uploaded, where nobody says otherwise
 MOST_MET = 3  # kinds of them in a cell
 
 
@@ -145,7 +145,7 @@ def _seconds(value: float | None) -> str:
 
 def _many(row: Row) -> str:
     before, _, after = row["memory_mb"]
-    hours = f", --hours {row['hours']:g}" if row.get("hours", _HOURS) != _HOURS else ""
+    hours = f", --hours {row['hours']:g}" if row.get("hours", SILENCE_HOURS) != SILENCE_HOURS else ""
     return (
         f"| `{row['kind']}`, {row['rounds']:,}{hours} | {before:.0f}, {after:.0f}, "
         f"{', '.join(f'{each:.0f}' for each in row['rounds_mb'])} | {grown_mb(row):.0f} |"

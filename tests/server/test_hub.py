@@ -11,7 +11,7 @@ import pytest
 
 from served import SILENCE, KnowingModel, client, limited, multilingual, served
 from whispertide.checkpoint.languages import DETECT
-from whispertide.errors import OptionError
+from whispertide.errors import GraphError, OptionError
 from whispertide.options import DecodeOptions
 from whispertide.server.client import RefusedError
 from whispertide.server.hub import Hub
@@ -119,3 +119,27 @@ def test_the_journal_keeps_what_was_usual_then() -> None:
     hub.record = record
     hub.open(Settings(), "", "native")
     assert (told[0].language, told[0].task) == ("de", "transcribe")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_while_nothing_runs_spare_memory_is_given_back(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """And again later, also where a graph has failed."""
+    given = asyncio.Event()
+    loop, times = asyncio.get_running_loop(), 0
+
+    def give_back() -> None:
+        nonlocal times
+        times += 1
+        if times == 2:
+            loop.call_soon_threadsafe(given.set)
+        if fails:
+            raise GraphError("the graph decoder.onnx failed")
+
+    monkeypatch.setattr("whispertide.server.hub._SWEEP_S", 0.0)
+    monkeypatch.setattr("whispertide.server.hub.spare_graphs", lambda: [object()])
+    monkeypatch.setattr("whispertide.server.hub.give_back_spare", give_back)
+    hub = two_models()
+    await hub.start()
+    async with asyncio.timeout(30):
+        await given.wait()
+    await hub.stop()
