@@ -12,8 +12,9 @@ by processor seconds, so what else the machine does does not matter. --heard rep
 of each half.
 
 Every finished utterance is kept in --folder, so the same command goes on where it was stopped; with --minutes it ends
-in time. What is missing is named on the page. A change of the program's code starts from nothing: measure on a commit,
-and change nothing until the page is written. Two processes, one model each, share the folder. Needs the extra bench.
+in time. What is finished is kept next to the page as well (`kept_cells`), whatever becomes of the program, so that rows
+can be added later and elsewhere: --anew measures the named ones again, --only nothing else. What is missing is named on
+the page. Several processes share the folders. Needs the extra bench.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from whispertide.lab.evaluation import publish
 from whispertide.lab.evaluation.bootstrap import compare
 from whispertide.lab.evaluation.corpora.people import HALVES, PARTS
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, grid, text_of
+from whispertide.lab.evaluation.kept_cells import keep, read_kept
 from whispertide.lab.evaluation.page import Table, markdown_table, stored_tables
 from whispertide.lab.evaluation.peer_cells import PeerMissing
 from whispertide.lab.evaluation.peers import PEERS, why_not
@@ -105,6 +107,7 @@ class Study:
     measured: list[Cell] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
     runners: dict[tuple[str, float], Runner] = field(default_factory=dict)
+    kept: dict[str, dict[str, Cell]] = field(default_factory=dict)
 
     def corpora(self, half: str) -> list[str]:
         """The parts of a half of the speakers."""
@@ -122,11 +125,33 @@ class Study:
             self.runners[model, seconds] = Runner(Path(self.options.folder), setup, self.clerk)
         return self.runners[model, seconds]
 
+    def place_of_kept(self, model: str) -> Path:
+        """Where finished cells of a model are kept."""
+        output = Path(self.options.output)
+        return output.parent / "benchmarks" / output.stem / f"{Path(model).name}.jsonl.gz"
+
+    def kept_of(self, model: str) -> dict[str, Cell]:
+        """Finished cells of a model that count, by what was asked for."""
+        if model not in self.kept:
+            found, anew = read_kept(self.place_of_kept(model)), self.options.anew
+            self.kept[model] = {asked: cell for asked, cell in found.items() if cell.spec.recogniser not in anew}
+        return self.kept[model]
+
     def measure(self, request: CellRequest, seconds: float) -> Cell | None:
         """The cell; None, with the reason noted, where it cannot be had."""
         name = " ".join(filter(None, (request.recogniser, text_of_settings(request), Path(request.model).name)))
         runner = self.runner(request.model, seconds)
         runner.use_corpus(request.corpus)
+        step = "" if request.step_s is None else f"{request.step_s:g} s"
+        corpus = runner.open_corpus(request.corpus, request.model)
+        asked = " ".join((name, step, corpus.name, corpus.hash, f"{self.options.threads} threads"))
+        kept = self.kept_of(request.model)
+        if (found := kept.get(asked)) is not None:
+            self.measured.append(found)
+            return found
+        if self.options.only and request.recogniser not in self.options.only:
+            self.missing[name] = "it was not asked for"
+            return None
         try:
             cell = runner.run(request)
         except OutOfTime:
@@ -136,6 +161,8 @@ class Study:
             self.missing[name] = str(error)
             self.clerk.say(f"{name}: {error}")
             return None
+        kept[asked] = cell
+        keep(self.place_of_kept(request.model), {asked: cell})
         self.measured.append(cell)
         return cell
 
@@ -391,6 +418,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL", help="in Hugging Face layout")
     parser.add_argument("--page", action="store_true", help="measure nothing")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="measure these alone: peer:moonshine")
+    parser.add_argument("--anew", nargs="+", default=[], metavar="NAME", help="measure these again: tide")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="for all timings together")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(SPOKEN), help="of `people`")
     parser.add_argument("--choosing", type=float, default=160.0, metavar="S", help="of a half, to choose steps on")

@@ -71,6 +71,8 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         speech="",
         aligner="nano.en",
         threads=1,
+        only=[],
+        anew=[],
         folder=str(tmp_path / "results"),
         output=str(tmp_path / "docs" / "peers.md"),
         readme=str(tmp_path / "README.md"),
@@ -183,6 +185,27 @@ def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeyp
 
 
 @pytest.mark.slow
+def test_what_is_kept_stands_next_to_the_page_until_it_is_measured_anew(
+    script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_nothing(monkeypatch)
+    study.options.only = ["tide", "offline"]
+    script.run(study.options)
+    assert {name.split()[0] for name, _ in study.asked} == {"tide", "offline"}
+    assert "- peer:moonshine nano.en: it was not asked for" in study.page
+    study.options.folder += "-of-another-machine"
+    monkeypatch.setattr("whispertide.lab.evaluation.store.code_version", lambda *_: "another code")
+    study.asked.clear()
+    script.run(study.options)
+    assert study.asked == []
+    assert "| tide | " in study.page
+    study.options.anew = ["tide"]
+    script.run(study.options)
+    assert {name.split()[0] for name, _ in study.asked} == {"tide", "offline"}, "it is judged against what is offline"
+    assert "another code" in study.page
+
+
+@pytest.mark.slow
 def test_what_did_not_fit_into_the_time_is_named_and_comes_next_time(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +227,7 @@ def test_what_did_not_fit_into_the_time_is_named_and_comes_next_time(
     assert "the time was up" not in study.page
     in_two_runs = len(study.asked)
     study.options.folder += "-again"
+    study.options.output = str(Path(study.options.output).parent / "again" / "peers.md")
     study.asked.clear()
     script.run(study.options)
     assert len(study.asked) == in_two_runs, "what was heard before the time was up is not heard again"

@@ -9,9 +9,15 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    ("there", "units"), [({"amx_bf16": True}, True), ({"amx_bf16": False, "avx512_bf16": True}, False), ({}, False)]
+    ("there", "units"),
+    [
+        ({"amx_bf16": True}, True),
+        ({"amx_bf16": False, "avx512_bf16": True}, True),
+        ({"avx512_bf16": False}, False),
+        ({}, False),
+    ],
 )
-def test_a_cpu_with_amx_has_units(monkeypatch: pytest.MonkeyPatch, there: dict[str, bool], units: bool) -> None:
+def test_which_cpus_have_units(monkeypatch: pytest.MonkeyPatch, there: dict[str, bool], units: bool) -> None:
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: there)
     assert has_bfloat16_units("cpu") == units
     assert has_bfloat16_units("cuda")

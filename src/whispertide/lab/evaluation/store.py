@@ -44,8 +44,20 @@ _IRRELEVANT = (
     *(
         f"lab/evaluation/{name}.py"
         for name in (
-            *("agreement", "charts", "clips", "compare", "drawing", "estimate", "grid", "named", "page", "paper"),
-            *("papers", "peer_cells", "plots", "preparation", "publish", "report", "runner", "store", "sweep", "watch"),
+            *("agreement", "charts", "clips", "compare", "drawing", "estimate", "grid", "kept_cells", "named", "page"),
+            *(
+                "paper",
+                "papers",
+                "peer_cells",
+                "plots",
+                "preparation",
+                "publish",
+                "report",
+                "runner",
+                "store",
+                "sweep",
+                "watch",
+            ),
         )
     ),
 )
