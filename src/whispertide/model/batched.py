@@ -13,9 +13,11 @@ the rows of a run share the scale of their activations (`graphs.quantize`), so r
 import threading
 import time
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.generation import Head
 from whispertide.errors import GraphError
 from whispertide.model.cohort import Cohort, Member
@@ -150,6 +152,12 @@ class BatchedEngine:
         self.options = engine.options
         self._engine = of_onnx_runtime(engine)
         self.batcher = Batcher(self._engine.decoder, most=most, lanes=lanes)
+
+    def hearing(self, checkpoint: Checkpoint) -> "BatchedEngine":
+        """The same with the encoder of `checkpoint`: whichever encoder their windows had, searches step together."""
+        other = copy(self)
+        other._engine = self._engine.hearing(checkpoint)
+        return other
 
     def encode(self, mel: FloatArray, **settings: Any) -> Encoded:
         """Encode a window when there is a free lane."""

@@ -199,6 +199,12 @@ class Engine(Protocol):
         `GraphError` for heads that the model has not.
         """
 
+    def hearing(self, checkpoint: Checkpoint) -> "Engine":
+        """The same decoder after the encoder of `checkpoint`, which differs from this one's in nothing else.
+
+        Raises `GraphError` where it cannot be built, or the engine has one encoder alone.
+        """
+
 
 class EngineClass(Protocol):
     """What the entry point of an engine that is found by name stands for (`installed`)."""

@@ -7,7 +7,9 @@ of different speed. Knows neither threads nor rounds: `hand_over` is somebody el
 
 from collections.abc import Callable, Sequence
 
+from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.generation import Head
+from whispertide.errors import GraphError
 from whispertide.model.decoder import DecoderState
 from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Engine
 from whispertide.model.onnx_engine import of_onnx_runtime
@@ -31,6 +33,10 @@ class ExchangedEngine:
     def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> "ExchangedRun":
         """A fresh decoder over `encoded` that also returns the cross-attention of `heads`."""
         return ExchangedRun(self, self._first.start(encoded, heads))
+
+    def hearing(self, checkpoint: Checkpoint) -> Engine:
+        """Raises `GraphError`: it lives as long as a round, whose windows have their encoder."""
+        raise GraphError(f"expected one encoder in a round that changes workers; got another, of {checkpoint.name}")
 
     def take(self, tokens: int, *, prompt: bool) -> bool:
         """Whether the first worker is to compute so many more positions; hands over when it is not.

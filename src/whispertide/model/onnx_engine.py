@@ -1,12 +1,14 @@
 """ONNX Runtime over the graphs of one checkpoint."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.generation import Head
 from whispertide.checkpoint.mask import Mask
 from whispertide.errors import ProviderError
@@ -22,10 +24,14 @@ from whispertide.types import FloatArray
 
 
 class OnnxEngine:
-    """Satisfies `engine.Engine`. Each graph is opened when it is first used. One object may serve many streams."""
+    """Satisfies `engine.Engine`. Each graph is opened when it is first used. One object may serve many streams.
 
-    def __init__(self, graphs: GraphFiles, options: EngineOptions) -> None:
+    `speaker`: the engine whose decoder it has, in place of one of its own.
+    """
+
+    def __init__(self, graphs: GraphFiles, options: EngineOptions, speaker: "OnnxEngine | None" = None) -> None:
         self.options = options
+        self._speaker = speaker
         self._graphs = graphs
         self._dims = graphs.checkpoint.dims
         self._silence: Silence = {}
@@ -45,6 +51,8 @@ class OnnxEngine:
     @cached_property
     def decoder(self) -> Decoder:
         """The decoder graph, open."""
+        if self._speaker is not None:
+            return self._speaker.decoder
         return Decoder(self._session(DECODER), self._dims, self.options.precision)
 
     def encode(
@@ -80,6 +88,15 @@ class OnnxEngine:
         """A fresh decoder over `encoded`, whichever engine made it."""
         check_heads(heads, self._dims)
         return DecoderState(self.decoder, in_runtime(encoded), tuple(heads), KVCache.empty(self._dims))
+
+    def hearing(self, checkpoint: Checkpoint) -> "OnnxEngine":
+        """The same decoder after the encoder of `checkpoint`; its graph is built now, and opened when it is used.
+
+        What the decoder attends to, the encoder's graph makes (`graphs.encoder`): so its changes are heard, too.
+        """
+        graphs = replace(self._graphs, checkpoint=checkpoint)
+        graphs.build(ENCODER)
+        return OnnxEngine(graphs, self.options, self)
 
 
 def of_onnx_runtime(engine: Engine) -> OnnxEngine:

@@ -13,7 +13,7 @@ from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.generation import Head
 from whispertide.errors import GraphError
 from whispertide.graphs.chunks import MASKED, encoder_name, frames_of, read_manifest
-from whispertide.model.engine import DecoderRun, Encoded, EncoderState, check_stateless
+from whispertide.model.engine import DecoderRun, Encoded, EncoderState, Engine, check_stateless
 from whispertide.model.providers import choose_provider
 from whispertide.model.qnn import QnnOptions
 from whispertide.model.runtime import GraphSession, open_session, run_encoder
@@ -111,3 +111,7 @@ class StaticEngine:
     def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> DecoderRun:
         """Raises `GraphError`: static graphs have no decoder that is fed token by token."""
         raise GraphError("expected a decoder of single steps; static graphs run in chunks: use `unrolled.start_chunks`")
+
+    def hearing(self, checkpoint: Checkpoint) -> Engine:
+        """Raises `GraphError`: a folder has one encoder."""
+        raise GraphError(f"expected one encoder in {self.path}; got another, of {checkpoint.name}: export it, too")

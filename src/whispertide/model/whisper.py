@@ -65,13 +65,16 @@ class WhisperModel:
 
     @cached_property
     def short(self) -> "WhisperModel":
-        """The same model with its adapter for short windows, in an engine of its own; itself where there is none.
+        """The same model with its adapter for short windows, which changes the encoder alone: the decoder is this
+        model's. Itself where there is none.
 
-        Raises `CheckpointError` for an adapter that is damaged or another model's, and what `open_engine` raises.
+        Raises `CheckpointError` for an adapter that is damaged or another model's, `GraphError` for an encoder that
+        cannot be built.
         """
         if short_adapter(self.checkpoint) is None:
             return self
-        return WhisperModel.of(merged(self.checkpoint, ShortAdapter.of_checkpoint(self.checkpoint)), self.options)
+        checkpoint = merged(self.checkpoint, ShortAdapter.of_checkpoint(self.checkpoint))
+        return WhisperModel(checkpoint, self.engine.hearing(checkpoint))
 
     @cached_property
     def knows_short(self) -> bool:

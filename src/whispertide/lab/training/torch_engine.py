@@ -123,6 +123,10 @@ class TorchEngine:
         check_heads(heads, self.dims)
         return TorchRun(self, encoded, tuple(heads))
 
+    def hearing(self, checkpoint: Checkpoint) -> "TorchEngine":
+        """All of `checkpoint`: networks are trained whole here."""
+        return TorchEngine(checkpoint, self.options)
+
     def tensor(self, values: Any) -> Tensor:
         """`values` (an array, a runtime tensor, another engine's) as floats on this device."""
         if isinstance(values, Resident):
