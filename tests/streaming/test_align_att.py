@@ -16,6 +16,7 @@ from whispertide.decoding.search import StopReason
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
+from whispertide.streaming.delay import LATEST_S, SOONEST_S, Patience, patience
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Beam, Greedy, Search, Unrolled, Verified
@@ -603,6 +604,17 @@ def test_with_steadiness_the_rule_decides_and_not_the_thresholds() -> None:
     assert texts(commit.confirmed) == ["one"]
     assert texts(commit.hypothesis) == ["game"]
     assert texts(Play(replace(policy, steadiness=0.0)).round(1.0, sure, unsure, firm=0).confirmed) == []
+
+
+def test_the_delay_decides_how_long_a_word_waits() -> None:
+    likely = heard_with("one", 0.2, 0.6, 0.95)
+    soon, late = (AlignAtt(rule=BY_PROBABILITY, delay_s=delay) for delay in (SOONEST_S, LATEST_S))
+    assert texts(Play(soon).round(1.0, likely, firm=0).confirmed) == ["one"]
+    assert texts(Play(late).round(1.0, likely, firm=0).confirmed) == []
+    assert soon.patience == patience(SOONEST_S)
+    assert AlignAtt(steadiness=0.1, settle_s=2.0).patience == Patience(0.1, 2.0)
+    with pytest.raises(OptionError, match=r"expected delay_s between 0\.35 and 2; got 0\.1"):
+        AlignAtt(delay_s=0.1)
 
 
 def test_a_word_that_is_known_to_go_on_waits_whatever_the_rule_says() -> None:

@@ -188,11 +188,12 @@ class StreamChoice:
     framing: str | None = None
     hush: Path | None = None
     executor: str | None = None
+    delay: float | None = None
 
     @property
     def is_asked(self) -> bool:
         """Whether anything was said that only streaming has; a gate, a framing and a hush word others have, too."""
-        return any(choice is not None for choice in (self.recipe, self.changes, self.executor))
+        return any(choice is not None for choice in (self.recipe, self.changes, self.executor, self.delay))
 
     def hush_word(self) -> "HushWord | None":
         """The hush word of `--hush`.
@@ -221,6 +222,8 @@ class StreamChoice:
         from whispertide.streaming.recipes import get_recipe
 
         changes = list(self.changes or ())
+        if self.delay is not None:
+            changes.append(f"delay_s={self.delay:g}")
         if word is not None:
             changes += ["framing=hush", f"hush_s={word.seconds}"]
         elif self.framing is not None:
@@ -252,6 +255,11 @@ RECIPE: Fields = {
         autocompletion=completion.recipes,
     ),
     "changes": get_args(Changes)[1],
+    "delay": _stream(
+        "--delay",
+        metavar="S",
+        help="How soon tide confirms a word, on average: 0.35 to 2 seconds. Later means fewer errors.",
+    ),
 }
 NoTune = Annotated[bool, _stream("--no-tune", help="Do not try what suits an unknown model before its first live use.")]
 GATE: Fields = {

@@ -21,6 +21,7 @@ from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.options import check_range
 from whispertide.streaming.choice import setting
+from whispertide.streaming.delay import LATEST_S, SOONEST_S, Patience, patience
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.marks import is_mark, unsure_mark, without_last_mark
 from whispertide.streaming.repetition import CONTEXT
@@ -120,6 +121,13 @@ class AlignAtt(Attending):
         most=0.5,
     )
     settle_s: float = setting(1.0, "the end of the window in which unlikely words wait", least=0, most=CHUNK_SECONDS)
+    delay_s: float = setting(
+        0.0,
+        "how long after its end a word is confirmed, on average: 0.35 to 2; `steadiness` and `settle_s` follow from "
+        "it (0 = they are as they are set)",
+        least=0,
+        most=LATEST_S,
+    )
     calm: float = setting(
         0.0, "words of the guess that are less likely to stay are not shown (0 = all are)", least=0, most=0.99
     )
@@ -169,6 +177,13 @@ class AlignAtt(Attending):
         check_range("window_s", self.window_s, 1, self.hard_cap_s)
         if self.rule:
             read_rule(self.rule)
+        if self.delay_s:
+            check_range("delay_s", self.delay_s, SOONEST_S, LATEST_S)
+
+    @property
+    def patience(self) -> Patience:
+        """How long words wait: as the delay that was asked for takes, or as it is set."""
+        return patience(self.delay_s) if self.delay_s else Patience(self.steadiness, self.settle_s)
 
     @property
     def usual_s(self) -> float:
@@ -285,15 +300,15 @@ class AlignAtt(Attending):
         is not likely.
         """
         words, facts = spoken(heard.words), self.known(state, heard, plan)
-        chances = read_rule(self.rule).chances(facts) if self.steadiness or self.calm else ()
+        chances = read_rule(self.rule).chances(facts) if self.patience.steadiness or self.calm else ()
         closing: TokenWord | None = None
         if plan.is_last:
             if self.waiting_marks:
                 words, closing = unsure_mark(heard, words)
             firm = len(words)
             chances = chances[:firm]
-        elif self.steadiness:  # a word that is known to go on waits
-            firm = steady(facts, chances, self.steadiness, settle=to_samples(self.settle_s))
+        elif self.patience.steadiness:  # a word that is known to go on waits
+            firm = steady(facts, chances, self.patience.steadiness, settle=to_samples(self.patience.settle_s))
             firm = min(firm, len(words) - (heard.word_ended is False and bool(words)))
         else:
             firm = self.attentive(heard)

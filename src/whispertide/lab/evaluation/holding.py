@@ -53,12 +53,12 @@ def holds_back(session: Session, result: RoundResult[Any]) -> str:
     if utterance is None:
         return ""
     state: AlignAttState = utterance.policy
-    return _by_rule(policy, state, heard, result) if policy.steadiness else _by_thresholds(policy, heard)
+    return _by_rule(policy, state, heard, result) if policy.patience.steadiness else _by_thresholds(policy, heard)
 
 
 def _by_rule(policy: AlignAtt, state: AlignAttState, heard: HeardWords, result: RoundResult[Any]) -> str:
     rule, facts = read_rule(policy.rule), policy.known(state, heard, result.plan)
-    firm = steady(facts, rule.chances(facts), policy.steadiness, settle=to_samples(policy.settle_s))
+    firm = steady(facts, rule.chances(facts), policy.patience.steadiness, settle=to_samples(policy.patience.settle_s))
     if firm < len(facts):
         return furthest_short(rule, facts[firm])
     return GOES_ON if heard.word_ended is False and facts else ""

@@ -169,7 +169,7 @@ function begin(recording, { model, recipe, language }) {
 }
 
 function open(recording) {
-  const session = new LiveSession(server, settings.start);
+  const session = new LiveSession(server, settings.live);
   recording.session = session;
   session.addEventListener("state", ({ detail }) => changed(recording, detail));
   session.addEventListener("event", ({ detail }) => take(detail, recording));

@@ -8,6 +8,8 @@ const KEY = "whispertide.key";
 const CHOICES = ["model", "language", "task", "prompt", "recipe", "microphone"];
 const DETECT = "auto"; // the server takes it for the wish to have the language detected
 const THEMES = ["auto", "light", "dark"];
+const AS_IT_COMES = 0.3; // the slider's left end: the recipe's own delay
+const PATIENT = "tide"; // the recipe whose delay can be chosen
 
 export class Settings {
   #values = { theme: "auto", shortcuts: true, size: 1, microphone: "", ...stored() };
@@ -18,6 +20,11 @@ export class Settings {
     this.form = form;
     form.addEventListener("change", ({ target: { name } }) => CHOICES.includes(name) && this.#chosen(name));
     form.elements.size.addEventListener("input", ({ target }) => this.#setSize(Number(target.value)));
+    form.elements.wait.value = this.#values.wait ?? AS_IT_COMES;
+    form.elements.wait.addEventListener("input", ({ target }) => {
+      this.set("wait", Number(target.value));
+      this.#showWait();
+    });
     const shortcuts = form.elements.shortcuts;
     shortcuts.checked = this.shortcuts;
     shortcuts.addEventListener("change", () => this.set("shortcuts", shortcuts.checked));
@@ -61,6 +68,18 @@ export class Settings {
     };
   }
 
+  /** The same for live captions, where the user also chooses how long a word may take. */
+  get live() {
+    const delay = this.#delay;
+    return delay ? { ...this.start, changes: { delay_s: delay } } : this.start;
+  }
+
+  /** Seconds; 0: the recipe's own, or it is a recipe that has no choice. */
+  get #delay() {
+    const { wait } = this.form.elements;
+    return wait.disabled || Number(wait.value) <= AS_IT_COMES ? 0 : Number(wait.value);
+  }
+
   set(name, value) {
     this.#values[name] = value;
     try {
@@ -94,6 +113,7 @@ export class Settings {
     const chosen = names.includes(this.#values.recipe) ? this.#values.recipe : hello.recipe;
     this.form.querySelector("#recipes").replaceChildren(...hello.recipes.map((recipe) => choice(recipe, chosen)));
     this.form.elements.prompt.value = this.#values.prompt ?? "";
+    this.#showWait();
     this.#offerText();
   }
 
@@ -123,7 +143,16 @@ export class Settings {
 
   #chosen(name) {
     this.set(name, this.#select(name).value);
+    if (name === "recipe") this.#showWait();
     if (name === "model") this.#offerText();
+  }
+
+  #showWait() {
+    const { wait, recipe } = this.form.elements;
+    wait.disabled = recipe.value !== PATIENT;
+    const shown = this.#delay ? `${this.#delay.toFixed(2)} s` : "usual";
+    this.form.querySelector("#delay-shown").textContent = shown;
+    wait.setAttribute("aria-valuetext", shown);
   }
 
   #select(name) {

@@ -1,0 +1,43 @@
+"""One knob for how soon words must stand: which patience gives which delay, by measurement on OpenAI's weights.
+
+A stream that confirms later makes fewer errors, as far as what comes later helps. Two settings of the policy decide:
+`steadiness`, how likely a word must be to stay, and `settle_s`, how long one waits that never gets likely. Nobody can
+guess what they come to in seconds; so it was measured, and the knob takes seconds (docs/tide.md has the curve).
+"""
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+
+SOONEST_S, LATEST_S = 0.35, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a word waits to be confirmed.
+
+    steadiness  the accepted share of confirmed words that would have changed
+    settle_s    seconds of audio after which a word stands, likely or not
+    """
+
+    steadiness: float
+    settle_s: float
+
+
+# Seconds from the end of a word to its confirmation, and what gives them (docs/LOG.md, 2026-11-29).
+MEASURED: tuple[tuple[float, Patience], ...] = (
+    (SOONEST_S, Patience(0.2, 1.0)),
+    (0.7, Patience(0.03, 1.0)),
+    (LATEST_S, Patience(0.001, 3.0)),
+)
+
+
+def patience(delay_s: float) -> Patience:
+    """What gives this delay, between the measured ones by the share of the way; beyond them the nearest."""
+    delays = [delay for delay, _ in MEASURED]
+    after = min(max(bisect_right(delays, delay_s), 1), len(MEASURED) - 1)
+    (low, soon), (high, late) = MEASURED[after - 1 : after + 1]
+    way = min(max((delay_s - low) / (high - low), 0.0), 1.0)
+    # Shares of changed words differ by factors, so they are taken by their logarithms.
+    steadiness = math.exp((1 - way) * math.log(soon.steadiness) + way * math.log(late.steadiness))
+    return Patience(steadiness, (1 - way) * soon.settle_s + way * late.settle_s)
