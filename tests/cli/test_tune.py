@@ -14,6 +14,7 @@ from fake_transcriber import FakeTranscriber
 from whispertide.atomic import CHOOSE_CACHE
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.cli import tune as command
+from whispertide.cli.exit import ExitCode
 from whispertide.lab import tune as measuring
 from whispertide.lab.framing_choice import Tried
 from whispertide.lab.tune import Tuning
@@ -30,7 +31,8 @@ TIDE = get_recipe("tide")
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Any:
-    model = SimpleNamespace(name="m", heard_hash=HASH, checkpoint=SimpleNamespace(argument="m"))
+    checkpoint = SimpleNamespace(argument="m", tensors_hash="feed")
+    model = SimpleNamespace(name="m", heard_hash=HASH, checkpoint=checkpoint, knows_short=True)
     monkeypatch.setattr(whisper, "load_model", lambda *_, **__: model)
     return model
 
@@ -105,6 +107,70 @@ def test_nothing_found_does_not_replace_something(model: Any) -> None:
     before = recall(HASH)
     command.keep(model, found(None))
     assert recall(HASH) == before is not None
+
+
+# --- an adapter that is trained here --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def taught(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The recordings of every training, on a machine where a padded window takes some moments."""
+    calls: list[Any] = []
+    model.knows_short = False
+    model.dims = SimpleNamespace(n_mels=80, n_audio_ctx=1500)
+    model.encode = lambda mel: None
+
+    def teach(checkpoint: Any, audio: Any, options: Any, training: Any, device: str) -> ExitCode:
+        calls.append((checkpoint.argument, audio, options.lessons))
+        return ExitCode.OK
+
+    monkeypatch.setattr("whispertide.cli.train_short.teach", teach)
+    monkeypatch.setattr("whispertide.cli.train_fit.train_device", lambda _: "cpu")
+    monkeypatch.setitem(sys.modules, "whispertide.lab.training.short", SimpleNamespace(ShortOptions=SimpleOptions))
+    return calls
+
+
+class SimpleOptions:
+    """What `ShortOptions` has; that needs torch."""
+
+    def __init__(self, **given: Any) -> None:
+        vars(self).update(steps=600, **given)
+
+
+def test_a_model_without_an_adapter_is_taught_where_that_is_asked_for(
+    run: Run, taught: list[Any], asked: Any, tmp_path: Path
+) -> None:
+    speech = write_wav(tmp_path / "a.wav", 2)
+    said = run("tune", "m", speech, "--train").stderr
+    assert taught == [("m", [Path(speech)], command.WINDOWS)]
+    assert "about 0 minutes; Ctrl-C saves" in said
+    assert len(asked) == 1, "and then it is tuned"
+
+
+def test_without_a_terminal_a_line_says_how_it_is_taught(run: Run, taught: list[Any], asked: Any) -> None:
+    said = run("tune", "m").stderr
+    assert "`whispertide tune m SPEECH --train` makes one" in said
+    assert (taught, len(asked)) == ([], 1)
+    assert "--train" not in run("tune", "m", "--no-train").stderr
+    assert "--train" not in run("tune", "m", "--short").stderr
+
+
+@pytest.mark.parametrize(("answer", "times"), [(True, 1), (False, 0)])
+def test_at_a_terminal_the_user_is_asked(
+    run: Run, taught: list[Any], asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bool, times: int
+) -> None:
+    monkeypatch.setattr(command, "may_ask", lambda: True)
+    monkeypatch.setattr(command, "find_spec", lambda name: object())
+    questions: list[str] = []
+
+    def confirm(question: str, *, err: bool) -> bool:
+        questions.append(question)
+        return answer
+
+    monkeypatch.setattr("typer.confirm", confirm)
+    run("tune", "m", write_wav(tmp_path / "a.wav", 2))
+    assert questions == ["teach m short windows first? It takes about 0 minutes on this machine; Ctrl-C saves"]
+    assert (len(taught), len(asked)) == (times, 1)
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ def fit(
     ] = None,
     precision: Annotated[
         Literal["auto", "bf16", "fp32"],
-        typer.Option("--precision", help="auto: bf16 on a GPU and on a CPU with AMX, else fp32."),
+        typer.Option("--precision", help="auto: bf16 on a GPU and on a CPU with units for it, else fp32."),
     ] = "auto",
     seed: Annotated[int, typer.Option("--seed", help="Seed for weights, windows and masks.")] = 0,
     device: DeviceOption = "auto",

@@ -1,15 +1,20 @@
 """`whispertide train short`: an adapter with which a model hears short windows, learned from itself."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.output import check_file
 from whispertide.cli.train_epochs import RUN, RankOption, RateOption, Training, length
 from whispertide.cli.train_fit import SpokenOption, train_device
+
+if TYPE_CHECKING:
+    from whispertide.checkpoint import Checkpoint
+    from whispertide.lab.training.short import ShortOptions
 
 _HELD_OUT, _FEWEST = 20, 8  # one window in so many more is of held-out speakers, but never fewer than so many
 _SPEECH_S = 5.0  # of speech for a window: it is cut out of more than it holds, and none is heard too often
@@ -43,21 +48,14 @@ def short(
     """
     where = train_device(training.device)
     from whispertide.checkpoint import load_checkpoint
-    from whispertide.checkpoint.attachments import kept_place
-    from whispertide.checkpoint.short import KIND
-    from whispertide.cli.interrupt import interrupts_of_workers
-    from whispertide.cli.output import check_file
-    from whispertide.cli.progress import counting
-    from whispertide.lab.training.short import ShortOptions, open_trainer
-    from whispertide.lab.training.short_speech import gather
+    from whispertide.lab.training.short import ShortOptions
 
     checkpoint = load_checkpoint(model, announce=say)
-    path = output or kept_place(checkpoint, KIND)
     if output is not None:
         check_file(output)
     options = ShortOptions(
         lessons=windows,
-        held_out=max(_FEWEST, windows // _HELD_OUT),
+        held_out=held_out(windows),
         batch=batch,
         rank=rank,
         rate=rate,
@@ -66,15 +64,40 @@ def short(
         content_hash=checkpoint.tensors_hash,
         **training.length,
     )
+    return teach(checkpoint, audio or [], options, training, where, output)
+
+
+def held_out(windows: int) -> int:
+    """How many windows of held-out speakers are heard for so many others."""
+    return max(_FEWEST, windows // _HELD_OUT)
+
+
+def teach(
+    checkpoint: "Checkpoint",
+    audio: Sequence[Path],
+    options: "ShortOptions",
+    training: Training,
+    device: str,
+    output: Path | None = None,
+) -> ExitCode:
+    """Train an adapter on these recordings, or on synthetic speech, and write it to `output`, or into the cache."""
+    from whispertide.checkpoint.attachments import kept_place
+    from whispertide.checkpoint.short import KIND
+    from whispertide.cli.interrupt import interrupts_of_workers
+    from whispertide.cli.progress import counting
+    from whispertide.lab.training.short import open_trainer
+    from whispertide.lab.training.short_speech import gather
+
+    path = output or kept_place(checkpoint, KIND)
     folder = training.run or Path(f"short-{checkpoint.tensors_hash[:8]}")
     with interrupts_of_workers() as interrupts, counting("") as advance:
         if audio:
             heard = folder.with_name(f"{folder.name}-speech")
-            speech = gather(audio, heard, _SPEECH_S * windows, training.seed, advance)
+            speech = gather(audio, heard, _SPEECH_S * options.lessons, options.seed, advance)
         else:
             speech = training.speech(folder)
         trainer = open_trainer(
-            checkpoint, speech, options, folder, where, advance=advance, stop=lambda: interrupts.pressed
+            checkpoint, speech, options, folder, device, advance=advance, stop=lambda: interrupts.pressed
         )
     if trainer is None:
         say("saved the texts so far; the same command continues")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,11 +19,16 @@ from whispertide.extras import how_to_install
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
+    from whispertide.lab.training.short import ShortOptions
     from whispertide.lab.tune import Tuning
     from whispertide.model.whisper import WhisperModel
     from whispertide.streaming.calibration import Calibration
     from whispertide.streaming.recipe import Recipe
     from whispertide.types import FloatArray
+
+WINDOWS = 1200  # that a checkpoint learns short windows from
+# What training takes on a processor, in encodings of a padded window (docs/LOG.md, 2026-11-29).
+ANSWER, UPDATE = 2.7, 9.5
 
 
 @guarded
@@ -38,6 +44,13 @@ def tune(
     short: Annotated[bool, typer.Option("--short", help="The short form, at most 20 s.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Forget what was found, and measure nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    train: Annotated[
+        bool | None,
+        typer.Option(
+            "--train/--no-train",
+            help="Teach the model short windows first, where it has no adapter for them. Default: ask.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page. Default: next to what is kept.")
     ] = None,
@@ -51,12 +64,21 @@ def tune(
 
     if option is not None and model is not None:  # so the first argument is audio, too
         audio, model = [Path(model), *(audio or ())], None
-    loaded = load_model(arguments.measured(model, option), engine, revision=revision, announce=say)
+    name = arguments.measured(model, option)
+
+    def load() -> "WhisperModel":
+        return load_model(name, engine, revision=revision, announce=say)
+
+    loaded = load()
     if forget:
         say("forgotten" if _forget(loaded) else f"nothing was kept of {loaded.name}")
         return ExitCode.OK
     if output is not None:
         check_file(output)
+    if not short and not loaded.knows_short:
+        if code := offer_training(loaded, audio or [], train):
+            return code
+        loaded = load()  # it looks for an adapter anew
     found = run(loaded, [load_audio(path) for path in audio or []], short=short)
     if as_json:
         typer.echo(json.dumps(found.report(), indent=2))
@@ -69,6 +91,49 @@ def tune(
         say(f"{found.sentence}; kept in {path}")
     _write_page(found, output or _page_of(path), asked=output is not None)
     return ExitCode.OK
+
+
+def offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | None) -> ExitCode:
+    """An adapter for short windows, where somebody wants one made: it is asked for, or a terminal answers yes.
+
+    Says how long it takes; an answer other than `OK` is an interrupted training, which the same command continues.
+    Raises what training raises, `OptionError` where it is asked for and cannot be.
+    """
+    from whispertide.cli.train_epochs import Training
+    from whispertide.cli.train_fit import train_device
+    from whispertide.cli.train_short import held_out, teach
+
+    argument = model.checkpoint.argument
+    if wanted is False:
+        return ExitCode.OK
+    if wanted is None and (not audio or find_spec("torch") is None or not may_ask()):
+        say(
+            f"{model.name} has no adapter for short windows, with which tide is about twice as quick: "
+            f"`whispertide tune {argument} SPEECH --train` makes one (needs torch: {how_to_install('train')})"
+        )
+        return ExitCode.OK
+    device = train_device("auto")
+    from whispertide.lab.training.short import ShortOptions
+
+    options = ShortOptions(held_out=held_out(WINDOWS), lessons=WINDOWS, content_hash=model.checkpoint.tensors_hash)
+    about = "some minutes" if device == "cuda" else f"about {training_minutes(model, options):.0f} minutes"
+    question = f"teach {model.name} short windows first? It takes {about} on this machine; Ctrl-C saves"
+    if wanted is None and not typer.confirm(question, err=True):
+        return ExitCode.OK
+    say(f"teaching {model.name} short windows: {about}; Ctrl-C saves, and the same command continues")
+    return teach(model.checkpoint, audio, options, Training(), device)
+
+
+def training_minutes(model: "WhisperModel", options: "ShortOptions") -> float:
+    """How long a processor takes for it, by how long it takes for a padded window."""
+    import numpy as np
+
+    mel = np.zeros((model.dims.n_mels, 2 * model.dims.n_audio_ctx), np.float32)
+    model.encode(mel)
+    began = time.perf_counter()
+    model.encode(mel)
+    padded_s = time.perf_counter() - began
+    return padded_s * (ANSWER * options.lessons + UPDATE * (options.steps or 0)) / 60
 
 
 def run(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: bool = False) -> "Tuning":
