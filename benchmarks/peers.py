@@ -29,7 +29,7 @@ from whispertide.errors import CorpusError, OptionError, WhispertideError
 from whispertide.lab.evaluation import publish
 from whispertide.lab.evaluation.bootstrap import compare
 from whispertide.lab.evaluation.corpora.people import HALVES, PARTS
-from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, grid, text_of
+from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, changes_of, grid, text_of
 from whispertide.lab.evaluation.kept_cells import keep, read_kept
 from whispertide.lab.evaluation.page import Table, markdown_table, stored_tables
 from whispertide.lab.evaluation.peer_cells import PeerMissing
@@ -44,8 +44,10 @@ from whispertide.options import EngineOptions
 
 MODELS = ("tiny.en", "base")
 SPOKEN = PARTS[:4]  # whole readings, utterances, accents, dictation: English, and whole sentences
+OURS = "tide"
 RIVALS = ("whisper-streaming", "simulstreaming")  # a recipe of ours and a program, called alike
 STEPS = (0.5, 1.0, 2.0)
+DELAYS = (0.35, 1.0, 1.5, 2.0)  # of tide, next to its own
 PEER_STEPS = {"simulstreaming": (0.1, 0.5, 1.0)}
 MOONSHINE = f"{PEER}moonshine"
 WHOLE = ("faster-whisper", "openai-whisper", "whisper.cpp")  # these transcribe when all audio is there
@@ -183,6 +185,8 @@ class Study:
 
 def text_of_settings(request: CellRequest) -> str:
     """The settings of a request, as its label has them."""
+    if request.recipe is not None:
+        return ",".join(changes_of(request.recipe))
     return ",".join(f"{name}={text_of(value)}" for name, value in request.settings.items())
 
 
@@ -243,7 +247,9 @@ def best(study: Study, model: str, name: str, half: str) -> float | None:
 
 def contenders(model: str, steps: Mapping[str, float]) -> list[CellRequest]:
     """Ours and the stepped programs, at their best steps."""
-    requests = grid(("tide",), (model,), (ANY,), (), ())
+    requests = grid((OURS,), (model,), (ANY,), (), ())
+    for delay in DELAYS:
+        requests += grid((OURS,), (model,), (ANY,), (), (f"delay_s={delay:g}",))
     for name, step in steps.items():
         peer = name.removeprefix(PEER)
         requests += (
@@ -336,7 +342,11 @@ Ours run in int8, as they come. Nothing is clamped, rounded or truncated.
 def glance(study: Study, found: Sequence[Measured]) -> publish.Part:
     """The table of all programs and models."""
     note = f"Each program at its best step. `{PEER}`: another program. The last rows wait for all audio."
-    return publish.glance_part("At a glance", note, {model.title: model.cells for model in found})
+    shown = {
+        model.title: [cell for cell in model.cells if cell.spec.recogniser != OURS or cell.spec.label == OURS]
+        for model in found
+    }
+    return publish.glance_part("At a glance", note, shown)
 
 
 def parts(found: Measured) -> list[publish.Part]:
@@ -344,15 +354,16 @@ def parts(found: Measured) -> list[publish.Part]:
     return [
         publish.streaming_part(found.title, "", found.cells, found.title),
         differences(found),
+        knob(found),
     ]
 
 
 def differences(found: Measured) -> publish.Part:
     """What each has more than `tide`, paired by recording, and the steps that were chosen."""
-    ours = [cell for cell in found.cells if cell.spec.recogniser == "tide"]
+    ours = [cell for cell in found.cells if cell.spec.label == OURS]
     rows = []
     for cell in found.cells if ours else []:
-        if cell.spec.recogniser == "tide":
+        if cell is ours[0]:
             continue
         by_figure = compare(ours[0].utterances, cell.utterances)
         shown = [
@@ -371,6 +382,42 @@ def differences(found: Measured) -> publish.Part:
     ]
     note = "With 95 % intervals, by a bootstrap over recordings, paired (10,000 draws). Steps, by the half chosen on:"
     return publish.Part(f"{found.title}, against tide", "\n\n".join((note, "\n".join(chosen), table)))
+
+
+def knob(found: Measured) -> publish.Part:
+    """For each program that streams: what tide has at the delay that makes the fewest errors more than it, of those
+    that confirm in half of its time at half of its computing.
+    """
+    ours = [cell for cell in found.cells if cell.spec.recogniser == OURS]
+    rows: list[tuple[str | None, ...]] = []
+    for other in found.cells:
+        if not other.spec.streaming or not other.spec.recogniser.startswith(PEER):
+            continue
+        against = [(compare(other.utterances, cell.utterances), cell) for cell in ours]
+        able = [pair for pair in against if _is_half(pair[1], other)]
+        if not able:
+            rows.append((other.spec.label, None, None, None, None))
+            continue
+        figures, cell = min(able, key=lambda pair: pair[0]["wer"].difference)
+        wer = figures["wer"]
+        shares = [
+            f"{float(cell.score[name]) / float(other.score[name]):.2f}" for name in ("confirmed_mean_s", "cpu_s_per_s")
+        ]
+        points = f"{100 * wer.difference:+.2f} [{100 * wer.low:+.2f}, {100 * wer.high:+.2f}]"
+        rows.append((other.spec.label, cell.spec.label, points, *shares))
+    head = ("against", "tide", "WER, points more", "of its delay", "of its computing")
+    note = (
+        "The value of the knob (`--delay`) that makes the fewest errors among those with at most half of a program's "
+        "delay and half of its computing. Intervals as above."
+    )
+    return publish.Part(f"{found.title}, one knob", "\n\n".join((note, markdown_table(Table(head, tuple(rows))))))
+
+
+def _is_half(cell: Cell, other: Cell) -> bool:
+    """Whether it has at most half of the other's delay, and half of its computing."""
+    halves = ("confirmed_mean_s", "cpu_s_per_s")
+    known = all(one.score.get(name) is not None for one in (cell, other) for name in halves)
+    return known and all(float(cell.score[name]) <= 0.5 * float(other.score[name]) for name in halves)
 
 
 def write_page(study: Study, parts: Sequence[publish.Part], glance: publish.Part) -> None:
