@@ -613,8 +613,6 @@ def test_the_delay_decides_how_long_a_word_waits() -> None:
     assert texts(Play(late).round(1.0, likely, firm=0).confirmed) == []
     assert soon.patience == patience(SOONEST_S)
     assert AlignAtt(steadiness=0.1, settle_s=2.0).patience == Patience(0.1, 2.0)
-    with pytest.raises(OptionError, match=r"expected delay_s between 0\.35 and 2; got 0\.1"):
-        AlignAtt(delay_s=0.1)
 
 
 def test_a_word_that_is_known_to_go_on_waits_whatever_the_rule_says() -> None:

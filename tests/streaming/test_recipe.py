@@ -428,6 +428,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "calm": (0, 0.99),
     "drop_below": (0, 1),
     "settle_s": (0, 30),
+    "delay_s": (0, 2),
     "hard_cap_s": (4, 30),
     "no_speech": (0, 1),
     "shift_median": (1, 101),

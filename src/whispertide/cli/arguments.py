@@ -258,6 +258,8 @@ RECIPE: Fields = {
     "delay": _stream(
         "--delay",
         metavar="S",
+        min=0.35,
+        max=2,
         help="How soon tide confirms a word, on average: 0.35 to 2 seconds. Later means fewer errors.",
     ),
 }

@@ -21,7 +21,7 @@ from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.options import check_range
 from whispertide.streaming.choice import setting
-from whispertide.streaming.delay import LATEST_S, SOONEST_S, Patience, patience
+from whispertide.streaming.delay import LATEST_S, Patience, patience
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.marks import is_mark, unsure_mark, without_last_mark
 from whispertide.streaming.repetition import CONTEXT
@@ -123,8 +123,8 @@ class AlignAtt(Attending):
     settle_s: float = setting(1.0, "the end of the window in which unlikely words wait", least=0, most=CHUNK_SECONDS)
     delay_s: float = setting(
         0.0,
-        "how long after its end a word is confirmed, on average: 0.35 to 2; `steadiness` and `settle_s` follow from "
-        "it (0 = they are as they are set)",
+        "how long after its end a word is confirmed, on average, from 0.35 on; `steadiness` and `settle_s` follow "
+        "from it (0 = they are as they are set)",
         least=0,
         most=LATEST_S,
     )
@@ -177,8 +177,6 @@ class AlignAtt(Attending):
         check_range("window_s", self.window_s, 1, self.hard_cap_s)
         if self.rule:
             read_rule(self.rule)
-        if self.delay_s:
-            check_range("delay_s", self.delay_s, SOONEST_S, LATEST_S)
 
     @property
     def patience(self) -> Patience:
