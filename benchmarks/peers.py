@@ -179,6 +179,9 @@ class Study:
             except (CorpusError, OptionError):  # not every part has speakers in both halves
                 continue
             cells.append(self.measure(replace(request, corpus=corpus), seconds))
+        if not cells:
+            place = self.options.speech or "../shared/speech"
+            raise CorpusError(f"expected people's voices in {place}; found none: name their folder by --speech")
         found = [cell for cell in cells if cell is not None]
         return pool(found) if found and len(found) == len(cells) else None
 

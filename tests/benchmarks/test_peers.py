@@ -12,6 +12,7 @@ import pytest
 
 from benchmark_scripts import benchmark
 from evaluation_cells import make_trace
+from whispertide.errors import CorpusError
 from whispertide.lab.evaluation import charts, corpora, peers, runner
 from whispertide.lab.evaluation.peers import PEERS, Peer
 from whispertide.lab.evaluation.replay import Recogniser
@@ -207,6 +208,19 @@ def test_what_is_kept_stands_next_to_the_page_until_it_is_measured_anew(
     script.run(study.options)
     assert {name.split()[0] for name, _ in study.asked} == {"tide", "offline"}, "it is judged against what is offline"
     assert "another code" in study.page
+
+
+@pytest.mark.slow
+def test_without_any_voices_no_page_is_written(
+    script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(spec: str, **_: object) -> Recordings:
+        raise CorpusError("there is no manifest")
+
+    monkeypatch.setattr(corpora, "open_corpus", none)
+    with pytest.raises(CorpusError, match=r"expected people's voices in \.\./shared/speech; found none"):
+        script.run(study.options)
+    assert not Path(study.options.output).exists()
 
 
 @pytest.mark.slow

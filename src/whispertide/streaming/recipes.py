@@ -115,6 +115,7 @@ _TIDE = Recipe(
         calm=0.7,
         drop_below=0.45,
         memory="words",
+        window_s=9.0,
         context_tokens=60,
         beyond=12,
         waiting_marks=True,
