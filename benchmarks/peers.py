@@ -45,6 +45,8 @@ from whispertide.options import EngineOptions
 MODELS = ("tiny.en", "base")
 SPOKEN = PARTS[:4]  # whole readings, utterances, accents, dictation: English, and whole sentences
 OURS = "tide"
+SHORT = "framing=bare"  # what other recipes gain by short windows, at the step that they have with long ones
+HELD = "whisperkit"  # it has its own step
 RIVALS = ("whisper-streaming", "simulstreaming")  # a recipe of ours and a program, called alike
 STEPS = (0.5, 1.0, 2.0)
 DELAYS = (0.35, 1.0, 1.5, 2.0)  # of tide, next to its own
@@ -258,7 +260,9 @@ def contenders(model: str, steps: Mapping[str, float]) -> list[CellRequest]:
         requests += (
             grid((name,), (model,), (ANY,), (step,), ()) if peer == name else [_surest(_peer(model, peer, step))]
         )
-    return requests
+        if peer == name:
+            requests += grid((name,), (model,), (ANY,), (step,), (SHORT,))
+    return [*requests, *grid((HELD,), (model,), (ANY,), (), ()), *grid((HELD,), (model,), (ANY,), (), (SHORT,))]
 
 
 def as_they_come(model: str) -> list[CellRequest]:

@@ -145,6 +145,8 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
         "| offline |",
         "- whisper-streaming: 0.5 s on `choose`, 0.5 s on `report`",
         "| tide delay_s=2 | ",
+        "| whisper-streaming framing=bare | 0.5 s |",
+        "| whisperkit framing=bare | ",
         "| peer:whisper-streaming fallback=false | tide | +0.00 [+0.00, +0.00] | 0.40 | 0.25 |",
     ):
         assert row in study.page, row
