@@ -24,11 +24,14 @@ class Patience:
     settle_s: float
 
 
-# Seconds from the end of a word to its confirmation, and what gives them (docs/LOG.md, 2026-11-29).
+# Seconds from the end of a word to its confirmation, computing left out, and what gives them: OpenAI's tiny.en with its
+# adapter, on people who speak without pauses (docs/LOG.md, 2026-11-29, "One knob").
 MEASURED: tuple[tuple[float, Patience], ...] = (
-    (SOONEST_S, Patience(0.2, 1.0)),
-    (0.7, Patience(0.03, 1.0)),
-    (LATEST_S, Patience(0.001, 3.0)),
+    (0.42, Patience(0.15, 1.0)),
+    (0.54, Patience(0.03, 1.0)),
+    (0.70, Patience(0.012, 1.2)),
+    (1.49, Patience(0.003, 2.0)),
+    (2.45, Patience(0.001, 3.0)),
 )
 
 
