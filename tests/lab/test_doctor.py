@@ -23,6 +23,7 @@ from whispertide.lab.doctor import (
     estimate_live,
     log_probabilities,
     measure_speed,
+    published,
     transformers_log_probabilities,
 )
 from whispertide.model.whisper import WhisperModel, load_model
@@ -193,3 +194,8 @@ def test_transformers_is_asked_only_where_it_can_answer(monkeypatch: pytest.Monk
     assert transformers_log_probabilities(tmp_path / "model.pt", mel, [0]) is None
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert transformers_log_probabilities(NANO, mel, [0]) is None
+
+
+def test_of_checkpoints_that_the_package_has_adapters_for_it_is_known() -> None:
+    assert published("tiny.en").short
+    assert not published("large-v3").short

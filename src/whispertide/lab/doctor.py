@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whispertide.checkpoint.attachments import BUNDLED
+from whispertide.checkpoint.short import KIND
 from whispertide.decoding.rules import log_softmax
 from whispertide.features import log_mel
 from whispertide.options import DecodeOptions, EngineOptions
@@ -215,15 +217,20 @@ def estimate_live(
     speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"], known: Known = NOTHING
 ) -> list[LiveEstimate]:
     """For every recipe, as the checkpoint gets it: the measured model, of which something may be `known`, then the
-    published ones, of which nothing is.
+    published ones, of which nothing is but that the package has adapters for some.
     """
     own = Shape.of(dims)
     shapes = {speed.model: own, **{name: Shape(*sizes) for name, sizes in _SHAPES.items() if name != speed.model}}
     return [
-        _estimate(name, _Machine(speed, own, shape), recipe, known if name == speed.model else NOTHING)
+        _estimate(name, _Machine(speed, own, shape), recipe, known if name == speed.model else published(name))
         for recipe in recipes.values()
         for name, shape in shapes.items()
     ]
+
+
+def published(name: str) -> Known:
+    """What is known of a checkpoint of OpenAI's that is not measured: whether the package has an adapter for it."""
+    return Known(short=KIND.place(BUNDLED / name).is_file())
 
 
 def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: Known) -> LiveEstimate:
