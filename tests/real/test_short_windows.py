@@ -34,14 +34,16 @@ def heard(model: WhisperModel, samples: FloatArray, *, bare: bool) -> str | None
     """The greedy text; None: it does not end."""
     mel = log_mel(samples, model.dims.n_mels)
     asked = DecodeOptions(timestamps=False, max_tokens=limit(len(samples)))
-    prompt = build_prompt(model.tokenizer, model.dims.n_text_ctx, asked, language=None, previous=())
+    language = "en" if model.tokenizer.is_multilingual else None
+    prompt = build_prompt(model.tokenizer, model.dims.n_text_ctx, asked, language=language, previous=())
     encoded = model.encode(mel if bare else padded(mel, N_FRAMES))
     best = search(model, encoded, prompt, build_rules(model, asked)).best
     return plain(model.tokenizer.decode(best.tokens)) if best.stop == "end_of_text" else None
 
 
-def test_bare_windows_end_and_are_heard_as_padded_ones() -> None:
-    model = load("tiny.en", threads=1).model
+@pytest.mark.parametrize("name", ["tiny.en", "base"])
+def test_bare_windows_end_and_are_heard_as_padded_ones(name: str) -> None:
+    model = load(name, threads=1).model
     assert model.knows_short, "the adapter that comes with the package is found"
     assert model.short is not model
     adapted = [heard(model.short, each, bare=True) for each in windows()]
@@ -54,9 +56,10 @@ def test_bare_windows_end_and_are_heard_as_padded_ones() -> None:
     assert jiwer.wer([right for right, _ in asked], [text for _, text in asked]) < 0.35
 
 
+@pytest.mark.parametrize("name", ["tiny.en", "base"])
 @pytest.mark.parametrize("seconds", [0.5, 2, 5])
-def test_silence_is_as_short_as_when_it_is_padded(seconds: float) -> None:
-    model, silence = load("tiny.en", threads=1).model, np.zeros(round(seconds * SAMPLE_RATE), np.float32)
+def test_silence_is_as_short_as_when_it_is_padded(name: str, seconds: float) -> None:
+    model, silence = load(name, threads=1).model, np.zeros(round(seconds * SAMPLE_RATE), np.float32)
     padded_text, text = heard(model, silence, bare=False), heard(model.short, silence, bare=True)
     assert padded_text is not None
     assert text is not None
