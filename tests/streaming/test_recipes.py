@@ -70,7 +70,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "framing": "auto", "search": "verified",
         "beam": 1, "policy": "align-att", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,
         "attention_floor": 0.1, "truncate": "last-word", "settle_s": 1.0,
-        "memory": "words", "window_s": 5.0, "carry": 2, "context_tokens": 60, "beyond": 12, "guess_least": 0.3,
+        "memory": "words", "window_s": 9.0, "carry": 2, "context_tokens": 60, "beyond": 12, "guess_least": 0.3,
         "waiting_marks": True,
         "rescue_logprob": -1.0,
         "rescue_beam": 5, "silence_s": 1.0, "shed_s": 1.5, "hard_cap_s": 20.0, "shift_guard": False,
@@ -140,7 +140,7 @@ def test_tide_is_the_same_parts_otherwise() -> None:
         silence=16_000, no_speech=0.9, context_tokens=60, rescue=-1.0, rescue_beam=5, times="checked", watch=(rule,)
     )
     assert isinstance(TIDE.policy, AlignAtt)
-    assert (TIDE.policy.window, TIDE.policy.hard_cap) == (80_000, 320_000)
+    assert (TIDE.policy.window, TIDE.policy.hard_cap) == (144_000, 320_000)
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,9 @@ def test_a_machine_that_is_too_slow_for_the_least_gets_a_longer_step() -> None:
 
 
 def test_what_is_decoded_counts_too() -> None:
-    """A usual window of 5.3 s has 21 tokens."""
-    assert choose_framing(TIDE, False, machine(QUICK_S, 0.005)).recipe.framing == PAD30
-    assert choose_framing(TIDE, False, machine(QUICK_S, 0.006)).recipe.framing == Zeros(whole_s=20.0)
+    """A usual window of 9.3 s has 37 tokens."""
+    assert choose_framing(TIDE, False, machine(QUICK_S, 0.003)).recipe.framing == PAD30
+    assert choose_framing(TIDE, False, machine(QUICK_S, 0.0035)).recipe.framing == Zeros(whole_s=20.0)
 
 
 def test_doctor_says_that_what_was_chosen_runs_live() -> None:
