@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ def test_cells_are_added_and_those_asked_for_alike_replaced(tmp_path: Path) -> N
     keep(path, {"a": make_cell(results, wer=0.05), "b": make_cell(results, wer=0.06)})
     keep(path, {"b": make_cell(results, wer=0.07), "c": make_cell(results, wer=0.08)})
     assert {asked: cell.score["wer"] for asked, cell in read_kept(path).items()} == {"a": 0.05, "b": 0.07, "c": 0.08}
+
+
+def test_nothing_is_lost_where_several_keep_at_once(tmp_path: Path) -> None:
+    path, cell = tmp_path / "nano.en.jsonl.gz", make_cell(Results(tmp_path / "results"))
+    names = [f"cell {number}" for number in range(24)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: keep(path, {name: cell}), names))
+    assert sorted(read_kept(path)) == sorted(names)
 
 
 @pytest.mark.parametrize("damage", [b"no gzip", None])

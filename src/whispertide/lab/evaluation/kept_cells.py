@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from filelock import FileLock
+
 from whispertide.atomic import replacing, writing
 from whispertide.errors import CorpusError
 from whispertide.lab.evaluation.store import Cell
@@ -36,15 +38,21 @@ def _cell(line: Mapping[str, object]) -> Cell:
 
 
 def keep(path: Path, cells: Mapping[str, Cell]) -> None:
-    """Add cells to those of a file, in place of those that were asked for alike.
+    """Add cells to those of a file, in place of those that were asked for alike. Several processes may do so at once.
 
     Raises `OutputError` where it cannot be written, `CorpusError` where what is there is damaged.
     """
-    every = {**read_kept(path), **cells}
-    lines = [json.dumps({"asked": asked, "cell": _plain(every[asked])}, sort_keys=True) for asked in sorted(every)]
-    with writing(path.parent), replacing(path) as unfinished:
+    with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_bytes(gzip.compress("".join(line + "\n" for line in lines).encode(), mtime=0))
+        with FileLock(path.with_suffix(".lock")):
+            every = {**read_kept(path), **cells}
+            with replacing(path) as unfinished:
+                unfinished.write_bytes(gzip.compress("".join(map(_line, sorted(every.items()))).encode(), mtime=0))
+
+
+def _line(item: tuple[str, Cell]) -> str:
+    asked, cell = item
+    return json.dumps({"asked": asked, "cell": _plain(cell)}, sort_keys=True) + "\n"
 
 
 def _plain(cell: Cell) -> dict[str, object]:
