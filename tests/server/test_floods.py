@@ -266,10 +266,10 @@ def test_connections() -> None:
                 async with asyncio.timeout(60):
                     while (
                         sum(reader.at_eof() or reader.exception() is not None for reader, _ in opened) < more
-                        or len(town.sockets) <= places - 20  # some that were let in may not have been begun with
+                        # some that were let in may not have been begun with, some that are closed be there for a moment
+                        or not places - 20 < len(town.sockets) <= places
                     ):
                         await asyncio.sleep(0.01)
-                assert len(town.sockets) <= places
         finally:
             for _, writer in opened:
                 writer.transport.abort()

@@ -162,7 +162,7 @@ def test_the_teacher_itself_has_nothing_to_learn_of_padded_windows(
     assert len(batch.padded) == len(batch.bare) > 1
     with torch.no_grad():
         parts, other = parts_of(network, batch), parts_of(new_network(small_dims(), 1).eval(), batch)
-    assert abs(float(parts.changed)) < 1e-6 < 1e-5 < float(parts.distance)
+    assert abs(float(parts.changed)) < 1e-5 < float(parts.distance) / 5  # rounding, by the processor
     assert float(other.changed) > 1e-5
 
 
