@@ -262,7 +262,9 @@ def contenders(model: str, steps: Mapping[str, float]) -> list[CellRequest]:
         )
         if peer == name:
             requests += grid((name,), (model,), (ANY,), (step,), (SHORT,))
-    return [*requests, *grid((HELD,), (model,), (ANY,), (), ()), *grid((HELD,), (model,), (ANY,), (), (SHORT,))]
+    for settings in ((), (SHORT,)):
+        requests += grid((HELD,), (model,), (ANY,), (), settings)
+    return requests
 
 
 def as_they_come(model: str) -> list[CellRequest]:
@@ -374,10 +376,7 @@ def differences(found: Measured) -> publish.Part:
             continue
         by_figure = compare(ours[0].utterances, cell.utterances)
         shown = [
-            f"{scale * by_figure[name].difference:+.2f} [{scale * by_figure[name].low:+.2f}, "
-            f"{scale * by_figure[name].high:+.2f}]"
-            if name in by_figure and (cell.spec.streaming or name == "wer")
-            else None
+            by_figure[name].text(scale) if name in by_figure and (cell.spec.streaming or name == "wer") else None
             for name, scale in (("wer", 100.0), ("confirmed_mean_s", 1.0), ("first_seen_mean_s", 1.0))
         ]
         rows.append((cell.spec.label, *shown))
@@ -406,12 +405,10 @@ def knob(found: Measured) -> publish.Part:
             rows.append((other.spec.label, None, None, None, None))
             continue
         figures, cell = min(able, key=lambda pair: pair[0]["wer"].difference)
-        wer = figures["wer"]
         shares = [
             f"{float(cell.score[name]) / float(other.score[name]):.2f}" for name in ("confirmed_mean_s", "cpu_s_per_s")
         ]
-        points = f"{100 * wer.difference:+.2f} [{100 * wer.low:+.2f}, {100 * wer.high:+.2f}]"
-        rows.append((other.spec.label, cell.spec.label, points, *shares))
+        rows.append((other.spec.label, cell.spec.label, figures["wer"].text(100.0), *shares))
     head = ("against", "tide", "WER, points more", "of its delay", "of its computing")
     note = (
         "The value of the knob (`--delay`) that makes the fewest errors among those with at most half of a program's "

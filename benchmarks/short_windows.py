@@ -1,7 +1,7 @@
 """What an adapter for short windows costs its checkpoint: single utterances, padded to 30 s, bare, and bare with it.
 
     python benchmarks/short_windows.py base people-utterances/report people-accents/report
-    python benchmarks/short_windows.py base "people-languages:../shared/speech" --language de
+    python benchmarks/short_windows.py base "people-languages:../shared/speech" --language it
 
 Each utterance of at most --longest seconds is one greedy decode by Whisper's rules, without timestamps. A text that
 does not end has as many tokens as nobody could say in that time, and its words count. Intervals of differences to the
@@ -9,14 +9,14 @@ padded windows are by a bootstrap over utterances (10,000 draws). Needs the extr
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from whispertide import load
 from whispertide.cli.progress import counting
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
-from whispertide.features import log_mel, padded
+from whispertide.features import log_mel
 from whispertide.lab.evaluation.bootstrap import paired
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.evaluation.wer import align
@@ -24,10 +24,9 @@ from whispertide.lab.speech.utterance import Utterance
 from whispertide.lab.training.short_lessons import limit, search
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.types import N_FRAMES, FloatArray
+from whispertide.streaming.framing import BARE, PAD30, Framing
 
 LONGEST_S = 8.0
-Framed = Callable[[FloatArray], FloatArray]  # log-mel -> what the encoder is given
 
 
 @dataclass
@@ -43,23 +42,13 @@ class Heard:
         return 100 * sum(errors for errors, _ in self.errors) / sum(words for _, words in self.errors)
 
 
-def bare(mel: FloatArray) -> FloatArray:
-    """As it is; the encoder takes frames in pairs."""
-    return padded(mel, mel.shape[1] + mel.shape[1] % 2)
-
-
-def whole(mel: FloatArray) -> FloatArray:
-    """With silence up to 30 s."""
-    return padded(mel, N_FRAMES)
-
-
-def hear(model: WhisperModel, frame: Framed, utterance: Utterance, into: Heard) -> None:
+def hear(model: WhisperModel, framing: Framing, utterance: Utterance, into: Heard) -> None:
     """One greedy decode, counted."""
     samples = utterance.audio()
     asked = DecodeOptions(timestamps=False, max_tokens=limit(len(samples)))
     language = utterance.language if model.tokenizer.is_multilingual else None
     prompt = build_prompt(model.tokenizer, model.dims.n_text_ctx, asked, language=language, previous=())
-    encoded = model.encode(frame(log_mel(samples, model.dims.n_mels)))
+    encoded = framing(model, log_mel(samples, model.dims.n_mels))
     best = search(model, encoded, prompt, build_rules(model, asked)).best
     said, found = [word.text for word in utterance.words], model.tokenizer.decode(best.tokens).split()
     words = align(said, found, utterance.language).words
@@ -69,8 +58,7 @@ def hear(model: WhisperModel, frame: Framed, utterance: Utterance, into: Heard) 
 
 def row(name: str, heard: Heard, before: Heard) -> str:
     """A line of the table."""
-    more = paired(before.errors, heard.errors)
-    points = f"{100 * more.difference:+.2f} [{100 * more.low:+.2f}, {100 * more.high:+.2f}]"
+    points = paired(before.errors, heard.errors).text(100.0)
     return f"| {name} | {heard.rate:.2f} | {points} | {heard.endless} of {len(heard.errors)} |"
 
 
@@ -91,16 +79,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         and utterance.seconds <= options.longest
         and (options.language is None or utterance.language == options.language)
     ]
-    ways: dict[str, tuple[WhisperModel, Framed]] = {
-        "padded to 30 s": (model, whole),
-        "bare": (model, bare),
-        "bare, with the adapter": (model.short, bare),
+    ways: dict[str, tuple[WhisperModel, Framing]] = {
+        "padded to 30 s": (model, PAD30),
+        "bare": (model, BARE),
+        "bare, with the adapter": (model.short, BARE),
     }
     heard = {name: Heard() for name in ways}
     with counting("utterances") as advance:
         for number, utterance in enumerate(utterances, 1):
-            for name, (one, frame) in ways.items():
-                hear(one, frame, utterance, heard[name])
+            for name, (one, framing) in ways.items():
+                hear(one, framing, utterance, heard[name])
             advance(model.name, number, len(utterances))
     words = round(sum(count for _, count in heard["bare"].errors))
     print(f"{model.name}: {len(utterances)} utterances, {words} words\n")

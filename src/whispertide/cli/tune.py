@@ -76,9 +76,11 @@ def tune(
     if output is not None:
         check_file(output)
     if not short and not loaded.knows_short:
-        if code := offer_training(loaded, audio or [], train):
+        code = offer_training(loaded, audio or [], train)
+        if code:
             return code
-        loaded = load()  # it looks for an adapter anew
+        if code is not None:
+            loaded = load()  # it looks for an adapter anew
     found = run(loaded, [load_audio(path) for path in audio or []], short=short)
     if as_json:
         typer.echo(json.dumps(found.report(), indent=2))
@@ -93,10 +95,10 @@ def tune(
     return ExitCode.OK
 
 
-def offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | None) -> ExitCode:
+def offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | None) -> ExitCode | None:
     """An adapter for short windows, where somebody wants one made: it is asked for, or a terminal answers yes.
 
-    Says how long it takes; an answer other than `OK` is an interrupted training, which the same command continues.
+    Says how long it takes. None: nobody wants it, or it cannot be asked; `INTERRUPTED`: the same command continues.
     Raises what training raises, `OptionError` where it is asked for and cannot be.
     """
     from whispertide.cli.train_epochs import Training
@@ -105,13 +107,13 @@ def offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | 
 
     argument = model.checkpoint.argument
     if wanted is False:
-        return ExitCode.OK
+        return None
     if wanted is None and (not audio or find_spec("torch") is None or not may_ask()):
         say(
             f"{model.name} has no adapter for short windows, with which tide is about twice as quick: "
             f"`whispertide tune {argument} SPEECH --train` makes one (needs torch: {how_to_install('train')})"
         )
-        return ExitCode.OK
+        return None
     device = train_device("auto")
     from whispertide.lab.training.short import ShortOptions
 
@@ -119,7 +121,7 @@ def offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | 
     about = "some minutes" if device == "cuda" else f"about {training_minutes(model, options):.0f} minutes"
     question = f"teach {model.name} short windows first? It takes {about} on this machine; Ctrl-C saves"
     if wanted is None and not typer.confirm(question, err=True):
-        return ExitCode.OK
+        return None
     say(f"teaching {model.name} short windows: {about}; Ctrl-C saves, and the same command continues")
     return teach(model.checkpoint, audio, options, Training(), device)
 

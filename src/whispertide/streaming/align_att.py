@@ -297,16 +297,16 @@ class AlignAtt(Attending):
         """The words that are confirmed now; the others become the guess. And a mark at the end of the last round that
         is not likely.
         """
-        words, facts = spoken(heard.words), self.known(state, heard, plan)
-        chances = read_rule(self.rule).chances(facts) if self.patience.steadiness or self.calm else ()
+        words, facts, waiting = spoken(heard.words), self.known(state, heard, plan), self.patience
+        chances = read_rule(self.rule).chances(facts) if waiting.steadiness or self.calm else ()
         closing: TokenWord | None = None
         if plan.is_last:
             if self.waiting_marks:
                 words, closing = unsure_mark(heard, words)
             firm = len(words)
             chances = chances[:firm]
-        elif self.patience.steadiness:  # a word that is known to go on waits
-            firm = steady(facts, chances, self.patience.steadiness, settle=to_samples(self.patience.settle_s))
+        elif waiting.steadiness:  # a word that is known to go on waits
+            firm = steady(facts, chances, waiting.steadiness, settle=to_samples(waiting.settle_s))
             firm = min(firm, len(words) - (heard.word_ended is False and bool(words)))
         else:
             firm = self.attentive(heard)

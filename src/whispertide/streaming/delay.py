@@ -25,7 +25,7 @@ class Patience:
 
 
 # Seconds from the end of a word to its confirmation, computing left out, and what gives them: OpenAI's tiny.en with its
-# adapter, on people who speak without pauses (docs/LOG.md, 2026-11-29, "One knob").
+# adapter, on people who speak without pauses (docs/LOG.md, 2026-11-29, "Longer windows and one knob").
 MEASURED: tuple[tuple[float, Patience], ...] = (
     (0.42, Patience(0.15, 1.0)),
     (0.54, Patience(0.03, 1.0)),

@@ -98,6 +98,13 @@ def test_language_task_and_prompt(browser: Page) -> None:
     assert (heard.language, heard.task, heard.prompt) == (None, "translate", "Ebbe, Flut")
 
 
+def slide(tab: Page, name: str, steps: int) -> None:
+    """Move a slider to the right, by the keyboard."""
+    tab.evaluate(f"document.querySelector('[name={name}]').focus()")
+    for _ in range(steps):
+        tab.press("ArrowRight")
+
+
 def test_how_long_a_word_may_wait_is_the_users_choice(tab: Page) -> None:
     """Of tide alone; the slider's left end is what the server does anyway."""
     disabled = "document.querySelector('[name=wait]').disabled"
@@ -108,9 +115,7 @@ def test_how_long_a_word_may_wait_is_the_users_choice(tab: Page) -> None:
     tab.click("[name=recipe][value=tide]")
     assert not tab.evaluate(disabled)
     assert tab.text("#delay-shown") == "usual"
-    tab.evaluate("document.querySelector('[name=wait]').focus()")
-    for _ in range(4):
-        tab.press("ArrowRight")
+    slide(tab, "wait", 4)
     assert tab.text("#delay-shown") == "0.50 s"
     assert tab.evaluate("document.querySelector('[name=wait]').getAttribute('aria-valuetext')") == "0.50 s"
     reload(tab)
@@ -123,9 +128,7 @@ def test_how_long_a_word_may_wait_is_the_users_choice(tab: Page) -> None:
 
 def test_the_size_of_the_text(tab: Page) -> None:
     tab.click("#settings-open")
-    tab.evaluate("document.querySelector('[name=size]').focus()")
-    for _ in range(3):
-        tab.press("ArrowRight")
+    slide(tab, "size", 3)
     assert tab.text("#size-shown") == "130 %"
     assert tab.evaluate("document.querySelector('[name=size]').getAttribute('aria-valuetext')") == "130 %"
     reload(tab)

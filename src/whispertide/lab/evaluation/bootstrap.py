@@ -41,6 +41,11 @@ class Difference:
         """Whether the interval leaves out zero."""
         return self.low > 0 or self.high < 0
 
+    def text(self, scale: float = 1.0) -> str:
+        """As tables have it: the difference and its interval, each times `scale`."""
+        low, high = scale * self.low, scale * self.high
+        return f"{scale * self.difference:+.2f} [{low:+.2f}, {high:+.2f}]"
+
 
 def interval(utterances: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) -> tuple[float, float]:
     """The interval of sum(numerators) / sum(denominators). Raises `OptionError` where that is undefined."""

@@ -8,7 +8,6 @@ const KEY = "whispertide.key";
 const CHOICES = ["model", "language", "task", "prompt", "recipe", "microphone"];
 const DETECT = "auto"; // the server takes it for the wish to have the language detected
 const THEMES = ["auto", "light", "dark"];
-const AS_IT_COMES = 0.3; // the slider's left end: the recipe's own delay
 const PATIENT = "tide"; // the recipe whose delay can be chosen
 
 export class Settings {
@@ -20,7 +19,7 @@ export class Settings {
     this.form = form;
     form.addEventListener("change", ({ target: { name } }) => CHOICES.includes(name) && this.#chosen(name));
     form.elements.size.addEventListener("input", ({ target }) => this.#setSize(Number(target.value)));
-    form.elements.wait.value = this.#values.wait ?? AS_IT_COMES;
+    form.elements.wait.value = this.#values.wait ?? form.elements.wait.min;
     form.elements.wait.addEventListener("input", ({ target }) => {
       this.set("wait", Number(target.value));
       this.#showWait();
@@ -74,10 +73,10 @@ export class Settings {
     return delay ? { ...this.start, changes: { delay_s: delay } } : this.start;
   }
 
-  /** Seconds; 0: the recipe's own, or it is a recipe that has no choice. */
+  /** Seconds; 0: the recipe's own, which is the slider's left end, or it is a recipe that has no choice. */
   get #delay() {
     const { wait } = this.form.elements;
-    return wait.disabled || Number(wait.value) <= AS_IT_COMES ? 0 : Number(wait.value);
+    return wait.disabled || wait.value === wait.min ? 0 : Number(wait.value);
   }
 
   set(name, value) {
