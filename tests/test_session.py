@@ -999,6 +999,25 @@ def test_a_detected_language_holds_to_the_end_of_its_turn() -> None:
     assert session.options.language is None
 
 
+def test_rounds_are_told_what_was_spoken_before() -> None:
+    """In the next turns, too; until something is confirmed there is nothing to tell."""
+    plans: list[RoundPlan] = []
+
+    class Noting(Verbatim):
+        def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
+            plans.append(plan)
+            return RoundResult(plan, super().run(plan, *args).heard, language="de", language_probability=0.75)
+
+    session = Session(TURNS, Noting(SENTENCE), make_gate(SENTENCE))
+    push(session, 4.0)
+    session.finish()
+    told = [plan.spoken for plan in plans]
+    assert told[0] is None
+    first = told.index("de")
+    assert set(told[:first]) == {None}
+    assert set(told[first:]) == {"de"}
+
+
 def test_a_language_that_is_a_guess_is_not_told_before_something_is_heard() -> None:
     class Unsure(Polyglot):
         def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:

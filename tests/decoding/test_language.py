@@ -56,6 +56,13 @@ def test_without_a_wish_it_is_detected_or_english() -> None:
     assert choose_language(model(multilingual=False), lambda: ENCODED, None).language == "en"
 
 
+def test_what_was_spoken_before_holds_unless_another_language_is_certain() -> None:
+    heard = DetectedLanguage("pt", 0.56, {"pt": 0.56, "en": 0.4})
+    assert heard.after("en") == DetectedLanguage("en", 0.4)
+    assert heard.after(None) == heard.after("pt") == heard
+    assert DetectedLanguage("pt", 0.95, {"pt": 0.95}).after("en").language == "pt"
+
+
 @pytest.mark.parametrize(
     ("probability", "seconds", "may_change"), [(0.61, 0.8, True), (0.95, 0.8, False), (0.61, 3.0, False)]
 )

@@ -485,6 +485,17 @@ class TestLanguages:
         assert hear(model, samples=ENOUGH).heard is not None
         assert hear(model, samples=ENOUGH - 320, options=DecodeOptions(language="de")).heard is not None
 
+    def test_another_language_than_before_has_to_be_certain(self) -> None:
+        """An English reading went on in Portuguese after a pause, heard at 0.56 in more than three seconds."""
+        model = self.speaking((" wir", 10))  # German at 0.5 to 0.7
+        heard = hear(model, samples=ENOUGH, spoken="en")
+        assert heard.language == "en"
+        assert heard.language_probability < 0.5  # its own
+        assert hear(model, samples=ENOUGH - 320, spoken="en").heard is None  # more speech may make it certain
+        assert hear(model, samples=ENOUGH - 320, spoken="en", is_last=True).language == "en"
+        assert hear(model, samples=ENOUGH - 320, spoken="de").heard is not None  # nothing to wait for
+        assert hear(model, spoken="en", options=DecodeOptions(language="de")).language == "de"
+
     def test_language_and_task_are_as_asked(self) -> None:
         model = self.speaking((" wir", 10))
         result = hear(model, options=DecodeOptions(language="fr", task="translate"))

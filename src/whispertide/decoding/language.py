@@ -5,8 +5,8 @@ Source: `detect_language` in openai/whisper, decoding.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,14 +30,25 @@ ENOUGH = 3 * SAMPLE_RATE
 
 @dataclass(frozen=True, slots=True)
 class DetectedLanguage:
-    """A language code, and its probability among all languages; 1 where nobody listened for it."""
+    """A language code, and its probability among all languages; 1 where nobody listened for it. `shares` are those of
+    all languages.
+    """
 
     language: str
     probability: float
+    shares: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
 
     def may_change(self, samples: int) -> bool:
         """Whether a longer window than of so many samples may well be in another language."""
         return samples < ENOUGH and self.probability < CERTAIN
+
+    def after(self, spoken: str | None) -> DetectedLanguage:
+        """This one, or what was `spoken` before in the same stream, unless this one is certain: people seldom change
+        their language, and an accent, a name or a cough sounds like another one.
+        """
+        if spoken is None or self.probability >= CERTAIN:
+            return self
+        return DetectedLanguage(spoken, self.shares.get(spoken, 0.0), self.shares)
 
 
 def detect_language(model: WhisperModel, encoded: Encoded) -> DetectedLanguage:
@@ -54,7 +65,7 @@ def detect_language(model: WhisperModel, encoded: Encoded) -> DetectedLanguage:
     # Among the languages alone: other tokens that might come here say nothing about which one is spoken.
     shares = np.exp(log_softmax(logits[[tokenizer.language_tokens[code] for code in codes]]))
     likeliest = int(shares.argmax())
-    return DetectedLanguage(codes[likeliest], float(shares[likeliest]))
+    return DetectedLanguage(codes[likeliest], float(shares[likeliest]), dict(zip(codes, shares.tolist(), strict=True)))
 
 
 def choose_language(model: WhisperModel, encode: Callable[[], Encoded], wanted: str | None) -> DetectedLanguage:

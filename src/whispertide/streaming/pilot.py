@@ -105,7 +105,7 @@ class Pilot:
     ) -> RoundResult[HeardUtterance]:
         """The search, and the times of its words."""
         model, encoded = equipment.model, opened.encoded
-        language = equipment.language(encoded, options)
+        language = equipment.language(encoded, options, plan)
         began = time.perf_counter()
         search = self._search(equipment, plan, options, language.language, guards)
         found = run_search(search, model.decoder(encoded, heads=model.alignment_heads))

@@ -88,14 +88,16 @@ class Equipment:
         self.start = lru_cache(maxsize=8)(lambda language, task: tokenizer.sot_sequence(language, task, False))
         self._rules = lru_cache(maxsize=8)(self._make_rules)
 
-    def language(self, encoded: "Encoded", options: DecodeOptions) -> DetectedLanguage:
-        """The language of a round: what is wanted, English where there is no other, else what is heard in `encoded`.
+    def language(self, encoded: "Encoded", options: DecodeOptions, plan: "RoundPlan") -> DetectedLanguage:
+        """The language of a round: what is wanted, English where there is no other, else what is heard in `encoded`,
+        in view of what was spoken before.
 
         Raises `UnknownLanguageError` for a wanted language that the checkpoint cannot write.
         """
         # Never kept: what is heard may be another language in the next round.
         if options.language is None and self.model.tokenizer.is_multilingual:
-            return detect_language(self.model, encoded)
+            found = detect_language(self.model, encoded)
+            return found if self.waits(plan, found) else found.after(plan.spoken)
         if options.language not in self._languages:
             self._languages[options.language] = choose_language(self.model, lambda: encoded, options.language)
         return self._languages[options.language]
@@ -104,7 +106,7 @@ class Equipment:
         """Whether a round is left to the next one, because its language is a guess: what is confirmed in the wrong one
         stays, and the utterance goes on in it. The last round of an utterance does not wait.
         """
-        return not plan.is_last and language.may_change(len(plan.window))
+        return not plan.is_last and language.language != plan.spoken and language.may_change(len(plan.window))
 
     def result(
         self, plan: "RoundPlan", heard: T | None, language: DetectedLanguage, costs: Sequence[Cost], tokens: int
@@ -209,6 +211,7 @@ class RoundPlan:
     prefix   tokens forced at the start of the transcript of this window
     is_last  no audio follows in this utterance: margins and hold-backs are off
     level    declared steps by which quality is lowered in this round, because the machine is late
+    spoken   what was confirmed before is in this language, where languages are detected
     provisional  its result only helps a later round: if it is still under way when the utterance ends, it is given up;
                  with `is_last`, it is the last round computed ahead, and given up where somebody spoke on
     """
@@ -221,6 +224,7 @@ class RoundPlan:
     reference: Reference | None = None
     is_last: bool = False
     level: int = 0
+    spoken: str | None = None
     provisional: bool = False
 
     def __post_init__(self) -> None:

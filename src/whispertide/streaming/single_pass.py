@@ -79,7 +79,7 @@ class SinglePass(Listening):
         # What was appended so that the text may end. It is heard, but what attends to it was not said.
         job.silence = _encoder_frames(features.frames) - frames
         detector = equipment.detector if self.detect_end else None
-        language = equipment.language(encoded, options)
+        language = equipment.language(encoded, options, plan)
         if equipment.waits(plan, language):
             return equipment.result(plan, None, language, job.costs, 0)
         decode = AttendedDecode(job, encoded, min(frames, encoded.valid_frames), language.language, plan.prefix)

@@ -96,7 +96,7 @@ class StableBeam:
     ) -> RoundResult[HeardStream]:
         """The text goes on."""
         model, encoded = equipment.model, opened.encoded
-        language = equipment.language(encoded, options)
+        language = equipment.language(encoded, options, plan)
         if equipment.waits(plan, language):
             return equipment.result(plan, None, language, (opened.cost,), 0)
         began = time.perf_counter()

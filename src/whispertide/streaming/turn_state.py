@@ -117,6 +117,7 @@ class TurnState:
     boundaries  ends of all rounds so far but those that ended an utterance; `loads` are what computing took of the
                 steps to them
     chances     the probabilities of the last confirmed words
+    spoken      the language of the last confirmed words, where it was detected
     closing     a mark after them that stands if the turn ends here, or by what follows (`Commit.closing`)
     """
 
@@ -133,6 +134,7 @@ class TurnState:
     boundaries: list[int] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
     chances: tuple[float, ...] = ()
+    spoken: str | None = None
     closing: Word | None = None
     next_round: int = 0
     ended: bool = False

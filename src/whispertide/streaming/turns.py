@@ -118,7 +118,7 @@ class Turns:
         utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
         if commit.confirmed:
             # From here on the turn is in this language, whatever a later window sounds like.
-            utterance.language = result.language
+            utterance.language = state.spoken = result.language
             utterance.unfinished = not ends_sentence(commit.confirmed[-1].text)
             if state.closing is not None and may_stand(state.closing.text, commit.confirmed[0].text):
                 commit = replace(commit, confirmed=(state.closing, *commit.confirmed))
@@ -327,14 +327,7 @@ class Turns:
     def _launch(self, utterance: Utterance, frontier: int, *, at: int, is_last: bool, record: bool) -> RoundPlan:
         state = self.state
         load = self._load(utterance, frontier) if record else 0
-        plan = self.policy.plan(
-            utterance.policy,
-            frontier,
-            search=self.search,
-            round_id=state.next_round,
-            is_last=is_last,
-            load=load,
-        )
+        plan = self._plan(utterance, frontier, is_last=is_last, load=load)
         if utterance.ahead is not None and is_last and _is_last(utterance.ahead.plan, frontier):
             plan = replace(plan, hearing=HeardAhead(plan.hearing, utterance.ahead))
         state.next_round += 1
@@ -346,6 +339,14 @@ class Turns:
             state.boundaries.append(frontier)
             state.loads.append(load)
         return plan
+
+    def _plan(self, utterance: Utterance, end: int, *, is_last: bool, load: int = 0) -> RoundPlan:
+        """The policy's plan of a round up to sample `end`."""
+        state = self.state
+        plan = self.policy.plan(
+            utterance.policy, end, search=self.search, round_id=state.next_round, is_last=is_last, load=load
+        )
+        return replace(plan, spoken=state.spoken)
 
     @property
     def _is_pause(self) -> bool:
@@ -361,8 +362,7 @@ class Turns:
         computed = utterance.ahead is not None and _is_last(utterance.ahead.plan, end)
         if state.in_flight or computed or end <= utterance.last_end or end > self.policy.limit(utterance.policy):
             return None
-        plan = self.policy.plan(utterance.policy, end, search=self.search, round_id=state.next_round, is_last=True)
-        plan = replace(plan, provisional=True)
+        plan = replace(self._plan(utterance, end, is_last=True), provisional=True)
         state.next_round += 1
         state.in_flight.append(Flight(plan, state.received, utterance.last_end, recorded=False))
         return plan

@@ -73,7 +73,7 @@ class WholeWindow:
     ) -> RoundResult[HeardSegments]:
         """All of it, window after window."""
         model = equipment.model
-        language = equipment.language(opened.encoded, options)
+        language = equipment.language(opened.encoded, options, plan)
         if equipment.waits(plan, language):
             return equipment.result(plan, None, language, (opened.cost,), 0)
         transcription = Transcription(
