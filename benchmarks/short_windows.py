@@ -1,22 +1,27 @@
-"""What an adapter for short windows costs its checkpoint: single utterances, padded to 30 s, bare, and bare with it.
+"""What an adapter for short windows costs its checkpoint: windows padded to 30 s, bare, and bare with it.
 
     python benchmarks/short_windows.py base people-utterances/report people-accents/report
+    python benchmarks/short_windows.py base people-readings/report people-dictation/report --cut 5
     python benchmarks/short_windows.py base "people-languages:../shared/speech" --language it
 
-Each utterance of at most --longest seconds is one greedy decode by Whisper's rules, without timestamps. A text that
-does not end has as many tokens as nobody could say in that time, and its words count. Intervals of differences to the
-padded windows are by a bootstrap over utterances (10,000 draws). Needs the extra bench.
+A window is an utterance of at most --longest seconds; with --cut, recordings are cut between words into windows of at
+most so many seconds, where --aligner places the words. Each is one greedy decode by Whisper's rules, without timestamps
+and without the text before it. A text that does not end has as many tokens as nobody could say in that time, and its
+words count. Intervals of differences to the padded windows are by a bootstrap over windows (10,000 draws). Needs the
+extra bench.
 """
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from whispertide import load
+from whispertide.api import Transcriber
 from whispertide.cli.progress import counting
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
 from whispertide.features import log_mel
+from whispertide.lab.evaluation.aligned import aligned
 from whispertide.lab.evaluation.bootstrap import paired
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.evaluation.wer import align
@@ -25,6 +30,7 @@ from whispertide.lab.training.short_lessons import limit, search
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30, Framing
+from whispertide.types import FloatArray, seconds, to_samples
 
 LONGEST_S = 8.0
 
@@ -40,6 +46,37 @@ class Heard:
     def rate(self) -> float:
         """Word errors in 100 words."""
         return 100 * sum(errors for errors, _ in self.errors) / sum(words for _, words in self.errors)
+
+
+def pieces(utterance: Utterance, longest_s: float) -> Iterator[Utterance]:
+    """An utterance with placed words, cut between words into pieces of at most so many seconds each."""
+    words, longest = list(utterance.words), to_samples(longest_s)
+    while words:
+        start = words[0].start or 0
+        count = sum((word.end or 0) - start <= longest for word in words) or 1
+        end = words[count - 1].end or start
+
+        def cut(start: int = start, end: int = end) -> FloatArray:
+            return utterance.audio()[start:end]
+
+        name = f"{utterance.id} {seconds(start):.2f}"
+        yield replace(utterance, id=name, words=tuple(words[:count]), seconds=seconds(end - start), audio=cut)
+        del words[:count]
+
+
+def windows(options: argparse.Namespace) -> list[Utterance]:
+    """What is heard."""
+    spoken = [
+        utterance
+        for name in options.corpora
+        for utterance in open_corpus(name).utterances()
+        if utterance.words and options.language in (None, utterance.language)
+    ]
+    if options.cut is None:
+        return [utterance for utterance in spoken if utterance.seconds <= options.longest]
+    aligner: Transcriber = load(options.aligner)
+    placed = [aligned(utterance, aligner, options.aligner) for utterance in spoken]
+    return [piece for utterance in placed if utterance.timed for piece in pieces(utterance, options.cut)]
 
 
 def hear(model: WhisperModel, framing: Framing, utterance: Utterance, into: Heard) -> None:
@@ -68,30 +105,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("model")
     parser.add_argument("corpora", nargs="+", metavar="CORPUS", help="as of `bench run --corpora`")
     parser.add_argument("--longest", type=float, default=LONGEST_S, metavar="S", help="longer utterances are left out")
+    parser.add_argument("--cut", type=float, metavar="S", help="into windows of at most so many seconds")
+    parser.add_argument("--aligner", default="base", metavar="MODEL")
     parser.add_argument("--language", help="that alone")
     options = parser.parse_args(arguments)
     model = load(options.model, threads=1).model
-    utterances = [
-        utterance
-        for name in options.corpora
-        for utterance in open_corpus(name).utterances()
-        if utterance.words
-        and utterance.seconds <= options.longest
-        and (options.language is None or utterance.language == options.language)
-    ]
+    utterances = windows(options)
     ways: dict[str, tuple[WhisperModel, Framing]] = {
         "padded to 30 s": (model, PAD30),
         "bare": (model, BARE),
         "bare, with the adapter": (model.short, BARE),
     }
     heard = {name: Heard() for name in ways}
-    with counting("utterances") as advance:
+    with counting("windows") as advance:
         for number, utterance in enumerate(utterances, 1):
             for name, (one, framing) in ways.items():
                 hear(one, framing, utterance, heard[name])
             advance(model.name, number, len(utterances))
     words = round(sum(count for _, count in heard["bare"].errors))
-    print(f"{model.name}: {len(utterances)} utterances, {words} words\n")
+    print(f"{model.name}: {len(utterances)} windows, {words} words\n")
     print("| windows | errors % | points more than padded | without end |\n|---|---:|---:|---:|")
     for name, found in heard.items():
         print(row(name, found, heard["padded to 30 s"]))
