@@ -412,15 +412,15 @@ def knob(found: Measured) -> publish.Part:
     head = ("against", "tide", "WER, points more", "of its delay", "of its computing")
     note = (
         "The value of the knob (`--delay`) that makes the fewest errors among those with at most half of a program's "
-        "delay and half of its computing. Intervals as above."
+        "delay and half of its computing, measured on the same machine. Intervals as above."
     )
     return publish.Part(f"{found.title}, one knob", "\n\n".join((note, markdown_table(Table(head, tuple(rows))))))
 
 
 def _is_half(cell: Cell, other: Cell) -> bool:
-    """Whether it has at most half of the other's delay, and half of its computing."""
+    """Whether it has at most half of the other's delay, and half of its computing, both on the same machine."""
     halves = ("confirmed_mean_s", "cpu_s_per_s")
-    known = all(one.score.get(name) is not None for one in (cell, other) for name in halves)
+    known = cell.spec.machine == other.spec.machine and all(one.score.get(name) is not None for one in (cell, other) for name in halves)
     return known and all(float(cell.score[name]) <= 0.5 * float(other.score[name]) for name in halves)
 
 
