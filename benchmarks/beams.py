@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from whispertide.decoding.draft import Reference
-from whispertide.lab.profile import Recorded, record
 from whispertide.lab.speech.talks import open_talks
 from whispertide.lab.speech.utterance import Beginnings
 from whispertide.model.whisper import load_model
@@ -27,6 +26,7 @@ from whispertide.streaming.executor import make_executor
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
+from whispertide.tuning.profile import Recorded, record
 from whispertide.types import SAMPLE_RATE
 
 # How what was heard is used, and how many beams there are.

@@ -25,7 +25,6 @@ from random_checkpoint import TURBO, random_checkpoint
 from whispertide.decoding.draft import Drafter
 from whispertide.decoding.ngrams import Ngrams
 from whispertide.decoding.recurrent import Cell, CellWeights, Recurrent
-from whispertide.lab.profile import Recorded, record
 from whispertide.lab.speech.talks import open_talks
 from whispertide.lab.speech.utterance import Beginnings
 from whispertide.model.engine import DecodeRequest, Encoded
@@ -35,6 +34,7 @@ from whispertide.options import PRECISIONS, EngineOptions
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.stages import SerialExecutor
+from whispertide.tuning.profile import Recorded, record
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 SIZES = (1, 2, 3, 5, 9, 17)  # tokens in a run

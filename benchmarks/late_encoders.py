@@ -17,9 +17,9 @@ import numpy as np
 from whispertide.checkpoint.latecontext import LateCheckpoint, load_late
 from whispertide.cli.progress import counting
 from whispertide.lab.evaluation.bootstrap import paired
-from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.training.latecontext.accuracy import Answer, Listener
 from whispertide.lab.training.shards import Shards, open_shards
+from whispertide.tuning.page import Table, markdown_table
 
 
 def measure(networks: Mapping[str, LateCheckpoint], commands: Shards) -> dict[str, list[Answer]]:

@@ -31,7 +31,6 @@ from whispertide.lab.evaluation.bootstrap import compare
 from whispertide.lab.evaluation.corpora.people import HALVES, PARTS
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, changes_of, grid, text_of
 from whispertide.lab.evaluation.kept_cells import keep, read_kept
-from whispertide.lab.evaluation.page import Table, markdown_table, stored_tables
 from whispertide.lab.evaluation.peer_cells import PeerMissing
 from whispertide.lab.evaluation.peers import PEERS, why_not
 from whispertide.lab.evaluation.runner import Runner
@@ -41,6 +40,7 @@ from whispertide.lab.evaluation.sweep import best_step
 from whispertide.lab.evaluation.trace import PROCESSOR
 from whispertide.lab.evaluation.watch import Watch
 from whispertide.options import EngineOptions
+from whispertide.tuning.page import Table, markdown_table, stored_tables
 
 MODELS = ("tiny.en", "base")
 SPOKEN = PARTS[:4]  # whole readings, utterances, accents, dictation: English, and whole sentences

@@ -23,10 +23,10 @@ from whispertide.checkpoint.latecontext import LateCheckpoint, load_late, place_
 from whispertide.cli.progress import counting
 from whispertide.lab.evaluation.items.commands import area
 from whispertide.lab.evaluation.items.offloading import POINT, Asked, asked_of, in_order, needed, needed_by_chance
-from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear_asking
 from whispertide.lab.training.shards import Shards, Utterance, open_shards
 from whispertide.model.latecontext import LateModel
+from whispertide.tuning.page import Table, markdown_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,16 +27,16 @@ LAYERS = (
     ("session", "offline"),
     ("formats",),
     ("api",),
-    ("batch", "server", "lab"),
+    ("batch", "server", "tuning"),
+    ("lab",),
     ("cli",),
     ("__main__",),
 )
 # The laboratory's own flow.
 LABORATORY = (
     ("lab.speech", "lab.from_json", "lab.new_folder", "lab.compression"),
-    ("lab.evaluation", "lab.profile", "lab.doctor", "lab.framing_choice"),
+    ("lab.evaluation",),
     ("lab.training",),
-    ("lab.tune", "lab.tune_page"),
 )
 RANK: dict[str, float] = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 RANK |= {name: RANK["lab"] + rank / 10 for rank, layer in enumerate(LABORATORY) for name in layer}

@@ -13,10 +13,10 @@ from fake_recognisers import Heard
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.lab.evaluation import corpora, papers
 from whispertide.lab.evaluation.items import whisperflow as made
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Item, Outcome
 from whispertide.lab.evaluation.papers import get_paper
 from whispertide.lab.evaluation.runner import Runner
+from whispertide.tuning.page import Table
 
 # DESIGN, section 5: at least these
 

@@ -15,15 +15,15 @@ from whispertide.atomic import CHOOSE_CACHE
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.cli import tune as command
 from whispertide.cli.exit import ExitCode
-from whispertide.lab import tune as measuring
-from whispertide.lab.framing_choice import Tried
-from whispertide.lab.tune import Tuning
 from whispertide.model import whisper
 from whispertide.options import EngineOptions
 from whispertide.streaming import calibration
 from whispertide.streaming.calibration import Calibration, Pace, place, recall, remember
 from whispertide.streaming.framing import BARE, PAD30
 from whispertide.streaming.recipes import get_recipe
+from whispertide.tuning import tune as measuring
+from whispertide.tuning.framing_choice import Tried
+from whispertide.tuning.tune import Tuning
 
 HASH = "c" * 64
 TIDE = get_recipe("tide")

@@ -16,12 +16,12 @@ from whispertide.audio.file import load_audio
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.events import Confirmed
 from whispertide.lab.evaluation.wer import align
-from whispertide.lab.framing_choice import changes
 from whispertide.streaming.calibration import Calibration
 from whispertide.streaming.framing import Zeros
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import RECIPES
 from whispertide.streaming.short_windows import Costs, choose_framing
+from whispertide.tuning.framing_choice import changes
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 TESTS = Path(__file__).parents[1]

@@ -142,8 +142,8 @@ def compare(
     require("bench", "measuring")
     from whispertide.lab.evaluation.compare import compare, compare_all
     from whispertide.lab.evaluation.named import find, listing, pairs
-    from whispertide.lab.evaluation.page import text_table
     from whispertide.lab.evaluation.store import open_results
+    from whispertide.tuning.page import text_table
 
     if a is None:
         typer.echo(listing(open_results(output)))
@@ -196,8 +196,8 @@ def _measure(runner: "Runner", requests: "list[CellRequest]") -> "list[Cell]":
 
 
 def _print_cells(cells: "list[Cell]") -> None:
-    from whispertide.lab.evaluation.page import text_table
     from whispertide.lab.evaluation.report import notes, summary_table
+    from whispertide.tuning.page import text_table
 
     if cells:
         typer.echo(text_table(summary_table(cells)))
@@ -210,8 +210,8 @@ def _print_cells(cells: "list[Cell]") -> None:
 def _explain(cells: "list[Cell]", stem: Path) -> None:
     """Where the wait comes from, as a table and as a plot."""
     from whispertide.lab.evaluation.charts import waits_plot
-    from whispertide.lab.evaluation.page import text_table
     from whispertide.lab.evaluation.report import waits_table
+    from whispertide.tuning.page import text_table
 
     timed = [cell for cell in cells if cell.spec.streaming and cell.score.get("waits_s")]
     if not timed:

@@ -129,8 +129,8 @@ def _on(
 
 
 def _print_item(paper: str, item: "Item", outcome: "Outcome | None") -> None:
-    from whispertide.lab.evaluation.page import text_table
     from whispertide.lab.evaluation.paper import missing_line
+    from whispertide.tuning.page import text_table
 
     name = f"{paper}, " if paper else ""
     if outcome is not None:

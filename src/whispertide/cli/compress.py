@@ -42,9 +42,9 @@ def compress(
     from whispertide.lab.compression.compress import CompressOptions
     from whispertide.lab.compression.compress import compress as make
     from whispertide.lab.compression.report import COLUMNS, LEGEND
-    from whispertide.lab.evaluation.page import Table, text_table
     from whispertide.model.whisper import load_model
     from whispertide.options import EngineOptions
+    from whispertide.tuning.page import Table, text_table
 
     options = CompressOptions(size=size, way=way, bits=bits)
     loaded = load_model(model, EngineOptions(threads=threads), revision=revision, announce=say)

@@ -51,8 +51,8 @@ def run(
     from whispertide.api import Transcriber
     from whispertide.cli.bundled import bundled_audio
     from whispertide.cli.progress import counting
-    from whispertide.lab.profile import measure_all
     from whispertide.model.whisper import load_model
+    from whispertide.tuning.profile import measure_all
 
     loaded = load_model(model, engine, revision=revision, announce=say)
     framed = Transcriber(loaded).framed(recipe)

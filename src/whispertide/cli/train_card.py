@@ -80,7 +80,7 @@ def curve(
     from whispertide.atomic import write_text
     from whispertide.lab.evaluation.card.curve import curve_table, draw_curve, points
     from whispertide.lab.evaluation.card.results import read_card
-    from whispertide.lab.evaluation.page import text_table
+    from whispertide.tuning.page import text_table
 
     found = points([read_card(path) for path in cards])
     if not found:

@@ -18,8 +18,8 @@ def heads(
     They are written into the checkpoint's generation_config.json, unless they are worse than those it has.
     Needs the extra bench. flite's voices take part where flite is installed.
     """
-    from whispertide.lab.evaluation.page import Table, text_table
     from whispertide.lab.training import heads as choosing
+    from whispertide.tuning.page import Table, text_table
 
     folder = None if dry_run else choosing.own_folder(model)
     windows = choosing.timed_windows()

@@ -48,8 +48,9 @@ def steadiness(
     from whispertide import api
     from whispertide.audio.file import load_audio
     from whispertide.cli.progress import counting
-    from whispertide.lab.training import steadiness as fitting
+    from whispertide.lab.training import steadiness_report
     from whispertide.streaming.recipes import get_recipe
+    from whispertide.tuning import steadiness as fitting
 
     transcribers = [api.load(model, announce=say) for model in models]
     framed = [transcriber.framed(get_recipe(recipe)) for transcriber in transcribers]
@@ -71,12 +72,12 @@ def steadiness(
             examples.append(fitting.record_stream(transcribers[which], heard_as, load(), voice=voice))
     rule = fitting.fit_rule(examples)
     chances, stayed = fitting.held_out(examples)
-    say(fitting.report(chances, stayed))
+    say(steadiness_report.report(chances, stayed))
     if plot is not None:
         with writing(plot):
-            fitting.draw(chances, stayed, plot)
+            steadiness_report.draw(chances, stayed, plot)
     if output is not None:
         with writing(output):
-            fitting.save(rule, chances, stayed, output)
+            steadiness_report.save(rule, chances, stayed, output)
     typer.echo(rule.text())
     return ExitCode.OK

@@ -20,10 +20,10 @@ from whispertide.extras import how_to_install
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
     from whispertide.lab.training.short import ShortOptions
-    from whispertide.lab.tune import Tuning
     from whispertide.model.whisper import WhisperModel
     from whispertide.streaming.calibration import Calibration
     from whispertide.streaming.recipe import Recipe
+    from whispertide.tuning.tune import Tuning
     from whispertide.types import FloatArray
 
 WINDOWS = 1200  # that a checkpoint learns short windows from
@@ -142,7 +142,7 @@ def run(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: boo
     """Measure on these recordings, or on the bundled one."""
     from whispertide.cli.bundled import bundled_audio
     from whispertide.cli.progress import counting
-    from whispertide.lab.tune import tune as measure
+    from whispertide.tuning.tune import tune as measure
 
     with counting("steps") as advance:
         return measure(model, recordings or [bundled_audio()], short=short, advance=advance)
@@ -208,7 +208,7 @@ def _forget(model: "WhisperModel") -> bool:
 
 
 def _show(found: "Tuning") -> None:
-    from whispertide.lab.tune_page import text
+    from whispertide.tuning.tune_page import text
 
     typer.echo(text(found))
     typer.echo()
@@ -219,7 +219,7 @@ def _write_page(found: "Tuning", path: Path, *, asked: bool) -> None:
     if not asked and find_spec("matplotlib") is None:
         say(f"no page with a plot: matplotlib draws it; {how_to_install('bench')}")
         return
-    from whispertide.lab.tune_page import html
+    from whispertide.tuning.tune_page import html
 
     with writing(path):
         path.write_text(html(found), encoding="utf-8")

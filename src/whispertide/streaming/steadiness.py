@@ -2,7 +2,7 @@
 
 Whether a word will still be there when the utterance is over is a prediction, and the answer is in every stream without
 a transcript: record the rounds, look at the end. `facts_of` takes down what a round knows, a `Rule` turns that into a
-chance, `calm` chooses by it what of a guess is shown. `lab.training.steadiness` fits the weights.
+chance, `calm` chooses by it what of a guess is shown. `tuning.steadiness` fits the weights.
 
 Pure functions over words; the arithmetic is a sum of products, so that it is the same everywhere. Times are samples.
 """

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from whispertide.lab.evaluation import page, plots
 from whispertide.lab.evaluation.bootstrap import MANY, figure_interval
-from whispertide.lab.evaluation.drawing import SERIES, Curve, Drawing, Line
 from whispertide.lab.evaluation.grid import PEER
 from whispertide.lab.evaluation.revisions import revisions
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.evaluation.views import look
 from whispertide.lab.evaluation.waits import PARTS
+from whispertide.tuning import page, plots
+from whispertide.tuning.drawing import SERIES, Curve, Drawing, Line
 
 MOST_CURVES = SERIES
 _POINTS = 60  # of a curve over time

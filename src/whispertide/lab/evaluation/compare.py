@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import bootstrap
 from whispertide.lab.evaluation.bootstrap import MANY, Difference
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.report import is_aligned, is_unreliable, latency_marks
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.trace import FREE, PROCESSOR
+from whispertide.tuning.page import Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.evaluation.paper import VERDICTS, Item, Paper
 from whispertide.lab.evaluation.papers import every_paper
+from whispertide.tuning.page import Table, markdown_table
 
 _INTRODUCTION = """# The papers' tables and figures
 

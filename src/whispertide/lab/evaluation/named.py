@@ -8,9 +8,9 @@ cell's key is a name, too.
 from collections.abc import Iterable, Sequence
 
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.page import Table, text_table
 from whispertide.lab.evaluation.report import QUALITY, formatted
 from whispertide.lab.evaluation.store import Cell
+from whispertide.tuning.page import Table, text_table
 
 _KEY_DIGITS = 4  # at least; fewer are no name
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from whispertide.checkpoint.latecontext import Kind
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.drawing import Drawing
-from whispertide.lab.evaluation.page import Table
 from whispertide.streaming.recipe import every_field
 from whispertide.streaming.recipes import RECIPES
+from whispertide.tuning.drawing import Drawing
+from whispertide.tuning.page import Table
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from whispertide.lab.evaluation import page
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Item, Outcome, Paper
+from whispertide.tuning import page
+from whispertide.tuning.page import Table
 
 Outcomes = Mapping[tuple[str, str], Outcome]  # paper and item -> what came of it
 

@@ -10,9 +10,7 @@ from itertools import chain
 
 from whispertide.lab.evaluation import charts
 from whispertide.lab.evaluation.agreement import agreement, differences
-from whispertide.lab.evaluation.drawing import Drawing
 from whispertide.lab.evaluation.grid import PEER
-from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.evaluation.report import (
     COST,
     LATENCY,
@@ -30,6 +28,8 @@ from whispertide.lab.evaluation.report import (
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.speech.utterance import Utterance
+from whispertide.tuning.drawing import Drawing
+from whispertide.tuning.page import Table, markdown_table
 
 NOTHING = "Not measured."
 ENOUGH_WORDS = 1000  # for differences between rows to mean something

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import page
 from whispertide.lab.evaluation.charts import charts, label
 from whispertide.lab.evaluation.grid import OFFLINE
 from whispertide.lab.evaluation.latency import FEWER
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.trace import FREE, PROCESSOR
 from whispertide.lab.evaluation.waits import PARTS
 from whispertide.lab.speech.utterance import ALIGNED
+from whispertide.tuning import page
+from whispertide.tuning.page import Table
 
 TIMED = "timed"  # live or simulated
 SYNTHETIC = (

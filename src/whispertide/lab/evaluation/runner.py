@@ -27,7 +27,6 @@ from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, str
 from whispertide.lab.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.lab.evaluation.trace import FREE, PROCESSOR, ClockName, Trace
 from whispertide.lab.evaluation.watch import Watch, showing
-from whispertide.lab.profile import label
 from whispertide.lab.speech.utterance import Corpus, Utterance
 from whispertide.model.providers import thread_count
 from whispertide.options import DecodeOptions, EngineOptions
@@ -35,6 +34,7 @@ from whispertide.streaming.allocation import allocate
 from whispertide.streaming.framing import Open
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
+from whispertide.tuning.profile import label
 from whispertide.types import seconds
 
 if TYPE_CHECKING:

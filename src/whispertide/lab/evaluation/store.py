@@ -41,15 +41,15 @@ _SOURCE = Path(whispertide.__file__).parent
 # What shows, serves or trains cannot change a measurement; nor can what measures something else.
 _IRRELEVANT = (
     *("__main__.py", "cli/", "server/", "lab/training/", "lab/evaluation/items/", "lab/evaluation/card/"),
+    *(f"tuning/{name}.py" for name in ("drawing", "page", "plots", "steadiness")),
     *(
         f"lab/evaluation/{name}.py"
         for name in (
-            *("agreement", "charts", "clips", "compare", "drawing", "estimate", "grid", "kept_cells", "named", "page"),
+            *("agreement", "charts", "clips", "compare", "estimate", "grid", "kept_cells", "named"),
             *(
                 "paper",
                 "papers",
                 "peer_cells",
-                "plots",
                 "preparation",
                 "publish",
                 "report",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from whispertide.atomic import replacing, writing
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.drawing import drawing
 from whispertide.lab.training.loop import LOG, Figures, read_log
+from whispertide.tuning.drawing import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,10 +9,10 @@ import numpy as np
 
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import build_rules
-from whispertide.lab.framing_choice import differences, plain
 from whispertide.lab.training.short_lessons import Lesson, bare_mel, limit, search
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
+from whispertide.tuning.framing_choice import differences, plain
 
 
 def compare(model: WhisperModel, lessons: Sequence[Lesson]) -> dict[str, float]:

@@ -8,12 +8,13 @@ alone.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whispertide.lab.evaluation import bootstrap, page
+from whispertide.lab.evaluation import bootstrap
 from whispertide.lab.evaluation.card.results import Card
 from whispertide.lab.evaluation.card.sets import PADDED, PADDED_TIMES
-from whispertide.lab.evaluation.drawing import Curve
-from whispertide.lab.evaluation.page import Table
-from whispertide.lab.evaluation.plots import scatter
+from whispertide.tuning import page
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table
+from whispertide.tuning.plots import scatter
 
 HEARD, DISTINCT = "hours_heard", "hours"  # keys of training.json
 

@@ -12,8 +12,8 @@ from whispertide.lab.evaluation.card.compare import CER, INVENTED, WER, changes,
 from whispertide.lab.evaluation.card.results import Card, Result, paired, pooled
 from whispertide.lab.evaluation.card.sets import PADDED, PADDED_TIMES, UNPADDED, UNPADDED_TIMES
 from whispertide.lab.evaluation.compare import Measure
-from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.evaluation.wer import Counts
+from whispertide.tuning.page import Table, markdown_table
 
 USABLE_WER = 0.2  # above this on human speech, nobody would want a transcript
 _SOME = 5  # utterances; of fewer no interval is shown

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.items import whisperflow
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
-from whispertide.lab.profile import label, measure_all
 from whispertide.model.providers import thread_count
 from whispertide.streaming.allocation import Allocation, Measured
 from whispertide.streaming.recipes import get_recipe
+from whispertide.tuning import plots
+from whispertide.tuning.page import Table
+from whispertide.tuning.profile import label, measure_all
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:

@@ -17,11 +17,9 @@ import numpy as np
 from whispertide.decoding.rules import log_softmax
 from whispertide.decoding.token_words import TokenKinds
 from whispertide.features import log_mel
-from whispertide.lab.evaluation import plots, report
+from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.clips import ABOUT, Clip, cut_sentences, evenly
-from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.items.guard import decode_clip
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.evaluation.wer import Counts, align
@@ -29,6 +27,9 @@ from whispertide.lab.from_json import built
 from whispertide.lab.speech.utterance import RefWord
 from whispertide.model.engine import DecodeRequest, required
 from whispertide.streaming.framing import BARE, Buckets
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table
 from whispertide.types import FRAME_SAMPLES, FloatArray, seconds, to_samples
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from whispertide.graphs.store import GraphFiles
 from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.clock import play
 from whispertide.lab.evaluation.items.static_decoding import AUDIO_S, Chunked, exactly, opening_of, timed, workshop
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.score import aggregate, judge
 from whispertide.lab.evaluation.store import Json
@@ -30,6 +29,7 @@ from whispertide.streaming.recipe import parse_overrides
 from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.streaming.round import Equipment
 from whispertide.streaming.stages import SerialExecutor
+from whispertide.tuning.page import Table
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING
 
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.guards import Scene
-from whispertide.lab.evaluation import plots, report
+from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.clips import ABOUT, Clip
-from whispertide.lab.evaluation.drawing import Curve
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.evaluation.wer import Counts, align
@@ -31,6 +29,9 @@ from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table
 from whispertide.types import FloatArray, Span
 
 if TYPE_CHECKING:

@@ -10,16 +10,17 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from whispertide.lab.evaluation import plots, report
+from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.clips import ABOUT, Clip
-from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.items.guard import INVENTED, decode_clip
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.evaluation.wer import Counts, align
 from whispertide.lab.from_json import built
 from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table
 from whispertide.types import CHUNK_SECONDS
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from whispertide.graphs.chunks import PLANS
 from whispertide.graphs.portable import ConvolvedBuilder, PortableBuilder
 from whispertide.graphs.static_encoder import StaticEncoderGraph
 from whispertide.lab.evaluation.items.static_decoding import AUDIO_S, FRAMES, Chunked, exactly, workshop
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.watch import showing
 from whispertide.model.runtime import GraphSession
+from whispertide.tuning.page import Table
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.clips import ABOUT, Clip
-from whispertide.lab.evaluation.drawing import Curve, Line
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.evaluation.wer import Counts, align
 from whispertide.streaming.framing import Hush
 from whispertide.streaming.hush import HushWord
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve, Line
+from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 
 if TYPE_CHECKING:

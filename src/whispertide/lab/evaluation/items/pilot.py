@@ -16,9 +16,8 @@ import numpy as np
 
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import plots, report, store
+from whispertide.lab.evaluation import report, store
 from whispertide.lab.evaluation.clips import CUT_BY, evenly
-from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.energy import Meter
 from whispertide.lab.evaluation.items.commands import BASE, WAYS, Sentence, Way, area, hear, sentences
 from whispertide.lab.evaluation.items.offloading import (
@@ -35,9 +34,11 @@ from whispertide.lab.evaluation.items.offloading import (
     needed_by_chance,
     rates,
 )
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.watch import showing
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE
 
 if TYPE_CHECKING:

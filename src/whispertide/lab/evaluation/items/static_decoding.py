@@ -32,14 +32,14 @@ from whispertide.graphs.chunks import DUMMY, PLANS, Chunk, chunks_of, layout_for
 from whispertide.graphs.portable import PortableBuilder
 from whispertide.graphs.static_encoder import StaticEncoderGraph
 from whispertide.graphs.unrolled import UnrolledGraph
-from whispertide.lab.evaluation import plots
-from whispertide.lab.evaluation.drawing import Curve
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.watch import Watch, showing
 from whispertide.model.providers import thread_count
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table
 from whispertide.types import FRAME_SAMPLES, seconds
 
 if TYPE_CHECKING:

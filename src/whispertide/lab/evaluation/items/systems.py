@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.lab.evaluation import plots, report
-from whispertide.lab.evaluation.drawing import SERIES
+from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.items.whisperflow import load_curve
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.views import look
 from whispertide.lab.evaluation.wer import align
 from whispertide.streaming.recipe import parse_overrides
 from whispertide.streaming.recipes import get_recipe
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import SERIES
+from whispertide.tuning.page import Table
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner

@@ -13,14 +13,14 @@ import numpy as np
 
 from whispertide.decoding.rules import log_softmax
 from whispertide.features import log_mel
-from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.clips import evenly
-from whispertide.lab.evaluation.drawing import Curve
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.model.engine import DecodeRequest
 from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.framing import PAD30
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import charts, plots, report
-from whispertide.lab.evaluation.drawing import Curve
-from whispertide.lab.evaluation.page import Table
+from whispertide.lab.evaluation import charts, report
 from whispertide.lab.evaluation.paper import Outcome, Plot
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner

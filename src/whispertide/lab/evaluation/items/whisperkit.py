@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whispertide.lab.evaluation import charts, plots, report
-from whispertide.lab.evaluation.page import Table
+from whispertide.lab.evaluation import charts, report
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.peer_cells import PeerMissing
+from whispertide.tuning import plots
+from whispertide.tuning.page import Table
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner

@@ -31,7 +31,6 @@ from whispertide.lab.compression.folder import half_size
 from whispertide.lab.compression.sensitivity import compressible
 from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.items import whisperkit_masks as masks
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.watch import Watch, showing
 from whispertide.lab.evaluation.wer import Counts, align
@@ -41,6 +40,7 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming.recipe import parse_overrides
 from whispertide.streaming.recipes import get_recipe
+from whispertide.tuning.page import Table
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner

@@ -10,9 +10,10 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.lab.evaluation import plots, report
-from whispertide.lab.evaluation.page import Table
+from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.paper import Outcome, Plot
+from whispertide.tuning import plots
+from whispertide.tuning.page import Table
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner

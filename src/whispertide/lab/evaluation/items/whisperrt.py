@@ -9,13 +9,14 @@ from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import plots, report
+from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.bootstrap import paired
-from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.items.aligned_errors import AlignedErrors, aligned_errors
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.trace import FREE, RoundCost, Trace
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner

@@ -19,11 +19,11 @@ from whispertide.errors import OptionError
 from whispertide.extras import require
 from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.items.pilot import watched
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.training.latecontext.pilot_items import USUAL, by_ways, commands_of, utterance_of
 from whispertide.lab.training.latecontext.understood import BASE
 from whispertide.model.providers import thread_count
+from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE
 
 if TYPE_CHECKING:

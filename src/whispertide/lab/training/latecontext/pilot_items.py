@@ -16,8 +16,7 @@ import numpy as np
 from whispertide.checkpoint.intent_words import plain
 from whispertide.checkpoint.latecontext import is_late, load_late, place_of
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import plots, report
-from whispertide.lab.evaluation.drawing import Curve
+from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.items import pilot as by_whisper
 from whispertide.lab.evaluation.items.commands import Sentence
 from whispertide.lab.evaluation.items.offloading import (
@@ -29,7 +28,6 @@ from whispertide.lab.evaluation.items.offloading import (
     in_order,
     needed,
 )
-from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.speech.noise import to_int16
 from whispertide.lab.training.latecontext.understood import (
@@ -46,6 +44,9 @@ from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from whispertide.lab.evaluation import page, plots
-from whispertide.lab.evaluation.drawing import Curve, Drawing
-from whispertide.lab.framing_choice import MOST, SPEECH_S
+from whispertide.tuning import page, plots
+from whispertide.tuning.drawing import Curve, Drawing
+from whispertide.tuning.framing_choice import MOST, SPEECH_S
 
 if TYPE_CHECKING:
-    from whispertide.lab.tune import Tuning
+    from whispertide.tuning.tune import Tuning
 
 LEGEND = (
     "What windows say in each framing, next to the same windows padded to 30 s. changed: of the padded words, heard "

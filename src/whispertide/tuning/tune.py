@@ -17,16 +17,16 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from whispertide.errors import OptionError
-from whispertide.lab import framing_choice
-from whispertide.lab.doctor import BUSY
-from whispertide.lab.framing_choice import SPEECH_S, Tried, Window, changes, differences, plain, tide_in
-from whispertide.lab.training.steadiness import as_busy, fit_rule, held_out, record_stream, reliability, replay_stream
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.streaming.calibration import Calibration, Pace, machine_of
 from whispertide.streaming.framing import BARE, Framing, Pad30
 from whispertide.streaming.short_windows import COMFORTABLE
 from whispertide.streaming.steadiness import shipped_rule
+from whispertide.tuning import framing_choice
+from whispertide.tuning.doctor import BUSY
+from whispertide.tuning.framing_choice import SPEECH_S, Tried, Window, changes, differences, plain, tide_in
+from whispertide.tuning.steadiness import as_busy, fit_rule, held_out, record_stream, reliability, replay_stream
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
 if TYPE_CHECKING:

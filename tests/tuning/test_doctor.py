@@ -9,7 +9,12 @@ from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.bundled import bundled_audio
 from whispertide.decoding.rules import log_softmax
 from whispertide.features import log_mel
-from whispertide.lab.doctor import (
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import EngineOptions
+from whispertide.streaming.calibration import Calibration, Pace, machine_of
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe, usual_window_s
+from whispertide.tuning.doctor import (
     EXACT,
     QUANTISED,
     RULE,
@@ -26,11 +31,6 @@ from whispertide.lab.doctor import (
     published,
     transformers_log_probabilities,
 )
-from whispertide.model.whisper import WhisperModel, load_model
-from whispertide.options import EngineOptions
-from whispertide.streaming.calibration import Calibration, Pace, machine_of
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe, usual_window_s
 from whispertide.types import N_FRAMES, FloatArray
 
 NANO = BUNDLED_DIR / "nano.en"

@@ -9,8 +9,14 @@ import pytest
 
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord
-from whispertide.lab import framing_choice
-from whispertide.lab.framing_choice import (
+from whispertide.options import DecodeOptions
+from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
+from whispertide.streaming.listening import HeardWords
+from whispertide.streaming.recipes import RECIPES
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.single_pass import SinglePass
+from whispertide.tuning import framing_choice
+from whispertide.tuning.framing_choice import (
     ENOUGH,
     MOST,
     Tried,
@@ -24,12 +30,6 @@ from whispertide.lab.framing_choice import (
     plain,
     spread,
 )
-from whispertide.options import DecodeOptions
-from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
-from whispertide.streaming.listening import HeardWords
-from whispertide.streaming.recipes import RECIPES
-from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
 ZEROS = Zeros()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.lab.evaluation import plots
-from whispertide.lab.evaluation.drawing import Curve
-from whispertide.lab.evaluation.plots import Bar
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.plots import Bar
 
 
 def test_a_distribution_of_many_words_has_few_points() -> None:

@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from whispertide.lab.evaluation.drawing import Drawing
+    from whispertide.tuning.drawing import Drawing
 
 _EMPTY = "–"
 _SENTENCE = 48  # characters; what is longer is text that wraps

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from made_up_streams import made_up
-from whispertide.lab import framing_choice, tune
-from whispertide.lab.framing_choice import ENOUGH, Tried, Window, changes
-from whispertide.lab.tune import Refit, Rounds, Tuning, choose_pace, choose_step, refit_rule, thread_counts
-from whispertide.lab.tune_page import html, text
 from whispertide.options import EngineOptions
 from whispertide.streaming.calibration import Pace, machine_of
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
 from whispertide.streaming.steadiness import Rule, read_rule, shipped_rule
+from whispertide.tuning import framing_choice, tune
+from whispertide.tuning.framing_choice import ENOUGH, Tried, Window, changes
+from whispertide.tuning.tune import Refit, Rounds, Tuning, choose_pace, choose_step, refit_rule, thread_counts
+from whispertide.tuning.tune_page import html, text
 
 OPTIONS = EngineOptions(threads=2)
 BETTER = Refit(words=900, error=0.040, shipped=0.045, rule="1:2")

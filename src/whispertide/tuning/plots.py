@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-from whispertide.lab.evaluation.drawing import COLOURS, SERIES, Curve, Drawing, Line, as_text, figure_of, of_curves
+from whispertide.tuning.drawing import COLOURS, SERIES, Curve, Drawing, Line, as_text, figure_of, of_curves
 
 _MARKED = {"color": COLOURS, "marker": tuple("os^Dv<>p")}  # what tells one curve from the next
 _DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))

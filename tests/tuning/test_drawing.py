@@ -7,8 +7,8 @@ import pytest
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from whispertide.lab.evaluation import plots
-from whispertide.lab.evaluation.drawing import Curve, Drawing, Line, read
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve, Drawing, Line, read
 
 NEAR = Curve("near", (1.0, 1.05, 1.05, 1.1, 2.0), (5.0, 5.1, 5.3, 5.0, 5.2), ("0.1 s", "0.5 s", "1 s", "1.2 s", "2 s"))
 TOO = Curve("too near, with a name that is long", (1.0, 1.1), (5.1, 5.1), ("0.5 s", "1 s"))
