@@ -32,8 +32,8 @@ import numpy as np
 from random_checkpoint import random_checkpoint, random_features
 
 from whispertide.checkpoint.cache import cache_dir
-from whispertide.lab.evaluation.peers.convert_ct2 import convert
 from whispertide.types import FloatArray
+from whispertide_lab.evaluation.peers.convert_ct2 import convert
 
 FEW, MANY = 20, 100  # decoder steps; their difference leaves out what a call costs once
 CALLS = 3  # of which the fastest counts

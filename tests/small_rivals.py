@@ -6,8 +6,8 @@ import torch
 
 from small_late import small_late
 from whispertide.checkpoint.latecontext import Kind, LateCheckpoint
-from whispertide.lab.training.latecontext.network import tensors_of
-from whispertide.lab.training.latecontext.run import make_network
+from whispertide_lab.training.latecontext.network import tensors_of
+from whispertide_lab.training.latecontext.run import make_network
 
 
 def small_rival(kind: Kind) -> LateCheckpoint:

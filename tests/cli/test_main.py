@@ -107,7 +107,9 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         yield from commands(other, (*path, name))
 
 
-COMMANDS = dict(commands(typer.main.get_command(main.app)))
+ALL: Any = typer.main.get_command(main.app)
+ALL.list_commands(None)  # then those of the laboratory are among them
+COMMANDS = dict(commands(ALL))
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

@@ -36,7 +36,7 @@ def by_torch(model: LateModel, tokens: list[int]) -> tuple[Any, Any]:
     """What CTC and the decoder say in torch: [t, n_vocab + 1] and [n, n_vocab] log probabilities."""
     import torch
 
-    from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
+    from whispertide_lab.training.latecontext.network import LateNetwork, load_tensors
 
     network = LateNetwork(model.dims).eval()
     load_tensors(network, model.checkpoint.tensors)
@@ -160,7 +160,7 @@ def test_rows_of_a_beam_do_not_touch_each_other(model: LateModel) -> None:
 
 @pytest.mark.slow
 def test_positions_are_those_of_training() -> None:
-    from whispertide.lab.training.latecontext import attention
+    from whispertide_lab.training.latecontext import attention
 
     np.testing.assert_allclose(positions(9, 12, first=3), attention.positions(9, 12, 3).numpy(), atol=1e-5)
 

@@ -10,10 +10,10 @@ pytest.importorskip("espeakng_loader")
 
 from whispertide.checkpoint.latecontext import COMMANDS, load_late
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.lab.speech.talks import open_speaker
-from whispertide.lab.speech.voices import HELD_OUT
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming.understanding import Understanding
+from whispertide_lab.speech.talks import open_speaker
+from whispertide_lab.speech.voices import HELD_OUT
 
 WANTED = {
     "what is the weather like today": "weather_query",

@@ -517,7 +517,7 @@ for module in sys.argv[1:]:
 
 def test_a_state_imports_nothing() -> None:
     """A tampered journal names a module that nobody has imported yet: that alone would run its code."""
-    modules = ["numpy.f2py.crackfortran", "numpy.testing.print_coercion_tables", "whispertide.lab.training.network"]
+    modules = ["numpy.f2py.crackfortran", "numpy.testing.print_coercion_tables", "whispertide_lab.training.network"]
     done = subprocess.run([sys.executable, "-c", IMPORTED, *modules], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["UnpicklingError"] * len(modules)
 

@@ -15,7 +15,6 @@ from whispertide.api import Transcriber, load
 from whispertide.audio.file import load_audio
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.events import Confirmed
-from whispertide.lab.evaluation.wer import align
 from whispertide.streaming.calibration import Calibration
 from whispertide.streaming.framing import Zeros
 from whispertide.streaming.recipe import Recipe
@@ -23,6 +22,7 @@ from whispertide.streaming.recipes import RECIPES
 from whispertide.streaming.short_windows import Costs, choose_framing
 from whispertide.tuning.framing_choice import changes
 from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide_lab.evaluation.wer import align
 
 TESTS = Path(__file__).parents[1]
 CLIP = TESTS / "clips" / "winter.flac"

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import whispertide
 from whispertide.cli.bundled import bundled_audio
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
-from whispertide.lab.training.offramp import network_of
 from whispertide.streaming import executor
 from whispertide.streaming.executors import Hybrid
 from whispertide.streaming.offramp import Offramp
@@ -21,6 +20,7 @@ from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.trained_offramp import TRAINED, Trained, TrainedOfframp, padded, shapes_of, signs
 from whispertide.types import SAMPLE_RATE, Span
+from whispertide_lab.training.offramp import network_of
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,6 @@ from whispertide.cli.main import app
 from whispertide.decoding.stable import Scored
 from whispertide.errors import CheckpointNotFoundError, OptionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats, SpeechStart
-from whispertide.lab.speech.noise import KINDS
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, EngineOptions
@@ -38,6 +37,7 @@ from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.stable_beam import StableBeam
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span
+from whispertide_lab.speech.noise import KINDS
 
 SECONDS = 8
 STEP = SAMPLE_RATE // 2

@@ -1,4 +1,4 @@
-"""What the shell is told when it completes an option: recipes and their fields, models, formats, corpora.
+"""What the shell is told when it completes an option: recipes and their fields, models, formats.
 
 The modules that know the names are imported when the shell asks. Where nothing here matches, it completes files.
 """
@@ -37,13 +37,6 @@ def formats(incomplete: str) -> list[str]:
     from whispertide.cli.output import FORMATS
 
     return _starting(FORMATS, incomplete)
-
-
-def corpora(incomplete: str) -> list[str]:
-    """Names of corpora; those that are read from a folder end with the colon before its path."""
-    from whispertide.lab.evaluation.corpora import MADE, NAMES, READ
-
-    return _starting((*MADE, *NAMES, *(f"{name}:" for name in READ)), incomplete)
 
 
 def listed(complete: Complete) -> Complete:

@@ -14,12 +14,12 @@ from whispertide.atomic import CHOOSE_CACHE, writing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file
-from whispertide.errors import OutputError
-from whispertide.extras import how_to_install
+from whispertide.cli.plugins import Lessons, find_teacher
+from whispertide.errors import OptionError, OutputError
+from whispertide.extras import how_to_install, not_installed
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-    from whispertide.lab.training.short import ShortOptions
     from whispertide.model.whisper import WhisperModel
     from whispertide.streaming.calibration import Calibration
     from whispertide.streaming.recipe import Recipe
@@ -101,32 +101,28 @@ def offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | 
     Says how long it takes. None: nobody wants it, or it cannot be asked; `INTERRUPTED`: the same command continues.
     Raises what training raises, `OptionError` where it is asked for and cannot be.
     """
-    from whispertide.cli.train_epochs import Training
-    from whispertide.cli.train_fit import train_device
-    from whispertide.cli.train_short import held_out, teach
-
     argument = model.checkpoint.argument
     if wanted is False:
         return None
-    if wanted is None and (not audio or find_spec("torch") is None or not may_ask()):
+    prepare = find_teacher("short")
+    if wanted is None and (not audio or prepare is None or find_spec("torch") is None or not may_ask()):
         say(
             f"{model.name} has no adapter for short windows, with which tide is about twice as quick: "
             f"`whispertide tune {argument} SPEECH --train` makes one (needs torch: {how_to_install('train')})"
         )
         return None
-    device = train_device("auto")
-    from whispertide.lab.training.short import ShortOptions
-
-    options = ShortOptions(held_out=held_out(WINDOWS), lessons=WINDOWS, content_hash=model.checkpoint.tensors_hash)
-    about = "some minutes" if device == "cuda" else f"about {training_minutes(model, options):.0f} minutes"
+    if prepare is None:
+        raise OptionError(not_installed("train", "`whispertide tune --train`"))
+    lessons = prepare(model.checkpoint, WINDOWS)
+    about = "some minutes" if lessons.device == "cuda" else f"about {training_minutes(model, lessons):.0f} minutes"
     question = f"teach {model.name} short windows first? It takes {about} on this machine; Ctrl-C saves"
     if wanted is None and not typer.confirm(question, err=True):
         return None
     say(f"teaching {model.name} short windows: {about}; Ctrl-C saves, and the same command continues")
-    return teach(model.checkpoint, audio, options, Training(), device)
+    return lessons.teach(audio)
 
 
-def training_minutes(model: "WhisperModel", options: "ShortOptions") -> float:
+def training_minutes(model: "WhisperModel", lessons: Lessons) -> float:
     """How long a processor takes for it, by how long it takes for a padded window."""
     import numpy as np
 
@@ -135,7 +131,7 @@ def training_minutes(model: "WhisperModel", options: "ShortOptions") -> float:
     began = time.perf_counter()
     model.encode(mel)
     padded_s = time.perf_counter() - began
-    return padded_s * (ANSWER * options.lessons + UPDATE * (options.steps or 0)) / 60
+    return padded_s * (ANSWER * lessons.windows + UPDATE * lessons.updates) / 60
 
 
 def run(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: bool = False) -> "Tuning":
@@ -217,7 +213,7 @@ def _show(found: "Tuning") -> None:
 def _write_page(found: "Tuning", path: Path, *, asked: bool) -> None:
     """With a plot, where what draws it is installed; who asks for the page is told what to install."""
     if not asked and find_spec("matplotlib") is None:
-        say(f"no page with a plot: matplotlib draws it; {how_to_install('bench')}")
+        say(f"no page with a plot: matplotlib draws it; {how_to_install('plots')}")
         return
     from whispertide.tuning.tune_page import html
 

@@ -157,7 +157,7 @@ def drawing(**settings: Any) -> "Iterator[Figure]":
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('bench')}") from error
+        raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('plots')}") from error
     with mpl.rc_context(STYLE):
         yield Figure(layout="constrained", **settings)
 

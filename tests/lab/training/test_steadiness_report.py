@@ -11,9 +11,9 @@ from wav_file import save_wav
 from whispertide.audio.file import load_audio
 from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
-from whispertide.lab.training.steadiness_report import accepted, report, save
 from whispertide.streaming.steadiness import FEATURES, read_rule
 from whispertide.tuning.steadiness import fit_rule, held_out
+from whispertide_lab.training.steadiness_report import accepted, report, save
 
 S = 16_000
 CLIP = Path(__file__).parents[2] / "clips/long.flac"

@@ -14,10 +14,10 @@ from small_rivals import small_rival
 from told_gate import Loud
 from whispertide.audio.vad import SpeechGate
 from whispertide.checkpoint.latecontext import LateDims, save_late
-from whispertide.lab.evaluation.items.commands import Sentence
-from whispertide.lab.training.latecontext import encoder_table as items
-from whispertide.lab.training.latecontext import pilot_items
 from whispertide.options import EngineOptions
+from whispertide_lab.evaluation.items.commands import Sentence
+from whispertide_lab.training.latecontext import encoder_table as items
+from whispertide_lab.training.latecontext import pilot_items
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from whispertide.checkpoint.intent_words import IntentWords
-from whispertide.lab.training.latecontext.intent_words import learn_intents
+from whispertide_lab.training.latecontext.intent_words import learn_intents
 
 pytestmark = pytest.mark.slow
 

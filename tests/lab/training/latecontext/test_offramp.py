@@ -16,16 +16,16 @@ from whispertide.checkpoint.latecontext import save_late
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError
-from whispertide.lab.evaluation.items.offloading import asked_of
-from whispertide.lab.training.augment import Augmentation
-from whispertide.lab.training.latecontext import offramp
-from whispertide.lab.training.latecontext.intent_words import learn_intents
-from whispertide.lab.training.latecontext.offramp import hear_commands
-from whispertide.lab.training.latecontext.understood import hear
-from whispertide.lab.training.offramp import OfframpOptions
-from whispertide.lab.training.shards import Utterance, write_shard
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming.trained_offramp import TRAINED, TrainedOfframp
+from whispertide_lab.evaluation.items.offloading import asked_of
+from whispertide_lab.training.augment import Augmentation
+from whispertide_lab.training.latecontext import offramp
+from whispertide_lab.training.latecontext.intent_words import learn_intents
+from whispertide_lab.training.latecontext.offramp import hear_commands
+from whispertide_lab.training.latecontext.understood import hear
+from whispertide_lab.training.offramp import OfframpOptions
+from whispertide_lab.training.shards import Utterance, write_shard
 
 pytestmark = pytest.mark.slow
 
@@ -78,8 +78,8 @@ def test_where_nothing_was_heard_there_is_nothing_to_learn(model: LateModel) -> 
 
 
 def test_the_command(model: LateModel, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.lab.training.offramp._FEWEST", 1)
-    monkeypatch.setattr("whispertide.lab.training.offramp.OfframpOptions", partial(OfframpOptions, epochs=2))
+    monkeypatch.setattr("whispertide_lab.training.offramp._FEWEST", 1)
+    monkeypatch.setattr("whispertide_lab.training.offramp.OfframpOptions", partial(OfframpOptions, epochs=2))
     (tmp_path / "data").mkdir()
     people = [replace(command(number), intent=None) for number in range(9)]
     write_shard(tmp_path / "data", 0, [*(command(number) for number in range(20)), *people])
