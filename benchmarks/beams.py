@@ -20,8 +20,8 @@ import numpy as np
 from whispertide.decoding.draft import Reference
 from whispertide.model.whisper import load_model
 from whispertide.options import EngineOptions
-from whispertide.streaming.executor import make_executor
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.tuning.profile import Recorded, record

@@ -29,8 +29,8 @@ from whispertide.model.engine import DecodeRequest, Encoded
 from whispertide.model.runtime import in_runtime
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import PRECISIONS, EngineOptions
-from whispertide.streaming.executor import make_executor
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.tuning.profile import Recorded, record
 from whispertide.types import SAMPLE_RATE, FloatArray

@@ -272,7 +272,7 @@ def main() -> None:
         kind = Ours if arguments.worker == "ours" else Peer
         return serve(kind(arguments.folder, arguments.threads[0]))
 
-    from whispertide.streaming.allocation import processor  # not in the workers, whose time and memory count
+    from whispertide.recipes.allocation import processor  # not in the workers, whose time and memory count
 
     folder = random_checkpoint(arguments.folder, "base.en")
     rounds = 2 if arguments.quick else 7

@@ -17,8 +17,8 @@ import numpy as np
 from whispertide import load
 from whispertide.api import Transcriber
 from whispertide.audio.vad import SpeechGate, SpeechStarted
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words, to_samples
 from whispertide_lab.evaluation.aligned import aligned
 from whispertide_lab.evaluation.corpora.people import open_people

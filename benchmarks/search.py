@@ -18,8 +18,8 @@ from typing import Any
 
 from whispertide.errors import OptionError
 from whispertide.options import EngineOptions, Precision
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import Table, text_table

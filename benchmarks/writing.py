@@ -17,8 +17,8 @@ from whispertide import load
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.options import BEAM, DecodeOptions
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 from whispertide_lab.evaluation.writing import WritingErrors, writing_errors
 

@@ -23,9 +23,9 @@ from whispertide.cli.meter import Meter
 from whispertide.cli.pump import at_live_pace
 from whispertide.cli.source import Source
 from whispertide.options import BUNDLED_MODEL, DEFAULT_RECIPE, EngineOptions
+from whispertide.recipes.catalogue import RECIPES, get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session_state import Transcript
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.tuning import plots
 from whispertide.tuning.drawing import Drawing, read
 from whispertide.types import FloatArray, join_words, to_samples

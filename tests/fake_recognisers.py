@@ -9,8 +9,8 @@ import pytest
 from evaluation_cells import make_trace
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.options import EngineOptions
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.short_windows import choose_framing
+from whispertide.recipes.recipe import Recipe
+from whispertide.recipes.short_windows import choose_framing
 from whispertide.types import SAMPLE_RATE
 from whispertide_lab.evaluation import corpora, preparation, runner
 from whispertide_lab.evaluation.replay import Recogniser

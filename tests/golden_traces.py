@@ -22,8 +22,8 @@ import whispertide
 from whispertide.api import Transcriber
 from whispertide.audio.file import decode_blocks
 from whispertide.events import Event, to_dict
+from whispertide.recipes.catalogue import RECIPES, get_recipe, make_gate
 from whispertide.session import Session
-from whispertide.streaming.recipes import RECIPES, get_recipe, make_gate
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
 from whispertide_lab.from_json import built

@@ -24,6 +24,7 @@ LAYERS = (
     ("model",),
     ("decoding",),
     ("streaming",),
+    ("recipes",),
     ("session_state",),
     ("session", "offline"),
     ("formats",),

@@ -20,9 +20,9 @@ from coded_audio import CODECS, through
 from few_examples import quick
 from spoken_clips import clip, said_again, streamed
 from whispertide.api import Transcriber
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.steadiness import Rule, shipped_rule
 from whispertide.types import FloatArray

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from campaign.lines import Line, Notes
 from campaign.scenario import Scenario
-from whispertide.streaming.allocation import processor
+from whispertide.recipes.allocation import processor
 from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve, read
 from whispertide.tuning.page import stored_tables

@@ -13,7 +13,7 @@ from noted_rows import Row
 from hostile.goals import changed, grown_mb, lost, missed_goals
 from hostile.kinds import EVERYTHING, KINDS, named
 from hostile.material import SILENCE_HOURS
-from whispertide.streaming.allocation import processor
+from whispertide.recipes.allocation import processor
 from whispertide.tuning import plots
 from whispertide.tuning.page import stored_tables
 

@@ -34,10 +34,10 @@ from whispertide.errors import SessionError
 from whispertide.events import Error, Event
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import decode_options, get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session_state import SessionState, Transcript
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.stages import UnderWay, depth_of

@@ -13,8 +13,8 @@ import pytest
 from benchmark_scripts import benchmark
 from evaluation_cells import make_trace
 from whispertide.errors import CorpusError
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.short_windows import Costs, Framed, choose_framing
+from whispertide.recipes.recipe import Recipe
+from whispertide.recipes.short_windows import Costs, Framed, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray
 from whispertide_lab.evaluation import charts, corpora, peers, runner
 from whispertide_lab.evaluation.peers import PEERS, Peer

@@ -13,9 +13,9 @@ from whispertide.cli.doctor import Diagnosis, Machine, look_at_machine
 from whispertide.errors import AudioDeviceError
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
-from whispertide.streaming.calibration import Calibration, Pace, machine_of, remember
-from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.short_windows import Framed, as_tuned
+from whispertide.recipes.calibration import Calibration, Pace, machine_of, remember
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.short_windows import Framed, as_tuned
 from whispertide.tuning import doctor as examine
 from whispertide.tuning.doctor import EXACT, QUANTISED, LiveEstimate, Parity, Speed
 

@@ -15,7 +15,7 @@ from command_line import Run
 from whispertide.cli import main
 from whispertide.cli.exit import HELP
 from whispertide.options import DEFAULT_RECIPE
-from whispertide.streaming.recipes import RECIPES
+from whispertide.recipes.catalogue import RECIPES
 
 
 def plain(text: str) -> str:

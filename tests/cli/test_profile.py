@@ -20,10 +20,10 @@ from whispertide.decoding.search import Guard
 from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions, ProviderName
-from whispertide.streaming import allocation
-from whispertide.streaming.allocation import Allocation, Measured, Placement, allocate, recall, remember, split_evenly
+from whispertide.recipes import allocation
+from whispertide.recipes.allocation import Allocation, Measured, Placement, allocate, recall, remember, split_evenly
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.pipelined import PipelinedExecutor
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.whole_window import WholeWindow

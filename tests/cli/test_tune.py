@@ -18,10 +18,10 @@ from whispertide.cli import tune as command
 from whispertide.cli.exit import ExitCode
 from whispertide.model import whisper
 from whispertide.options import EngineOptions
-from whispertide.streaming import calibration
-from whispertide.streaming.calibration import Calibration, Pace, place, recall, remember
+from whispertide.recipes import calibration
+from whispertide.recipes.calibration import Calibration, Pace, place, recall, remember
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE, PAD30
-from whispertide.streaming.recipes import get_recipe
 from whispertide.tuning import tune as measuring
 from whispertide.tuning.framing_choice import Tried
 from whispertide.tuning.tune import Tuning

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from whispertide.streaming.allocation import Allocation, Measured, Placement
+from whispertide.recipes.allocation import Allocation, Measured, Placement
 from whispertide.streaming.pilot import Scores
 from whispertide_lab.evaluation.items.commands import Way
 from whispertide_lab.evaluation.items.offloading import Both

@@ -29,6 +29,8 @@ from shared_journal import accepted, back, finish_talk, in_order, status
 from whispertide.errors import OptionError
 from whispertide.events import to_dict
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.journal import Journal
 from whispertide.server.journal_values import StateLoader, packed, unpacked
 from whispertide.server.live import LiveSession
@@ -36,8 +38,6 @@ from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush, Settings
 from whispertide.server.serving import assemble
 from whispertide.session import Session
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 
 
 def journaled(folder: Path, **limits: Any) -> ServerOptions:

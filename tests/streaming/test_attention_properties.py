@@ -32,12 +32,12 @@ from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord
 from whispertide.events import Event, Hypothesis, Lag, TurnEnd
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.choice import field_types
 from whispertide.streaming.listening import HeardWords
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.steadiness import FEATURES, Rule

@@ -10,9 +10,9 @@ from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.grounded import Grounded, GroundedState
 from whispertide.streaming.listening import HeardWords
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.searches import Greedy
 from whispertide.streaming.single_pass import SinglePass

@@ -8,9 +8,9 @@ from policy_rounds import Rounds, S, texts
 from whispertide.decoding.early_stop import EarlyStop
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.held_agreement import HeldAgreement, HeldState
 from whispertide.streaming.listening import HeardWords
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import Word

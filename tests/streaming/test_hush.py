@@ -24,12 +24,12 @@ from whispertide.events import Confirmed, Event
 from whispertide.features import Features, raw_log_mel
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.recipes.assembly import executor_key, make_executor
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import parse_overrides
 from whispertide.session import Session
-from whispertide.streaming.executor import executor_key, make_executor
 from whispertide.streaming.framing import BARE, Hush
 from whispertide.streaming.hush import HushWord, suffix_for
-from whispertide.streaming.recipe import parse_overrides
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.single_pass import SinglePass

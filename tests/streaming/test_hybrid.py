@@ -20,13 +20,13 @@ from whispertide.audio.pcm import to_int16
 from whispertide.decoding.draft import Reference
 from whispertide.errors import GraphError, OptionError
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.session import Session
 from whispertide.streaming.circuit_breaker import CircuitBreaker
 from whispertide.streaming.executors import Hybrid
 from whispertide.streaming.hybrid import HybridExecutor, HybridStages, hybrid_executor, server_here
 from whispertide.streaming.offramp import Offramp
 from whispertide.streaming.pilot import HeardUtterance, Pilot, Scores
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.remote import Remote, RemoteError, Server, wav, words_of
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, Span

@@ -13,12 +13,12 @@ from whispertide.events import Event
 from whispertide.model.engine import LAST_LAYER, Encoded
 from whispertide.model.masked import Block
 from whispertide.model.whisper import WhisperModel
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.session import Session
-from whispertide.streaming.executor import make_executor
 from whispertide.streaming.masked import Masked
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
 from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
 
 STEP = 2 * SAMPLE_RATE

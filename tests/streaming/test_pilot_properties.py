@@ -26,10 +26,10 @@ from test_session_properties import (
     talks,
 )
 from whispertide.events import Confirmed, Hypothesis, SpeechStop
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.pilot import HeardUtterance
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, Word
 

@@ -12,12 +12,12 @@ import whispertide
 from whispertide.audio.file import decode_blocks
 from whispertide.decoding.draft import Reference
 from whispertide.options import DecodeOptions
+from whispertide.recipes.assembly import executor_key, make_executor
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.session import Session
-from whispertide.streaming.executor import executor_key, make_executor
 from whispertide.streaming.framing import BARE
 from whispertide.streaming.hybrid import HybridExecutor
 from whispertide.streaming.pilot import HeardUtterance, Pilot
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import whispertide
 from whispertide.cli.bundled import bundled_audio
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
-from whispertide.streaming import executor
+from whispertide.recipes import assembly as executor
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.executors import Hybrid
 from whispertide.streaming.offramp import Offramp
 from whispertide.streaming.pilot import HeardUtterance, Scores
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.trained_offramp import TRAINED, Trained, TrainedOfframp, padded, shapes_of, signs
 from whispertide.types import SAMPLE_RATE, Span

@@ -30,11 +30,11 @@ from whispertide.model.engine import Encoded
 from whispertide.model.static import StaticEngine
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.recipes.assembly import executor_key
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
-from whispertide.streaming.executor import executor_key
 from whispertide.streaming.framing import Framing
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor

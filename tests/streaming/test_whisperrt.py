@@ -27,12 +27,12 @@ from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats, Sp
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe, make_gate
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.attended_decode import MARGIN_TOKENS
-from whispertide.streaming.executor import make_executor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.stable_beam import StableBeam

@@ -11,9 +11,9 @@ from whispertide.decoding.rules import log_softmax
 from whispertide.features import log_mel
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
-from whispertide.streaming.calibration import Calibration, Pace, machine_of
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe, usual_window_s
+from whispertide.recipes.calibration import Calibration, Pace, machine_of
+from whispertide.recipes.catalogue import get_recipe, usual_window_s
+from whispertide.recipes.recipe import Recipe
 from whispertide.tuning.doctor import (
     EXACT,
     QUANTISED,

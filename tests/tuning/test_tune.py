@@ -9,7 +9,7 @@ import pytest
 
 from made_up_streams import made_up
 from whispertide.options import EngineOptions
-from whispertide.streaming.calibration import Pace, machine_of
+from whispertide.recipes.calibration import Pace, machine_of
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
 from whispertide.streaming.steadiness import Rule, read_rule, shipped_rule
 from whispertide.tuning import framing_choice, tune

@@ -28,8 +28,8 @@ from whispertide.options import (
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
+    from whispertide.recipes.recipe import Recipe
     from whispertide.streaming.hush import HushWord
-    from whispertide.streaming.recipe import Recipe
 
 Fields = Mapping[str, Any]  # fields of a dataclass -> the options that set them
 
@@ -218,8 +218,8 @@ class StreamChoice:
 
         Raises `UnknownRecipeError` or `OptionError`, so call it before anything is downloaded.
         """
-        from whispertide.streaming.recipe import parse_overrides
-        from whispertide.streaming.recipes import get_recipe
+        from whispertide.recipes.catalogue import get_recipe
+        from whispertide.recipes.recipe import parse_overrides
 
         changes = list(self.changes or ())
         if self.delay is not None:

@@ -10,14 +10,14 @@ Complete = Callable[[str], list[str]]
 
 def recipes(incomplete: str) -> list[str]:
     """Names of recipes."""
-    from whispertide.streaming.recipes import RECIPES
+    from whispertide.recipes.catalogue import RECIPES
 
     return _starting(RECIPES, incomplete)
 
 
 def settings(incomplete: str) -> list[str]:
     """Fields of a recipe, each with its equals sign; after it the values, where they have names."""
-    from whispertide.streaming.recipe import every_field
+    from whispertide.recipes.recipe import every_field
 
     name, equals, _ = incomplete.partition("=")
     if not equals:

@@ -19,7 +19,7 @@ from whispertide.options import DEFAULT_RECIPE, EngineOptions
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from whispertide.streaming.short_windows import Framed
+    from whispertide.recipes.short_windows import Framed
     from whispertide.tuning.doctor import LiveEstimate, Parity, Speed
 
 _PACKAGES = ("whispertide", "onnxruntime", "numpy", "av", "soxr", "tokenizers", "huggingface_hub", "sounddevice")
@@ -79,8 +79,8 @@ def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> D
     from whispertide.checkpoint import hub
     from whispertide.cli.bundled import bundled_audio
     from whispertide.model.whisper import load_model
-    from whispertide.streaming.calibration import load_tuned
-    from whispertide.streaming.recipes import RECIPES, get_recipe
+    from whispertide.recipes.calibration import load_tuned
+    from whispertide.recipes.catalogue import RECIPES, get_recipe
     from whispertide.tuning import doctor as examine
 
     machine = look_at_machine()

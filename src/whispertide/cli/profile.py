@@ -16,8 +16,8 @@ from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
-    from whispertide.streaming.allocation import Measured
-    from whispertide.streaming.recipe import Recipe
+    from whispertide.recipes.allocation import Measured
+    from whispertide.recipes.recipe import Recipe
 
 
 @guarded
@@ -63,7 +63,7 @@ def run(
 def keep(model: "WhisperModel", recipe: "Recipe", measured: "list[Measured]") -> Path:
     """Keep what was found; returns where. Raises `OutputError`."""
     from whispertide.checkpoint.cache import cache_dir
-    from whispertide.streaming.allocation import remember
+    from whispertide.recipes.allocation import remember
 
     with writing(cache_dir(), CHOOSE_CACHE):
         return remember(model, recipe.name, measured)

@@ -21,8 +21,8 @@ from whispertide.extras import how_to_install, not_installed
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
     from whispertide.model.whisper import WhisperModel
-    from whispertide.streaming.calibration import Calibration
-    from whispertide.streaming.recipe import Recipe
+    from whispertide.recipes.calibration import Calibration
+    from whispertide.recipes.recipe import Recipe
     from whispertide.tuning.tune import Tuning
     from whispertide.types import FloatArray
 
@@ -60,7 +60,7 @@ def tune(
     """Find out which framing suits a model, and which threads and step suit this machine. tide uses it from then on."""
     from whispertide.audio.file import load_audio
     from whispertide.model.whisper import load_model
-    from whispertide.streaming.calibration import recall
+    from whispertide.recipes.calibration import recall
 
     if option is not None and model is not None:  # so the first argument is audio, too
         audio, model = [Path(model), *(audio or ())], None
@@ -152,7 +152,7 @@ def stands(before: "Calibration | None", found: "Tuning") -> bool:
 def keep(model: "WhisperModel", found: "Tuning") -> Path:
     """Keep what was found, unless something better was found before; returns where. Raises `OutputError`."""
     from whispertide.checkpoint.cache import cache_dir
-    from whispertide.streaming.calibration import place, recall, remember
+    from whispertide.recipes.calibration import place, recall, remember
 
     before = recall(model.heard_hash)
     if stands(before, found):
@@ -194,7 +194,7 @@ def _page_of(kept: Path) -> Path:
 
 def _forget(model: "WhisperModel") -> bool:
     """Remove what is kept, and the page next to it; whether anything was kept."""
-    from whispertide.streaming.calibration import forget, place
+    from whispertide.recipes.calibration import forget, place
 
     try:
         _page_of(place(model.heard_hash)).unlink(missing_ok=True)

@@ -21,16 +21,16 @@ from whispertide.checkpoint.short import KIND
 from whispertide.decoding.rules import log_softmax
 from whispertide.features import log_mel
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.streaming.recipes import usual_window_s
-from whispertide.streaming.short_windows import COMFORTABLE, TOKENS_PER_S, Costs, choose_framing
+from whispertide.recipes.catalogue import usual_window_s
+from whispertide.recipes.short_windows import COMFORTABLE, TOKENS_PER_S, Costs, choose_framing
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.checkpoint import Checkpoint, ModelDims
     from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
-    from whispertide.streaming.calibration import Calibration
-    from whispertide.streaming.recipe import Recipe
+    from whispertide.recipes.calibration import Calibration
+    from whispertide.recipes.recipe import Recipe
 
 # --- speed -----------------------------------------------------------------------------------------------------------
 

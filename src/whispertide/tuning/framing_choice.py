@@ -24,12 +24,12 @@ import numpy as np
 
 from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.options import DecodeOptions
-from whispertide.streaming.executor import make_executor
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import decode_options, get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Pad30, Zeros
 from whispertide.streaming.hush import has_word
 from whispertide.streaming.listening import HeardWords
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, align_down, to_samples

@@ -1,7 +1,7 @@
 """Which allocation of threads computes rounds soonest on this machine: the same rounds with one after the other.
 
 The rounds are those of one serial run over a recording. Returns values; printing is the command line's business, and
-keeping them that of `streaming.allocation`.
+keeping them that of `recipes.allocation`.
 """
 
 import time
@@ -15,18 +15,18 @@ from whispertide.model.engine import EncoderState
 from whispertide.model.installed import is_accelerated
 from whispertide.model.providers import choose_provider, thread_count
 from whispertide.options import DecodeOptions
+from whispertide.recipes.allocation import Allocation, Measured, Placement
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import make_gate
 from whispertide.session import Session
-from whispertide.streaming.allocation import Allocation, Measured, Placement
-from whispertide.streaming.executor import make_executor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipes import make_gate
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.stages import Pending, begin, depth_of
 from whispertide.types import FloatArray, to_samples
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
-    from whispertide.streaming.recipe import Recipe
+    from whispertide.recipes.recipe import Recipe
 
 RECORDING_S = 20.0  # computing for so long gives rounds enough
 MEASURING_S = 80.0  # for all allocations together, if they are as fast as the recorded run

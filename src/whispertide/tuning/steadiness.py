@@ -23,9 +23,9 @@ import numpy as np
 
 from whispertide.decoding.token_words import spoken
 from whispertide.errors import OptionError
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
-from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.repetition import normalise
 from whispertide.streaming.steadiness import FEATURES, Facts, Rule, closes, same
 from whispertide.types import SAMPLE_RATE, FloatArray, Word

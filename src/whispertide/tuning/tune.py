@@ -7,7 +7,7 @@
         not fitted to better than the shipped one, and where streams that confirm by it make no more errors
 
 The short form hears as many windows as fit into 20 s, and leaves threads and step. Returns values; keeping
-them is `streaming.calibration`'s business, printing the command line's.
+them is `recipes.calibration`'s business, printing the command line's.
 """
 
 import math
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from whispertide.errors import OptionError
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import DecodeOptions
-from whispertide.streaming.calibration import Calibration, Pace, machine_of
+from whispertide.recipes.calibration import Calibration, Pace, machine_of
+from whispertide.recipes.short_windows import COMFORTABLE
 from whispertide.streaming.framing import BARE, Framing, Pad30
-from whispertide.streaming.short_windows import COMFORTABLE
 from whispertide.streaming.steadiness import shipped_rule
 from whispertide.tuning import framing_choice
 from whispertide.tuning.doctor import BUSY

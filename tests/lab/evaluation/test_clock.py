@@ -24,11 +24,11 @@ from whispertide.errors import SessionError
 from whispertide.events import RoundStats
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.framing import get_framing
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
 from whispertide.streaming.schedule import BestEffort, Fixed
 from whispertide.streaming.stages import SerialExecutor

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from scripted_model import ScriptedModel, Story, story
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.framing import BARE
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.steadiness import FEATURES, Facts, Rule, shipped_rule

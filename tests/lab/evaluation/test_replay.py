@@ -13,7 +13,7 @@ import whispertide
 from lab.evaluation.traces import reference, trace
 from whispertide.audio.file import load_audio
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.types import SAMPLE_RATE
 from whispertide_lab.evaluation.flops import encoder_gflop
 from whispertide_lab.evaluation.replay import offline, run_cell, streaming

@@ -15,11 +15,11 @@ from whispertide.checkpoint.attachments import digest_folder
 from whispertide.checkpoint.latecontext import COMMANDS, load_late
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions, ProviderName
-from whispertide.streaming import calibration
-from whispertide.streaming.allocation import Allocation, Measured, Placement, remember
-from whispertide.streaming.recipe import parse_overrides
-from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.short_windows import Costs
+from whispertide.recipes import calibration
+from whispertide.recipes.allocation import Allocation, Measured, Placement, remember
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import parse_overrides
+from whispertide.recipes.short_windows import Costs
 from whispertide.streaming.steadiness import shipped_rule
 from whispertide.types import SAMPLE_RATE
 from whispertide_lab.evaluation import store

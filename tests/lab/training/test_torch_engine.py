@@ -20,9 +20,9 @@ from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.providers import choose_provider
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.streaming.allocation import Allocation, Placement
-from whispertide.streaming.executor import make_executor
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.allocation import Allocation, Placement
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import FloatArray, Span

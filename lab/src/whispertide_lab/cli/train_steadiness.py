@@ -48,7 +48,7 @@ def steadiness(
     from whispertide import api
     from whispertide.audio.file import load_audio
     from whispertide.cli.progress import counting
-    from whispertide.streaming.recipes import get_recipe
+    from whispertide.recipes.catalogue import get_recipe
     from whispertide.tuning import steadiness as fitting
     from whispertide_lab.training import steadiness_report
 

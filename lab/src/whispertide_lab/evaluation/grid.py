@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
 from whispertide.options import EngineOptions
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
+from whispertide.recipes.short_windows import as_tuned
 from whispertide.streaming.choice import parse_value
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.short_windows import as_tuned
 from whispertide_lab.evaluation.corpora.parts import PIECES
 
 if TYPE_CHECKING:

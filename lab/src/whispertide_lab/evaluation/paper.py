@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from whispertide.checkpoint.latecontext import Kind
 from whispertide.errors import OptionError
-from whispertide.streaming.recipe import every_field
-from whispertide.streaming.recipes import RECIPES
+from whispertide.recipes.catalogue import RECIPES
+from whispertide.recipes.recipe import every_field
 from whispertide.tuning.drawing import Drawing
 from whispertide.tuning.page import Table
 

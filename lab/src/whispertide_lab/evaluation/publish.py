@@ -129,7 +129,7 @@ def marks(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def _is_default(cell: Cell) -> bool:
-    from whispertide.streaming.recipes import RECIPES
+    from whispertide.recipes.catalogue import RECIPES
     from whispertide_lab.evaluation.peers import PEERS
 
     name, step = cell.spec.recogniser, cell.spec.step_s

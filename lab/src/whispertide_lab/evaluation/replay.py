@@ -12,7 +12,7 @@ from typing import Any
 
 from whispertide.api import Transcriber
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipe import Recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide_lab.evaluation.clock import play
 from whispertide_lab.evaluation.energy import Meter
 from whispertide_lab.evaluation.score import aggregate, judge

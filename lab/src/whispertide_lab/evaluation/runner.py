@@ -17,10 +17,10 @@ from whispertide.checkpoint.latecontext import is_late, load_late, place_of
 from whispertide.errors import OptionError
 from whispertide.model.providers import thread_count
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.streaming.allocation import allocate
+from whispertide.recipes.allocation import allocate
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.streaming.framing import Open
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
 from whispertide.tuning.profile import label
 from whispertide.types import seconds
 from whispertide_lab.evaluation import store

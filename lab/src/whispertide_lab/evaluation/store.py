@@ -31,7 +31,7 @@ import whispertide
 import whispertide_lab
 from whispertide.atomic import CHOOSE_OUTPUT, check_place, write_text, writing
 from whispertide.errors import OptionError
-from whispertide.streaming.allocation import processor
+from whispertide.recipes.allocation import processor
 from whispertide_lab.evaluation.trace import Trace
 from whispertide_lab.from_json import built
 

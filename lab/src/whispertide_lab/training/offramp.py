@@ -18,11 +18,11 @@ from torch.nn import functional
 from whispertide.audio.buffer import to_float
 from whispertide.errors import CorpusError, OptionError
 from whispertide.model.whisper import WhisperModel
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
-from whispertide.streaming.executor import make_executor
 from whispertide.streaming.pilot import HeardUtterance, Scores
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.trained_offramp import (
     CHANNELS,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from whispertide.options import EngineOptions
-from whispertide.streaming.allocation import Allocation, Measured, Placement
+from whispertide.recipes.allocation import Allocation, Measured, Placement
 from whispertide.types import FloatArray
 from whispertide_lab.evaluation.items import allocation
 from whispertide_lab.evaluation.items.allocation import division_figure

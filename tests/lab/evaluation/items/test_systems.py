@@ -9,8 +9,8 @@ import pytest
 from lab.evaluation.tables import by_first
 from lab.evaluation.traces import reference, trace
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide_lab.evaluation import report
 from whispertide_lab.evaluation.items import systems as items
 from whispertide_lab.evaluation.items.systems import errors_of, first_text_taken_s, spread, stages

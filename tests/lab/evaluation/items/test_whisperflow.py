@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pytest
 
 from evaluation_cells import SPEC
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.streaming.searches import Pruned
 from whispertide_lab.evaluation import report
 from whispertide_lab.evaluation.items import whisperflow as items

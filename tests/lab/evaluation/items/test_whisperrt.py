@@ -13,8 +13,8 @@ from lab.evaluation.traces import reference
 from whispertide.audio.file import load_audio
 from whispertide.errors import OptionError
 from whispertide.options import EngineOptions
-from whispertide.streaming.recipe import parse_overrides
-from whispertide.streaming.recipes import RECIPES, get_recipe
+from whispertide.recipes.catalogue import RECIPES, get_recipe
+from whispertide.recipes.recipe import parse_overrides
 from whispertide.types import seconds
 from whispertide_lab.evaluation.flops import encoder_gflop
 from whispertide_lab.evaluation.grid import Setup

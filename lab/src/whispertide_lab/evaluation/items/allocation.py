@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.model.providers import thread_count
-from whispertide.streaming.allocation import Allocation, Measured
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.allocation import Allocation, Measured
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.tuning import plots
 from whispertide.tuning.page import Table
 from whispertide.tuning.profile import label, measure_all

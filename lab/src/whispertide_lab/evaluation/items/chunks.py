@@ -17,9 +17,9 @@ from whispertide.graphs.chunks import Plan, decoder_name, frames_of, layout_for,
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.static import StaticEngine
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe, make_gate
+from whispertide.recipes.recipe import parse_overrides
 from whispertide.session import Session
-from whispertide.streaming.recipe import parse_overrides
-from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.streaming.round import Equipment
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.tuning.page import Table

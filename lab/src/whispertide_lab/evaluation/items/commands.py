@@ -19,12 +19,12 @@ from whispertide.audio.vad import SpeechStopped
 from whispertide.decoding.search import Guard
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe, make_gate
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.ahead import HeardAhead
 from whispertide.streaming.hybrid import HybridExecutor
 from whispertide.streaming.pilot import HeardUtterance, Pilot, Scores
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor, Staged
 from whispertide.streaming.trained_offramp import OffloadModel

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.streaming.recipe import parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import parse_overrides
 from whispertide.tuning import plots
 from whispertide.tuning.drawing import SERIES
 from whispertide.tuning.page import Table

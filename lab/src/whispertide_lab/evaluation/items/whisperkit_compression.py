@@ -29,8 +29,8 @@ from whispertide.graphs.store import GraphFiles
 from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.streaming.recipe import parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import parse_overrides
 from whispertide.tuning.page import Table
 from whispertide_lab.compression.compress import Compression, CompressOptions
 from whispertide_lab.compression.folder import half_size

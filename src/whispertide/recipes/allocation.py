@@ -20,7 +20,7 @@ from whispertide.errors import OptionError
 from whispertide.model.installed import OTHER_ENGINES
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import EngineOptions, Precision, ProviderName
-from whispertide.streaming.recipe import Recipe
+from whispertide.recipes.recipe import Recipe
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel

@@ -16,11 +16,11 @@ from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.streaming.executor import executor_key, make_executor
+from whispertide.recipes.assembly import executor_key, make_executor
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.short_windows import as_tuned
 from whispertide.streaming.framing import FRAMINGS, Buckets, Hush, get_framing
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment, RoundPlan
-from whispertide.streaming.short_windows import as_tuned
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.whole_window import WholeWindow

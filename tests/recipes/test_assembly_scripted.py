@@ -10,12 +10,12 @@ from scripted_model import ScriptedModel, by_window, multilingual, story, tellin
 from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
-from whispertide.streaming.allocation import Allocation, Placement
-from whispertide.streaming.executor import executor_key, make_executor
+from whispertide.recipes.allocation import Allocation, Placement
+from whispertide.recipes.assembly import executor_key, make_executor
+from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Hush
 from whispertide.streaming.hush import HushWord
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
-from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.searches import Drafted, Greedy, Unrolled
 from whispertide.streaming.stages import SerialExecutor

@@ -10,12 +10,12 @@ from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.guards import Frontier
 from whispertide.errors import UnknownRecipeError
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions
+from whispertide.recipes.catalogue import ABOUT, RECIPES, decode_options, get_recipe, make_gate, usual_window_s
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.final import Final
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.held_agreement import HeldAgreement
 from whispertide.streaming.local_agreement import LocalAgreement
-from whispertide.streaming.recipes import ABOUT, RECIPES, decode_options, get_recipe, make_gate, usual_window_s
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stable import Stable

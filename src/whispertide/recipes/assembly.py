@@ -11,15 +11,15 @@ import numpy as np
 
 from whispertide.decoding.truncation import TruncationDetector
 from whispertide.decoding.word_end import WordEndDetector
+from whispertide.recipes.allocation import Allocation, split_evenly
+from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.allocation import Allocation, split_evenly
 from whispertide.streaming.executors import Hybrid
 from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.hush import HushWord, suffix_for
 from whispertide.streaming.offramp import is_trained
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import Equipment
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stages import SerialExecutor

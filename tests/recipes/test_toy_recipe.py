@@ -23,15 +23,15 @@ from whispertide.events import Event, TurnEnd
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import CHOICES, Recipe, parse_overrides
 from whispertide.session import Session
 from whispertide.streaming.choice import Choice, setting
-from whispertide.streaming.executor import make_executor
 from whispertide.streaming.framing import Bare
 from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipe import CHOICES, Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, Opened, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.searches import Search

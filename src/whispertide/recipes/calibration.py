@@ -17,8 +17,8 @@ from whispertide.errors import OptionError
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
-from whispertide.streaming.allocation import processor
-from whispertide.streaming.recipe import Recipe
+from whispertide.recipes.allocation import processor
+from whispertide.recipes.recipe import Recipe
 from whispertide.types import Announce
 
 FORMAT = 1

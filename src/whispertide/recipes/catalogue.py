@@ -11,6 +11,7 @@ from types import MappingProxyType
 from whispertide.audio.vad import GateOptions, SpeechGate
 from whispertide.errors import OptionError, UnknownRecipeError
 from whispertide.options import DecodeOptions
+from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.final import Final
@@ -19,7 +20,6 @@ from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.held_agreement import HeldAgreement
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.pilots import Pilots
-from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Verified
 from whispertide.streaming.stable import Stable

@@ -7,8 +7,8 @@ import pytest
 
 from whispertide.api import load
 from whispertide.options import EngineOptions
-from whispertide.streaming import calibration
-from whispertide.streaming.calibration import (
+from whispertide.recipes import calibration
+from whispertide.recipes.calibration import (
     Calibration,
     Pace,
     applied_or_none,
@@ -19,8 +19,8 @@ from whispertide.streaming.calibration import (
     remember,
     tuned_threads,
 )
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.steadiness import FEATURES, Rule
 
 TIDE = get_recipe("tide")

@@ -22,10 +22,10 @@ import numpy as np
 
 from whispertide.decoding.search import DecodeRequest
 from whispertide.options import EngineOptions
-from whispertide.streaming.calibration import Calibration, applied_or_none, with_step
+from whispertide.recipes.calibration import Calibration, applied_or_none, with_step
+from whispertide.recipes.catalogue import usual_window_s
+from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import BARE, PAD30, Bare, Framing, Open, Pad30, Zeros
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import usual_window_s
 from whispertide.types import CHUNK_SECONDS, N_FRAMES
 
 if TYPE_CHECKING:
