@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from whispertide.checkpoint.latecontext import LateCheckpoint, load_late, place_of
 from whispertide.cli.progress import counting
-from whispertide.model.latecontext import LateModel
 from whispertide.tuning.page import Table, markdown_table
+from whispertide.understand.checkpoint import LateCheckpoint, load_late, place_of
+from whispertide.understand.model import LateModel
 from whispertide_lab.evaluation.items.commands import area
 from whispertide_lab.evaluation.items.offloading import POINT, Asked, asked_of, in_order, needed, needed_by_chance
 from whispertide_lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear_asking

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from small_late import small_late
-from whispertide.checkpoint.latecontext import Kind, LateCheckpoint
+from whispertide.understand.checkpoint import Kind, LateCheckpoint
 from whispertide_lab.training.latecontext.network import tensors_of
 from whispertide_lab.training.latecontext.run import make_network
 

@@ -24,7 +24,7 @@ LAYERS = (
     ("model",),
     ("decoding",),
     ("streaming",),
-    ("recipes",),
+    ("recipes", "understand"),
     ("session_state",),
     ("session", "offline"),
     ("formats",),

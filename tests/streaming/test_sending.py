@@ -17,18 +17,18 @@ from fake_remote import FAILURES, TEXT, closed_port, fake_remote
 from small_late import TEXTS, late_model, small_late, told_by_words
 from told_gate import STREAM, Told
 from wav_file import save_wav
-from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
-from whispertide.decoding.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.errors import OptionError
-from whispertide.model.latecontext import LateModel
 from whispertide.streaming.circuit_breaker import CircuitBreaker
 from whispertide.streaming.remote import Remote, Server
 from whispertide.streaming.sending import Question, Sending
 from whispertide.streaming.trained_offramp import TrainedOfframp
-from whispertide.streaming.understanding import PilotTimes, Understanding, Understood
 from whispertide.types import FloatArray, Span
+from whispertide.understand.checkpoint import LateCheckpoint, save_late
+from whispertide.understand.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
+from whispertide.understand.model import LateModel
+from whispertide.understand.understanding import PilotTimes, Understanding, Understood
 
 ALARM, MUSIC = 0, 1  # in the order of the vocabulary
 SPOKEN = STREAM[:56_000]
@@ -187,7 +187,7 @@ def test_what_was_computed_before_the_end_takes_no_time_from_the_answer(
         searched.append(time.perf_counter())
         return found
 
-    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", search)
+    monkeypatch.setattr("whispertide.understand.understanding.ctc_attention_search", search)
     monkeypatch.setattr(Sending, "text", lambda self, question, ended: since.append(ended))
     with sending(f"http://127.0.0.1:{closed_port()}") as to:
         said = Understanding(model, gate=Told(), pilots=PilotTimes(pause_s=0), search=SEARCH, sending=to).push(SPOKEN)
@@ -254,7 +254,7 @@ def test_the_command_sends_what_it_is_not_sure_of(
     model: LateModel, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(folder.parent))
-    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", Told)
+    monkeypatch.setattr("whispertide.understand.understanding.SpeechGate", Told)
     save_wav(tmp_path / "said.wav", SPOKEN)
     asked = ["understand", str(tmp_path / "said.wav"), "--model", str(folder), "--json"]
     monkeypatch.delenv("WHISPERTIDE_REMOTE", raising=False)
@@ -273,7 +273,7 @@ def test_the_command_sends_what_it_is_not_sure_of(
 def test_the_command_asks_the_offramp_that_is_named(
     model: LateModel, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", Told)
+    monkeypatch.setattr("whispertide.understand.understanding.SpeechGate", Told)
     monkeypatch.setattr(LateModel, "open", lambda path: model)
     save_wav(tmp_path / "said.wav", SPOKEN)
     understand = ["understand", str(tmp_path / "said.wav"), "--model", str(tmp_path), "--json"]

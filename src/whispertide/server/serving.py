@@ -24,7 +24,6 @@ from whispertide.api import Transcriber
 from whispertide.errors import AddressError
 from whispertide.extras import require
 from whispertide.model.batched import BatchedEngine
-from whispertide.model.latecontext import LateModel
 from whispertide.model.whisper import WhisperModel
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.app import make_app
@@ -41,6 +40,7 @@ from whispertide.server.restore import look_up, resume_journal
 from whispertide.server.sockets import BoundedWebSockets, check_hooks, http_with_deadlines
 from whispertide.server.tcp import TcpListener, files_of_port
 from whispertide.server.tracing import from_environment
+from whispertide.understand.model import LateModel
 
 log = logging.getLogger("whispertide.server")
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from whispertide.checkpoint import Checkpoint, attachments
 from whispertide.checkpoint.attachments import Arrays, Attachment, Kind, Shapes
-from whispertide.checkpoint.latecontext import LateCheckpoint
 from whispertide.types import FloatArray
 
 Trained = Literal["bilstm", "cnn", "linear"]
@@ -93,12 +92,6 @@ class TrainedOfframp:
         """
         found = attachments.load(KIND, path, shapes_of(kind, width), content_hash)
         return cls(kind, found.arrays, found.content_hash, found.report)
-
-    @classmethod
-    def of_commands(cls, folder: Path, network: LateCheckpoint, kind: Trained) -> Self:
-        """The one next to a network of late contextualisation, which lies in `folder`. Raises as `load` does."""
-        path = KIND.place(folder, kind)
-        return cls.load(path, kind, width=network.dims.width, content_hash=network.content_hash)
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint, kind: Trained) -> Self:

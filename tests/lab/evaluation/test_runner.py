@@ -12,7 +12,6 @@ from lab.evaluation.counting_watch import CountingWatch
 from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.checkpoint.attachments import digest_folder
-from whispertide.checkpoint.latecontext import COMMANDS, load_late
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions, ProviderName
 from whispertide.recipes import calibration
@@ -22,6 +21,7 @@ from whispertide.recipes.recipe import parse_overrides
 from whispertide.recipes.short_windows import Costs
 from whispertide.streaming.steadiness import shipped_rule
 from whispertide.types import SAMPLE_RATE
+from whispertide.understand.checkpoint import COMMANDS, load_late
 from whispertide_lab.evaluation import store
 from whispertide_lab.evaluation.clips import CLIP_S, CUT_BY, Clip
 from whispertide_lab.evaluation.grid import CellRequest, Setup

@@ -78,8 +78,8 @@ def paper(
     An item that fails says why, and the others go on.
     """
     require("lab", "measuring")
-    from whispertide.checkpoint.latecontext import is_late
     from whispertide.checkpoint.names import find
+    from whispertide.understand.checkpoint import is_late
     from whispertide_lab.evaluation import papers
     from whispertide_lab.evaluation.grid import Setup
     from whispertide_lab.evaluation.paper import joined

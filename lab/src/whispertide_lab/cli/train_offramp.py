@@ -42,8 +42,8 @@ def _listener(name: str) -> _Listener:
 
 def _commands_listener(name: str, data: list[Path] | None) -> _Listener:
     """A network of late contextualisation. Raises `OptionError` without commands."""
-    from whispertide.checkpoint.latecontext import place_of
-    from whispertide.model.latecontext import LateModel
+    from whispertide.understand.checkpoint import place_of
+    from whispertide.understand.model import LateModel
     from whispertide_lab.training.latecontext.offramp import hear_commands
 
     if not data:
@@ -75,9 +75,9 @@ def offramp(
     """
     train_device("cpu")
     from whispertide.atomic import check_place
-    from whispertide.checkpoint.latecontext import is_late
     from whispertide.cli.progress import counting
     from whispertide.streaming.trained_offramp import TRAINED
+    from whispertide.understand.checkpoint import is_late
     from whispertide_lab.training.offramp import OfframpOptions, fitting, train_offramp
 
     options = OfframpOptions(utterances=utterances, seed=seed)

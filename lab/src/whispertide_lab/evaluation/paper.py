@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, get_args
 
-from whispertide.checkpoint.latecontext import Kind
 from whispertide.errors import OptionError
 from whispertide.recipes.catalogue import RECIPES
 from whispertide.recipes.recipe import every_field
 from whispertide.tuning.drawing import Drawing
 from whispertide.tuning.page import Table
+from whispertide.understand.checkpoint import Kind
 
 if TYPE_CHECKING:
     from whispertide_lab.evaluation.runner import Runner

@@ -12,12 +12,13 @@ from typer.testing import CliRunner
 from small_late import TEXTS, late_model, small_late
 from told_gate import Loud
 from whispertide.audio.vad import SpeechGate
-from whispertide.checkpoint.latecontext import save_late
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError
-from whispertide.model.latecontext import LateModel
-from whispertide.streaming.trained_offramp import TRAINED, TrainedOfframp
+from whispertide.streaming.trained_offramp import TRAINED
+from whispertide.understand.checkpoint import save_late
+from whispertide.understand.model import LateModel
+from whispertide.understand.offramp import load_offramp
 from whispertide_lab.evaluation.items.offloading import asked_of
 from whispertide_lab.training.augment import Augmentation
 from whispertide_lab.training.latecontext import offramp
@@ -49,7 +50,7 @@ def model(folder: Path) -> Iterator[LateModel]:
 @pytest.fixture(autouse=True)
 def hears_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """The voice gate takes everything for speech: these commands are noise."""
-    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", partial(SpeechGate, detector=Loud()))
+    monkeypatch.setattr("whispertide.understand.understanding.SpeechGate", partial(SpeechGate, detector=Loud()))
 
 
 def command(number: int, seconds: float = 1.2) -> Utterance:
@@ -92,7 +93,7 @@ def test_the_command(model: LateModel, folder: Path, tmp_path: Path, monkeypatch
     assert result.stdout.split() == [str(tmp_path / "out" / f"offramp-{kind}.npz") for kind in TRAINED]
     late = LateModel.open(folder).checkpoint
     for kind in TRAINED:
-        found = TrainedOfframp.of_commands(tmp_path / "out", late, kind)
+        found = load_offramp(tmp_path / "out", late, kind)
         assert found.report["utterances"] == 20, "recordings without an intent are left out"
     asked = asked_of(tmp_path / "out", late)
     asked.offload_probability((-0.5,), np.zeros((50, late.dims.width), np.float32))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from whispertide.checkpoint.latecontext import Kind, LateCheckpoint, LateDims
 from whispertide.errors import CheckpointError, CorpusError, OptionError
+from whispertide.understand.checkpoint import Kind, LateCheckpoint, LateDims
 from whispertide_lab.training.augment import Augmentation, SpokenWord
 from whispertide_lab.training.latecontext.batches import LateBatches, LateBatchOptions, labels, spoken_in
 from whispertide_lab.training.latecontext.network import LateNetwork, tensors_of

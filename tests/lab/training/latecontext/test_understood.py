@@ -9,10 +9,10 @@ import pytest
 
 from benchmark_scripts import benchmark
 from small_late import small_late
-from whispertide.checkpoint.latecontext import save_late
-from whispertide.model.latecontext import LateModel
-from whispertide.streaming import understanding
-from whispertide.streaming.understanding import PilotTimes, Understood
+from whispertide.understand import understanding
+from whispertide.understand.checkpoint import save_late
+from whispertide.understand.model import LateModel
+from whispertide.understand.understanding import PilotTimes, Understood
 from whispertide_lab.evaluation.items.offloading import Asked
 from whispertide_lab.training.latecontext.understood import (
     BASE,

@@ -21,10 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from whispertide.api import Transcriber
-from whispertide.checkpoint.latecontext import LateCheckpoint
 from whispertide.options import DecodeOptions
 from whispertide.streaming.trained_offramp import TrainedOfframp, trained_in
 from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide.understand.checkpoint import LateCheckpoint
+from whispertide.understand.offramp import load_offramp
 from whispertide_lab.evaluation.items.commands import WAYS, Sentence, Way, area, hear
 from whispertide_lab.evaluation.wer import align
 
@@ -144,7 +145,7 @@ def mean_wait_s(heard: Sequence[Both], scores: Sequence[float], sent: int, link:
 
 def asked_of(folder: Path, network: LateCheckpoint) -> Asked:
     """The trained offramps next to a network of late contextualisation, which lies in `folder`."""
-    return Asked([TrainedOfframp.of_commands(folder, network, kind) for kind in trained_in(folder)])
+    return Asked([load_offramp(folder, network, kind) for kind in trained_in(folder)])
 
 
 def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) -> list[Both]:

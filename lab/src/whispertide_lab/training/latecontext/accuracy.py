@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from whispertide.checkpoint.latecontext import LateCheckpoint
-from whispertide.decoding.ctc_attention import CtcAttentionOptions, ctc_attention_search
-from whispertide.model.latecontext import features
 from whispertide.types import FloatArray, IntArray
+from whispertide.understand.checkpoint import LateCheckpoint
+from whispertide.understand.ctc_attention import CtcAttentionOptions, ctc_attention_search
+from whispertide.understand.model import features
 from whispertide_lab.evaluation.wer import align
 from whispertide_lab.training.latecontext.network import LateNetwork, load_tensors
 from whispertide_lab.training.latecontext.run import make_network

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from whispertide.checkpoint.intent_words import plain
-from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateVocabulary
-from whispertide.model.latecontext import FACTOR, features
 from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide.understand.checkpoint import SAMPLES_PER_FRAME, LateVocabulary
+from whispertide.understand.intent_words import plain
+from whispertide.understand.model import FACTOR, features
 from whispertide_lab.speech.noise import Dice, between
 from whispertide_lab.training.augment import Augmentation, SpokenWord, vary
 from whispertide_lab.training.batches import Numbered, Tensors, in_rows

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from whispertide.checkpoint.latecontext import LateDims
+from whispertide.understand.checkpoint import LateDims
 from whispertide_lab.training.latecontext.attention import Attention, FeedForward, positions
 
 

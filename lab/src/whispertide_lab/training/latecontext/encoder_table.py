@@ -14,12 +14,12 @@ from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING
 
-from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateDims, is_late, load_late
 from whispertide.errors import OptionError
 from whispertide.extras import require
 from whispertide.model.providers import thread_count
 from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE
+from whispertide.understand.checkpoint import SAMPLES_PER_FRAME, LateDims, is_late, load_late
 from whispertide_lab.evaluation import report
 from whispertide_lab.evaluation.items.pilot import watched
 from whispertide_lab.evaluation.paper import Outcome

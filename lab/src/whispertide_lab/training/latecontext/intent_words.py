@@ -1,4 +1,4 @@
-"""Learns which intent a text has, from texts alone (`checkpoint.intent_words`): seconds, and no sound.
+"""Learns which intent a text has, from texts alone (`understand.intent_words`): seconds, and no sound.
 
 Some words are left out each time, because the network mishears some.
 """
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whispertide.checkpoint.intent_words import IntentWords, hashed, weight_of
+from whispertide.understand.intent_words import IntentWords, hashed, weight_of
 
 ROWS = 1 << 13  # of features
 _EPOCHS, _BATCH, _RATE = 8, 128, 0.02

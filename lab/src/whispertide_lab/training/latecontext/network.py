@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whispertide.checkpoint.latecontext import Arrays, LateDims
 from whispertide.errors import CheckpointError
+from whispertide.understand.checkpoint import Arrays, LateDims
 from whispertide_lab.training.latecontext.attention import AttentionLayer, positions
 from whispertide_lab.training.latecontext.batches import LateBatch
 from whispertide_lab.training.latecontext.branchformer import BranchformerLayer

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from whispertide.errors import CorpusError
-from whispertide.model.latecontext import LateModel
 from whispertide.streaming.pilot import Scores
+from whispertide.understand.model import LateModel
 from whispertide_lab.speech.noise import to_int16
 from whispertide_lab.training.latecontext.understood import AT_PAUSES, WAYS, hear
 from whispertide_lab.training.offramp import Example, Kept, OfframpOptions, varied

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.checkpoint.intent_words import plain
-from whispertide.checkpoint.latecontext import is_late, load_late, place_of
 from whispertide.errors import OptionError
-from whispertide.model.latecontext import LateModel
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions
 from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE
+from whispertide.understand.checkpoint import is_late, load_late, place_of
+from whispertide.understand.intent_words import plain
+from whispertide.understand.model import LateModel
 from whispertide_lab.evaluation import report
 from whispertide_lab.evaluation.items import pilot as by_whisper
 from whispertide_lab.evaluation.items.commands import Sentence

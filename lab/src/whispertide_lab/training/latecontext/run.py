@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whispertide.checkpoint.intent_words import IntentWords, plain
-from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, LateVocabulary, learn_vocabulary
 from whispertide.errors import CorpusError, OptionError
+from whispertide.understand.checkpoint import LateCheckpoint, LateDims, LateVocabulary, learn_vocabulary
+from whispertide.understand.intent_words import IntentWords, plain
 from whispertide_lab.training.epochs import EpochOptions, EpochTrainer, Lessons
 from whispertide_lab.training.latecontext.batches import LateBatch, LateBatches, LateBatchOptions
 from whispertide_lab.training.latecontext.branchformer import BranchformerLayer

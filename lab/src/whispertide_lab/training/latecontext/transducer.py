@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whispertide.checkpoint.latecontext import LateDims
+from whispertide.understand.checkpoint import LateDims
 from whispertide_lab.training.latecontext.batches import LateBatch
 from whispertide_lab.training.latecontext.network import Encoder
 

@@ -16,11 +16,11 @@ from types import MappingProxyType
 import numpy as np
 
 from whispertide.audio.buffer import to_float
-from whispertide.decoding.ctc_attention import CtcAttentionOptions
-from whispertide.model.latecontext import LateModel
 from whispertide.streaming.trained_offramp import OffloadModel
-from whispertide.streaming.understanding import PilotTimes, Understanding, Understood
 from whispertide.types import FloatArray, seconds, to_samples
+from whispertide.understand.ctc_attention import CtcAttentionOptions
+from whispertide.understand.model import LateModel
+from whispertide.understand.understanding import PilotTimes, Understanding, Understood
 from whispertide_lab.evaluation.energy import Meter
 from whispertide_lab.evaluation.items.offloading import Asked
 from whispertide_lab.evaluation.wer import align

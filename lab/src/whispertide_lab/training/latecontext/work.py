@@ -6,8 +6,8 @@ it: that follows from the receptive field, and convolutions that look back only 
 
 from dataclasses import dataclass
 
-from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateDims
 from whispertide.types import SAMPLE_RATE
+from whispertide.understand.checkpoint import SAMPLES_PER_FRAME, LateDims
 
 FRAMES_PER_SECOND = SAMPLE_RATE / SAMPLES_PER_FRAME
 

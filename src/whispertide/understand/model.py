@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from whispertide.checkpoint.cache import cached
-from whispertide.checkpoint.latecontext import COMMANDS, SAMPLES_PER_FRAME, LateCheckpoint, LateDims, load_late
 from whispertide.features import raw_columns
-from whispertide.graphs.latecontext import CONTEXT, GRAPHS, INGEST, TEXT, VERSION, build
 from whispertide.graphs.store import build_once
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
 from whispertide.types import HOP_LENGTH, N_FFT, FloatArray, IntArray
+from whispertide.understand.checkpoint import COMMANDS, SAMPLES_PER_FRAME, LateCheckpoint, LateDims, load_late
+from whispertide.understand.graphs import CONTEXT, GRAPHS, INGEST, TEXT, VERSION, build
 
 FLOOR = -7.0  # log10 of power; what is quieter is silence
 _NEVER = -1e9  # added to attention to what comes later

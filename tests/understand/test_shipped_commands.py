@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("espeakng_loader")
 
-from whispertide.checkpoint.latecontext import COMMANDS, load_late
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.model.latecontext import LateModel
-from whispertide.streaming.understanding import Understanding
+from whispertide.understand.checkpoint import COMMANDS, load_late
+from whispertide.understand.model import LateModel
+from whispertide.understand.understanding import Understanding
 from whispertide_lab.speech.talks import open_speaker
 from whispertide_lab.speech.voices import HELD_OUT
 

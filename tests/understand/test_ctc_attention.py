@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from few_examples import quick
-from whispertide.decoding import ctc_attention
-from whispertide.decoding.ctc_attention import END, CtcAttentionOptions, Found, ctc_attention_search
-from whispertide.decoding.ctc_prefix import Sums, empty, longer, longer_totals
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray, IntArray
+from whispertide.understand import ctc_attention
+from whispertide.understand.ctc_attention import END, CtcAttentionOptions, Found, ctc_attention_search
+from whispertide.understand.ctc_prefix import Sums, empty, longer, longer_totals
 
 TOKENS = 4  # the end among them
 WIDE = CtcAttentionOptions(beam=500, longest=6, attention=0.5)

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from onnx import TensorProto
 
-from whispertide.checkpoint.latecontext import LateCheckpoint
 from whispertide.errors import CheckpointError
 from whispertide.graphs.builder import GraphBuilder, WeightFile
+from whispertide.understand.checkpoint import LateCheckpoint
 
 INGEST, CONTEXT, TEXT = "ingest", "context", "text"
 GRAPHS = (INGEST, CONTEXT, TEXT)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from whispertide.checkpoint.intent_words import IntentWords
-from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, learn_vocabulary
+from whispertide.understand.checkpoint import LateCheckpoint, LateDims, learn_vocabulary
+from whispertide.understand.intent_words import IntentWords
 
 TENSORS = {"one": np.ones(3, np.float32), "two": np.zeros(2, np.float32)}
 

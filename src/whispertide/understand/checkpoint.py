@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.atomic import replacing, writing
-from whispertide.checkpoint.intent_words import IntentWords
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.checkpoint.safetensors_file import SafetensorsFile, header_of
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 from whispertide.types import FloatArray, IntArray
+from whispertide.understand.intent_words import IntentWords
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Subwords

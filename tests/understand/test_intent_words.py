@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from small_late import small_late
-from whispertide.checkpoint.intent_words import IntentWords, hashed, plain
-from whispertide.checkpoint.latecontext import LateCheckpoint, Meaning, load_late, save_late
 from whispertide.errors import CheckpointError
+from whispertide.understand.checkpoint import LateCheckpoint, Meaning, load_late, save_late
+from whispertide.understand.intent_words import IntentWords, hashed, plain
 
 ROWS = 64
 WORDS = IntentWords(np.random.default_rng(0).standard_normal((ROWS, 3)).astype(np.float32))

@@ -18,15 +18,15 @@ from small_late import TEXTS, late_model, small_late, told_by_words
 from told_gate import STREAM, Loud, Told
 from wav_file import save_wav
 from whispertide.audio.vad import SpeechGate
-from whispertide.checkpoint.latecontext import save_late
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
 from whispertide.cli.source import Source
-from whispertide.decoding.ctc_attention import Candidate, CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.errors import AudioError, GraphError, OptionError
-from whispertide.model.latecontext import Contextualised, Ingested, LateModel
-from whispertide.streaming.understanding import PilotTimes, Understanding, Understood
 from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide.understand.checkpoint import save_late
+from whispertide.understand.ctc_attention import Candidate, CtcAttentionOptions, Found, ctc_attention_search
+from whispertide.understand.model import Contextualised, Ingested, LateModel
+from whispertide.understand.understanding import PilotTimes, Understanding, Understood
 
 SEARCH = CtcAttentionOptions(beam=3, longest=6)
 
@@ -81,7 +81,7 @@ def test_nothing_is_heard_that_comes_after(
     model: LateModel, longest_s: float, first_s: float, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A portion that ends a little after a pilot, or after the end of an utterance that is cut."""
-    monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", longest_s)
+    monkeypatch.setattr("whispertide.understand.understanding.LONGEST_S", longest_s)
     frames = []
 
     def noted(heard: Ingested) -> Contextualised:
@@ -160,7 +160,7 @@ def test_the_wait_is_all_that_happens_after_the_audio_was_there(
 ) -> None:
     """A pilot in the same portion, too."""
     clock = iter(range(1000))
-    monkeypatch.setattr("whispertide.streaming.understanding.time.perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr("whispertide.understand.understanding.time.perf_counter", lambda: float(next(clock)))
     first, second, final, *_ = heard(model, [STREAM])
     assert [first.wait_s, second.wait_s] == [1, 1]
     assert final.wait_s == 7  # of the push, the two pilots, the end, the search and what comes after it
@@ -173,7 +173,7 @@ def test_what_a_pilot_adds_is_limited(model: LateModel, monkeypatch: pytest.Monk
         asked.append((options.longest, 0 if pilot is None else len(pilot.best.tokens)))
         return ctc_attention_search(scores, scorer, options, pilot, **more)
 
-    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", noted)
+    monkeypatch.setattr("whispertide.understand.understanding.ctc_attention_search", noted)
     stream = Understanding(model, gate=Told(), pilots=PilotTimes(tokens=2))
     stream.push(STREAM[:56_000])
     (first, none), (second, known), final = asked
@@ -189,7 +189,7 @@ def test_at_a_pause_it_is_searched_as_at_the_end(model: LateModel, monkeypatch: 
         asked.append((options, pilot))
         return ctc_attention_search(scores, scorer, options, pilot, **more)
 
-    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", noted)
+    monkeypatch.setattr("whispertide.understand.understanding.ctc_attention_search", noted)
     stream = Understanding(model, gate=Told(), pilots=PilotTimes(every_s=5.0, pause_s=0.09, beam=2), search=SEARCH)
     said = stream.push(STREAM[:56_000])
     assert [each.end for each in said] == [32_000, 53_760, 54_272]
@@ -208,7 +208,7 @@ def test_the_words_decide_the_intent_whatever_a_pilot_named(model: LateModel, mo
         best = Candidate((music, *words), (-1.0,) * (len(words) + 1), -5.0)
         return replace(ctc_attention_search(scores, scorer, options), best=best)
 
-    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", found)
+    monkeypatch.setattr("whispertide.understand.understanding.ctc_attention_search", found)
     assert {each.intent for each in heard(model, [STREAM[:56_000]])} == {"play_music"}
     by_words = replace(model, checkpoint=replace(model.checkpoint, intent_words=told_by_words(TEXTS[:2], (1, 0))))
     assert {(each.intent, each.text) for each in heard(by_words, [STREAM[:56_000]])} == {
@@ -267,7 +267,7 @@ class Held:
 def test_a_live_pilot_is_given_up_at_the_end_of_speech(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """The push with the end waits for nothing, and goes by the last pilot that was done: there is none."""
     held = Held()
-    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", held)
+    monkeypatch.setattr("whispertide.understand.understanding.ctc_attention_search", held)
     stream = live(model, PilotTimes(pause_s=0, beam=2))
     assert stream.push(STREAM[:33_000]) == []
     assert held.began.wait(60)
@@ -282,7 +282,7 @@ def test_a_live_pilot_is_given_up_when_all_is_over(
     model: LateModel, ended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held()
-    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", held)
+    monkeypatch.setattr("whispertide.understand.understanding.ctc_attention_search", held)
     stream = live(model, PilotTimes(pause_s=0, beam=2))
     stream.push(STREAM[:33_000])
     assert held.began.wait(60)
@@ -295,7 +295,7 @@ def test_a_live_pilot_is_given_up_when_all_is_over(
 
 def test_a_live_pause_needs_no_pilot_that_is_under_way(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held()
-    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", held)
+    monkeypatch.setattr("whispertide.understand.understanding.ctc_attention_search", held)
     stream = live(model, PilotTimes(pause_s=0.09, beam=2))
     stream.push(STREAM[:33_000])
     assert held.began.wait(60)
@@ -318,7 +318,7 @@ def test_what_goes_wrong_in_a_live_pilot_is_told_at_the_next_push(
         raise GraphError("no graph")
 
     stream = live(model)
-    monkeypatch.setattr("whispertide.streaming.understanding.ctc_attention_search", fails)
+    monkeypatch.setattr("whispertide.understand.understanding.ctc_attention_search", fails)
     stream.push(STREAM[:33_000])
     assert stream._open is not None
     assert stream._open.flying is not None
@@ -341,7 +341,7 @@ def test_after_a_pilot_that_goes_wrong_the_rest_of_its_portion_is_heard(
 
     stream, whole = Understanding(model, gate=Told(), search=SEARCH), heard(model, [STREAM])
     with monkeypatch.context() as patch:
-        patch.setattr("whispertide.streaming.understanding.ctc_attention_search", fails)
+        patch.setattr("whispertide.understand.understanding.ctc_attention_search", fails)
         with pytest.raises(GraphError, match="no graph"):
             stream.push(STREAM[:56_000])
     if then == "clear":
@@ -367,10 +367,10 @@ def test_an_utterance_whose_last_search_goes_wrong_is_over(
             raise GraphError("no graph")
         return ctc_attention_search(scores, scorer, options, *rest, **more)
 
-    monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", longest_s)
+    monkeypatch.setattr("whispertide.understand.understanding.LONGEST_S", longest_s)
     stream = Understanding(model, gate=Told(), search=SEARCH, pilots=PilotTimes(every_s=0.1, pause_s=0, beam=2))
     with monkeypatch.context() as patch:
-        patch.setattr("whispertide.streaming.understanding.ctc_attention_search", fails)
+        patch.setattr("whispertide.understand.understanding.ctc_attention_search", fails)
         with pytest.raises(GraphError, match="no graph"):
             stream.push(STREAM)
     said = stream.push(STREAM[:0]) + stream.finish()
@@ -389,7 +389,7 @@ def test_an_utterance_that_is_cut_off_is_understood_as_far_as_it_went(model: Lat
 
 @pytest.mark.parametrize("portion", [80_000, 7_001, 40_000])
 def test_speech_without_a_pause_is_cut(model: LateModel, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", 2.0)
+    monkeypatch.setattr("whispertide.understand.understanding.LONGEST_S", 2.0)
     said = heard(model, [STREAM[at : at + portion] for at in range(0, len(STREAM), portion)])
     assert [(each.start, each.end, each.final) for each in said] == [
         (8_000, 32_000, False),
@@ -403,7 +403,7 @@ def test_speech_without_a_pause_is_cut(model: LateModel, portion: int, monkeypat
 def test_a_cut_in_a_pause_leaves_nothing_to_understand(
     model: LateModel, cut: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", (cut - 8_000) / SAMPLE_RATE)
+    monkeypatch.setattr("whispertide.understand.understanding.LONGEST_S", (cut - 8_000) / SAMPLE_RATE)
     said = heard(model, [STREAM], PilotTimes(every_s=9, pause_s=0.05))
     finals = [(each.start, each.end) for each in said if each.final]
     assert finals == [(8_000, cut), (60_000, 77_312)]
@@ -417,7 +417,7 @@ def test_a_pilot_of_no_frame_says_nothing(model: LateModel) -> None:
 
 def test_hours_of_it_need_no_more_memory(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate that never closes, as in steady noise: audio and frames are those of one utterance."""
-    monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", 2.0)
+    monkeypatch.setattr("whispertide.understand.understanding.LONGEST_S", 2.0)
     stream = Understanding(
         model, gate=AlwaysOpen(), search=CtcAttentionOptions(beam=1, longest=2), pilots=PilotTimes(every_s=0)
     )
@@ -448,7 +448,7 @@ def test_bad_input_is_refused(model: LateModel) -> None:
 def test_the_command_tells_every_utterance_of_a_file(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", Told)
+    monkeypatch.setattr("whispertide.understand.understanding.SpeechGate", Told)
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(folder.parent))
     save_wav(tmp_path / "said.wav", STREAM, SAMPLE_RATE)
     ended = CliRunner().invoke(app, ["understand", str(tmp_path / "said.wav"), "--model", str(folder)])
@@ -467,7 +467,7 @@ def test_an_interrupt_tells_what_was_heard_and_ends_all_files(folder: Path, monk
         yield STREAM[: 60_000 + 8_000]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", Told)
+    monkeypatch.setattr("whispertide.understand.understanding.SpeechGate", Told)
     monkeypatch.setattr(Source, "blocks", blocks)
     ended = CliRunner().invoke(app, ["understand", "one.wav", "two.wav", "--model", str(folder)])
     assert ended.exit_code == ExitCode.INTERRUPTED, ended.output
@@ -479,7 +479,7 @@ def test_where_the_audio_breaks_off_what_was_heard_is_told(folder: Path, monkeyp
         yield STREAM[: 60_000 + 8_000]
         raise AudioError("it breaks off")
 
-    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", Told)
+    monkeypatch.setattr("whispertide.understand.understanding.SpeechGate", Told)
     monkeypatch.setattr(Source, "blocks", blocks)
     ended = CliRunner().invoke(app, ["understand", "one.wav", "--model", str(folder)])
     assert ended.exit_code not in (ExitCode.OK, ExitCode.INTERRUPTED)

@@ -17,9 +17,9 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from whispertide.decoding.ctc_prefix import Prefixes, Sums, empty, longer, longer_totals
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray, IntArray
+from whispertide.understand.ctc_prefix import Prefixes, Sums, empty, longer, longer_totals
 
 END = 0  # the token that ends a text
 _HOPELESS = 10.0  # nats below the best (Watanabe et al. 2017, section IV.C)

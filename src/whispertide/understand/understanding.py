@@ -20,15 +20,15 @@ from dataclasses import dataclass, field, replace
 from whispertide.audio.buffer import AudioBuffer, checked
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import Gate, GateEvent, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
-from whispertide.checkpoint.intent_words import plain
-from whispertide.decoding.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
-from whispertide.decoding.ctc_prefix import Sums
 from whispertide.errors import OptionError
-from whispertide.model.latecontext import Contextualised, Ingested, LateModel, TextState
 from whispertide.streaming.flying import Check, Flying
 from whispertide.streaming.sending import Question, Sending
 from whispertide.streaming.trained_offramp import OffloadModel
 from whispertide.types import FloatArray, IntArray, Span, to_samples
+from whispertide.understand.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
+from whispertide.understand.ctc_prefix import Sums
+from whispertide.understand.intent_words import plain
+from whispertide.understand.model import Contextualised, Ingested, LateModel, TextState
 
 _SHORTEST_S = 0.04  # between two pilots: one frame of the network
 LONGEST_S = 30.0  # of an utterance; one that goes on is another, since every guess costs more than the one before

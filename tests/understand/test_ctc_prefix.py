@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whispertide.decoding.ctc_prefix import Prefixes, Sums, empty, longer, longer_totals
+from whispertide.understand.ctc_prefix import Prefixes, Sums, empty, longer, longer_totals
 
 BLANK = 2
 

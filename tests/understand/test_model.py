@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from small_late import SOUND, late_model, late_shapes, small_late
-from whispertide.checkpoint.latecontext import Kind, LateCheckpoint, LateDims, load_late, save_late
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, DiskSpaceError
-from whispertide.model.latecontext import LateModel, features, positions
 from whispertide.types import FloatArray
+from whispertide.understand.checkpoint import Kind, LateCheckpoint, LateDims, load_late, save_late
+from whispertide.understand.model import LateModel, features, positions
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +190,7 @@ def test_where_graphs_cannot_be_written_it_is_said(
         raise OSError(errno.ENOSPC, "no room")
 
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("whispertide.model.latecontext.build", full)
+    monkeypatch.setattr("whispertide.understand.model.build", full)
     save_late(checkpoint, tmp_path / "model")
     with pytest.raises(DiskSpaceError, match="no room for the graphs"):
         LateModel.open(tmp_path / "model")
