@@ -31,11 +31,11 @@ from rich.progress import Progress
 import whispertide
 from whispertide.api import Transcriber
 from whispertide.events import Confirmed, Event
+from whispertide.methods.pilot.hybrid import HybridExecutor, HybridStages
+from whispertide.methods.pilot.offramp import Offramp
+from whispertide.methods.pilot.remote import Remote, Server
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.session import Session
-from whispertide.streaming.hybrid import HybridExecutor, HybridStages
-from whispertide.streaming.offramp import Offramp
-from whispertide.streaming.remote import Remote, Server
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE
 from whispertide_lab.evaluation.corpora import open_corpus

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from whispertide.streaming.steadiness import FEATURES, Facts, Rule
+from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule
 from whispertide.tuning.steadiness import Examples
 from whispertide.types import SAMPLE_RATE as S
 

@@ -24,6 +24,7 @@ LAYERS = (
     ("model",),
     ("decoding",),
     ("streaming",),
+    ("methods",),
     ("recipes", "understand"),
     ("session_state",),
     ("session", "offline"),

@@ -29,6 +29,7 @@ from whispertide.decoding.longform import OfflineSegment, pad_or_trim
 from whispertide.errors import AudioError
 from whispertide.events import Event
 from whispertide.formats.document import Document, TextSegment
+from whispertide.methods.short.hush import DEFAULT_S, HushWord, has_word, suffix_for
 from whispertide.model.whisper import WhisperModel
 from whispertide.offline import transcribe_blocks
 from whispertide.options import (
@@ -48,7 +49,6 @@ from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import Costs, Framed, choose_framing, measure_costs
 from whispertide.session import Session
 from whispertide.streaming.framing import Hush, get_framing
-from whispertide.streaming.hush import DEFAULT_S, HushWord, has_word, suffix_for
 from whispertide.streaming.policy import Executor
 from whispertide.types import Announce, FloatArray
 

@@ -60,7 +60,7 @@ class Session:
         max_in_flight: int | None = None,
         possible: Callable[[DecodeOptions], DecodeOptions] | None = None,
     ) -> None:
-        """`gate` None: the whole stream is one utterance, whatever the recipe says (`recipes.make_gate` makes one).
+        """`gate` None: the whole stream is one utterance, whatever the recipe says (`catalogue.make_gate`).
 
         `live`: the audio arrives as it is spoken, so the schedule counts how long rounds were computed and a machine
         that is too slow can keep up. Otherwise nobody waits, and the result does not depend on the machine's speed.

@@ -18,6 +18,7 @@ from whispertide.cli import bundled
 from whispertide.cli import profile as command
 from whispertide.decoding.search import Guard
 from whispertide.errors import OptionError
+from whispertide.methods.agreement.whole_window import WholeWindow
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions, ProviderName
 from whispertide.recipes import allocation
@@ -26,7 +27,6 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.whole_window import WholeWindow
 from whispertide.tuning import profile as measuring
 from whispertide.tuning.profile import LEAST_ROUNDS, Recorded, candidates, chosen, label, measure, record
 from whispertide.types import SAMPLE_RATE, FloatArray, Span

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from whispertide.methods.pilot.pilot import Scores
 from whispertide.recipes.allocation import Allocation, Measured, Placement
-from whispertide.streaming.pilot import Scores
 from whispertide_lab.evaluation.items.commands import Way
 from whispertide_lab.evaluation.items.offloading import Both
 from whispertide_lab.evaluation.items.static_decoding import Speed

@@ -12,8 +12,10 @@ from reference import nano, own_nano
 from whispertide.audio.file import load_audio
 from whispertide.decoding.draft import Align, Reference
 from whispertide.decoding.search import NO_STEPS, Steps
-from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
+from whispertide.methods.agreement.whole_window import WholeWindow
+from whispertide.methods.attention.single_pass import SinglePass
+from whispertide.methods.attention.truncation import KIND, TruncationDetector
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.recipes.assembly import executor_key, make_executor
@@ -21,9 +23,7 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.short_windows import as_tuned
 from whispertide.streaming.framing import FRAMINGS, Buckets, Hush, get_framing
 from whispertide.streaming.round import Equipment, RoundPlan
-from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
@@ -153,7 +153,7 @@ def test_a_detector_of_another_model_is_refused(own_model: WhisperModel, tmp_pat
 
 
 def test_a_model_with_a_name_is_called_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.decoding.truncation.KIND", replace(KIND, file="missing.npz"))
+    monkeypatch.setattr("whispertide.methods.attention.truncation.KIND", replace(KIND, file="missing.npz"))
     model = nano()
     with pytest.raises(CheckpointNotFoundError, match=r"`whispertide train truncation nano\.en`"):
         make_executor(model, DETECTING)

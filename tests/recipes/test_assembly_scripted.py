@@ -9,17 +9,17 @@ import pytest
 from scripted_model import ScriptedModel, by_window, multilingual, story, telling, time
 from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
+from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
+from whispertide.methods.short.hush import HushWord
 from whispertide.options import DecodeOptions
 from whispertide.recipes.allocation import Allocation, Placement
 from whispertide.recipes.assembly import executor_key, make_executor
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Hush
-from whispertide.streaming.hush import HushWord
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.searches import Drafted, Greedy, Unrolled
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.whole_window import HeardSegments, WholeWindow
 from whispertide.types import FRAME_SAMPLES, Span, Word
 
 START = 3200 * 320  # somewhere in the middle of a stream

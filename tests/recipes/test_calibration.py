@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from whispertide.api import load
+from whispertide.methods.attention.steadiness import FEATURES, Rule
 from whispertide.options import EngineOptions
 from whispertide.recipes import calibration
 from whispertide.recipes.calibration import (
@@ -21,7 +22,6 @@ from whispertide.recipes.calibration import (
 )
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.steadiness import FEATURES, Rule
 
 TIDE = get_recipe("tide")
 HASH, OTHER = "a" * 64, "b" * 64

@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 
 from whispertide.audio.vad import SpeechGate
-from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.guards import Frontier
 from whispertide.errors import UnknownRecipeError
+from whispertide.methods.agreement.held_agreement import HeldAgreement
+from whispertide.methods.agreement.local_agreement import LocalAgreement
+from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.backward_shift import BackwardShift
+from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.attention.single_pass import SinglePass
+from whispertide.methods.causal.stable import Stable
+from whispertide.methods.pilot.final import Final
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions
 from whispertide.recipes.catalogue import ABOUT, RECIPES, decode_options, get_recipe, make_gate, usual_window_s
-from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.final import Final
-from whispertide.streaming.grounded import Grounded
-from whispertide.streaming.held_agreement import HeldAgreement
-from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
-from whispertide.streaming.single_pass import SinglePass
-from whispertide.streaming.stable import Stable
 
 BASE, SIMUL, NPUSPER, TIDE = (get_recipe(name) for name in ("whisper-streaming", "simulstreaming", "npusper", "tide"))
 

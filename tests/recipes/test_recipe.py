@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from whispertide.checkpoint.mask import MaskName
 from whispertide.errors import OptionError
+from whispertide.methods.agreement.local_agreement import LocalAgreement
+from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.attention.steadiness import FEATURES
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.recipes.recipe import CHOICES, Recipe, divided, every_field, parse_overrides
-from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.choice import Choice, field_types, setting
 from whispertide.streaming.executors import Pipelined, Serial
 from whispertide.streaming.framing import BARE, Buckets, Framing, Pad30
-from whispertide.streaming.grounded import Grounded
-from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Verified
-from whispertide.streaming.steadiness import FEATURES
 
 PLAIN = Recipe("plain")
 BASE, SIMUL, NPUSPER, TIDE = (get_recipe(name) for name in ("whisper-streaming", "simulstreaming", "npusper", "tide"))

@@ -9,13 +9,13 @@ from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import OptionError
+from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, remember
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.recipes.short_windows import COMFORTABLE, Costs, as_tuned, choose_framing, measure_costs
-from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros, get_framing
 from whispertide.streaming.stages import SerialExecutor
 

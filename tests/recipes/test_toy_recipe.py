@@ -20,6 +20,9 @@ from whispertide.checkpoint.attachments import Attachment, Kind
 from whispertide.decoding.search import Guard
 from whispertide.errors import CheckpointNotFoundError, GraphError, OptionError
 from whispertide.events import Event, TurnEnd
+from whispertide.methods.agreement.whole_window import WholeWindow
+from whispertide.methods.attention.listening import HeardWords
+from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
@@ -29,15 +32,12 @@ from whispertide.recipes.recipe import CHOICES, Recipe, parse_overrides
 from whispertide.session import Session
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.framing import Bare
-from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import Commit, Opened, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.searches import Search
-from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, align_down, to_samples
 
 S = SAMPLE_RATE

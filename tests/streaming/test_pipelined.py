@@ -27,6 +27,7 @@ from whispertide.decoding.draft import Reference
 from whispertide.decoding.search import Guard
 from whispertide.errors import GraphError, OptionError, SessionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
+from whispertide.methods.agreement.whole_window import WholeWindow
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.runtime import GraphSession
 from whispertide.model.whisper import WhisperModel
@@ -40,7 +41,6 @@ from whispertide.streaming.pipelined import Exchange, PipelinedExecutor, expecte
 from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.stages import SerialExecutor, begin
-from whispertide.streaming.whole_window import WholeWindow
 from whispertide.tuning.profile import record
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 

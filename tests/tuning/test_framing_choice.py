@@ -9,12 +9,12 @@ import pytest
 
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord
+from whispertide.methods.attention.listening import HeardWords
+from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import RECIPES
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
-from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.streaming.single_pass import SinglePass
 from whispertide.tuning import framing_choice
 from whispertide.tuning.framing_choice import (
     ENOUGH,

@@ -9,10 +9,10 @@ from listening_oracle import ListeningOracle
 from made_up_streams import TRUTH, made_up
 from oracle import audio_between
 from whispertide.errors import OptionError
+from whispertide.methods.attention.steadiness import FEATURES, Rule
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
-from whispertide.streaming.steadiness import FEATURES, Rule
 from whispertide.tuning.steadiness import (
     Guess,
     as_busy,

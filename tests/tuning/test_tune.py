@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from made_up_streams import made_up
+from whispertide.methods.attention.steadiness import Rule, read_rule, shipped_rule
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Pace, machine_of
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
-from whispertide.streaming.steadiness import Rule, read_rule, shipped_rule
 from whispertide.tuning import framing_choice, tune
 from whispertide.tuning.framing_choice import ENOUGH, Tried, Window, changes
 from whispertide.tuning.tune import Refit, Rounds, Tuning, choose_pace, choose_step, refit_rule, thread_counts

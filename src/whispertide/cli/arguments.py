@@ -28,8 +28,8 @@ from whispertide.options import (
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
+    from whispertide.methods.short.hush import HushWord
     from whispertide.recipes.recipe import Recipe
-    from whispertide.streaming.hush import HushWord
 
 Fields = Mapping[str, Any]  # fields of a dataclass -> the options that set them
 
@@ -200,8 +200,8 @@ class StreamChoice:
 
         Raises `CheckpointError` for a file that is none, `OptionError` for another framing with it or an unknown one.
         """
+        from whispertide.methods.short.hush import HushWord
         from whispertide.streaming.framing import Hush, get_framing
-        from whispertide.streaming.hush import HushWord
 
         if self.framing is not None:
             get_framing(self.framing)

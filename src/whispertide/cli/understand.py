@@ -14,8 +14,8 @@ from whispertide.cli.source import Source
 from whispertide.errors import AudioError, OptionError
 
 if TYPE_CHECKING:
-    from whispertide.streaming.sending import Sending
-    from whispertide.streaming.trained_offramp import TrainedOfframp
+    from whispertide.methods.pilot.sending import Sending
+    from whispertide.methods.pilot.trained_offramp import TrainedOfframp
     from whispertide.types import FloatArray
     from whispertide.understand.model import LateModel
     from whispertide.understand.understanding import Understanding, Understood
@@ -93,9 +93,9 @@ def _sending(below: float) -> "Sending | None":
     """To the server that the environment names. Raises `OptionError` where it names none that can be asked."""
     if not below:
         return None
-    from whispertide.streaming.hybrid import server_here
-    from whispertide.streaming.remote import Remote
-    from whispertide.streaming.sending import Sending
+    from whispertide.methods.pilot.hybrid import server_here
+    from whispertide.methods.pilot.remote import Remote
+    from whispertide.methods.pilot.sending import Sending
 
     server = server_here()
     if server is None:
@@ -111,7 +111,7 @@ def _offramp(by: str, below: float, folder: Path, network: "LateModel") -> "Trai
         return None
     if not below:
         raise OptionError(f"expected --send-below with --send-by {by}: without it nothing is sent")
-    from whispertide.streaming.trained_offramp import TRAINED
+    from whispertide.methods.pilot.trained_offramp import TRAINED
     from whispertide.understand.checkpoint import place_of
     from whispertide.understand.offramp import load_offramp
 

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.decoding.truncation import TruncationDetector
 from whispertide.decoding.word_end import WordEndDetector
+from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.truncation import TruncationDetector
+from whispertide.methods.pilot.offramp import Hybrid, is_trained
+from whispertide.methods.pilot.trained_offramp import TrainedOfframp
+from whispertide.methods.short.hush import HushWord, suffix_for
 from whispertide.recipes.allocation import Allocation, split_evenly
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.executors import Hybrid
 from whispertide.streaming.framing import Framing, Hush
-from whispertide.streaming.hush import HushWord, suffix_for
-from whispertide.streaming.offramp import is_trained
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import Equipment
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.trained_offramp import TrainedOfframp
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
@@ -54,7 +53,7 @@ def make_executor(
         allocation = split_evenly(model.options)
     equipment = _equipment(model, recipe, detector, hush, allocation)
     if isinstance(recipe.executor, Hybrid):
-        from whispertide.streaming.hybrid import hybrid_executor  # with it comes an HTTP client
+        from whispertide.methods.pilot.hybrid import hybrid_executor  # with it comes an HTTP client
 
         return hybrid_executor(SerialExecutor(equipment), recipe.executor)
     if allocation is None or allocation.decoder is None:

@@ -10,19 +10,19 @@ from types import MappingProxyType
 
 from whispertide.audio.vad import GateOptions, SpeechGate
 from whispertide.errors import OptionError, UnknownRecipeError
+from whispertide.methods.agreement.held_agreement import HeldAgreement
+from whispertide.methods.agreement.local_agreement import LocalAgreement
+from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.causal.blocks import Blocks
+from whispertide.methods.causal.stable import Stable
+from whispertide.methods.pilot.final import Final
+from whispertide.methods.pilot.pilots import Pilots
 from whispertide.options import DecodeOptions
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.blocks import Blocks
-from whispertide.streaming.final import Final
 from whispertide.streaming.framing import Bare, Hush, Open, Pad30
-from whispertide.streaming.grounded import Grounded
-from whispertide.streaming.held_agreement import HeldAgreement
-from whispertide.streaming.local_agreement import LocalAgreement
-from whispertide.streaming.pilots import Pilots
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Verified
-from whispertide.streaming.stable import Stable
 
 _WHISPER_STREAMING = Recipe(
     "whisper-streaming",

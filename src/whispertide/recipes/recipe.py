@@ -13,22 +13,23 @@ from difflib import get_close_matches
 from typing import Any, get_args
 
 from whispertide.errors import OptionError
+from whispertide.methods.agreement.held_agreement import HeldAgreement
+from whispertide.methods.agreement.local_agreement import LocalAgreement
+from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.causal.blocks import Blocks
+from whispertide.methods.causal.stable import Stable
+from whispertide.methods.pilot.final import Final
+from whispertide.methods.pilot.offramp import Hybrid
+from whispertide.methods.pilot.pilots import Pilots
+from whispertide.methods.short.masked import Masked
 from whispertide.options import DecodeOptions
-from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.choice import Choice, field_types, parse_value
-from whispertide.streaming.executors import Auto, Hybrid, Pipelined, Serial, Where
-from whispertide.streaming.final import Final
+from whispertide.streaming.executors import Auto, Pipelined, Serial, Where
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30, Zeros
-from whispertide.streaming.grounded import Grounded
-from whispertide.streaming.held_agreement import HeldAgreement
-from whispertide.streaming.local_agreement import LocalAgreement
-from whispertide.streaming.masked import Masked
-from whispertide.streaming.pilots import Pilots
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
 from whispertide.streaming.searches import Beam, Drafted, Greedy, Pruned, Search, Unrolled, Verified
-from whispertide.streaming.stable import Stable
 
 
 def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:

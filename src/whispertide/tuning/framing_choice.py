@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted, SpeechStopped
+from whispertide.methods.attention.listening import HeardWords
+from whispertide.methods.attention.single_pass import SinglePass
+from whispertide.methods.short.hush import has_word
 from whispertide.options import DecodeOptions
 from whispertide.recipes.assembly import make_executor
 from whispertide.recipes.catalogue import decode_options, get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Pad30, Zeros
-from whispertide.streaming.hush import has_word
-from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import RoundPlan
-from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, align_down, to_samples
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The rule that says which heard words will stay (`streaming.steadiness`), fitted to a checkpoint by its own streams.
+"""The rule that says which heard words will stay (`attention.steadiness`), fitted to a checkpoint by its own streams.
 
 Nobody has to have written anything down. A recipe is run with patience: every word waits for some audio after it, so
 that the confirmed text is the best that the recipe can do, and guesses stand in many rounds. Then each word of each
@@ -23,11 +23,11 @@ import numpy as np
 
 from whispertide.decoding.token_words import spoken
 from whispertide.errors import OptionError
+from whispertide.methods.attention.align_att import AlignAtt, AlignAttState
+from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, closes, same
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
-from whispertide.streaming.align_att import AlignAtt, AlignAttState
 from whispertide.streaming.repetition import normalise
-from whispertide.streaming.steadiness import FEATURES, Facts, Rule, closes, same
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
     (a) the framing that suits it (`framing_choice`)
     (b) threads, and the step that rounds leave room for
-    (c) the rule that says which words will stay (`streaming.steadiness`), fitted anew to streams in that framing where
+    (c) the rule that says which words will stay (`attention.steadiness`), fitted anew to streams in that framing where
         there is enough speech and the machine is not busy, and used where it predicts parts of the audio that it was
         not fitted to better than the shipped one, and where streams that confirm by it make no more errors
 
@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from whispertide.errors import OptionError
+from whispertide.methods.attention.steadiness import shipped_rule
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.recipes.calibration import Calibration, Pace, machine_of
 from whispertide.recipes.short_windows import COMFORTABLE
 from whispertide.streaming.framing import BARE, Framing, Pad30
-from whispertide.streaming.steadiness import shipped_rule
 from whispertide.tuning import framing_choice
 from whispertide.tuning.doctor import BUSY
 from whispertide.tuning.framing_choice import SPEECH_S, Tried, Window, changes, differences, plain, tide_in

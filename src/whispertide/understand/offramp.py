@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from whispertide.streaming.trained_offramp import KIND, Trained, TrainedOfframp
+from whispertide.methods.pilot.trained_offramp import KIND, Trained, TrainedOfframp
 from whispertide.understand.checkpoint import LateCheckpoint
 
 

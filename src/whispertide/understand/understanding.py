@@ -21,9 +21,9 @@ from whispertide.audio.buffer import AudioBuffer, checked
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import Gate, GateEvent, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.errors import OptionError
-from whispertide.streaming.flying import Check, Flying
-from whispertide.streaming.sending import Question, Sending
-from whispertide.streaming.trained_offramp import OffloadModel
+from whispertide.methods.pilot.flying import Check, Flying
+from whispertide.methods.pilot.sending import Question, Sending
+from whispertide.streaming.offload import OffloadModel
 from whispertide.types import FloatArray, IntArray, Span, to_samples
 from whispertide.understand.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.understand.ctc_prefix import Sums

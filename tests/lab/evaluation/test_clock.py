@@ -22,6 +22,7 @@ from whispertide.decoding.longform import Cost
 from whispertide.decoding.search import Guard
 from whispertide.errors import SessionError
 from whispertide.events import RoundStats
+from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
@@ -32,7 +33,6 @@ from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
 from whispertide.streaming.schedule import BestEffort, Fixed
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.whole_window import HeardSegments, WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, to_samples
 from whispertide_lab.evaluation.clock import _TwoWorkers, play
 from whispertide_lab.evaluation.flops import encoder_gflop

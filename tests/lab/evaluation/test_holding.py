@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from scripted_model import ScriptedModel, Story, story
+from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, shipped_rule
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.framing import BARE
 from whispertide.streaming.round import Equipment
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.steadiness import FEATURES, Facts, Rule, shipped_rule
 from whispertide.types import SAMPLE_RATE
 from whispertide_lab.evaluation.holding import (
     ANOTHER_ROUND,

@@ -12,6 +12,7 @@ from lab.evaluation.counting_watch import CountingWatch
 from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.checkpoint.attachments import digest_folder
+from whispertide.methods.attention.steadiness import shipped_rule
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions, ProviderName
 from whispertide.recipes import calibration
@@ -19,7 +20,6 @@ from whispertide.recipes.allocation import Allocation, Measured, Placement, reme
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import parse_overrides
 from whispertide.recipes.short_windows import Costs
-from whispertide.streaming.steadiness import shipped_rule
 from whispertide.types import SAMPLE_RATE
 from whispertide.understand.checkpoint import COMMANDS, load_late
 from whispertide_lab.evaluation import store

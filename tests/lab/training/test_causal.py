@@ -18,7 +18,7 @@ from whispertide.checkpoint.low_rank import adapted_names, merged
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import block_ends, causal_log_mel
-from whispertide.streaming.blocks import Blocks
+from whispertide.methods.causal.blocks import Blocks
 from whispertide_lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer
 from whispertide_lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions
 from whispertide_lab.training.causal_decoding import Shown, arwer, shown_at_ends

@@ -14,7 +14,7 @@ from command_line import write_wav
 from small_training import nano, quiet, resumed, small_dims
 from whispertide.cli.main import app
 from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
-from whispertide.streaming.hush import HushWord
+from whispertide.methods.short.hush import HushWord
 from whispertide_lab.training.augment import Augmentation
 from whispertide_lab.training.hush import (
     HushBatches,

@@ -12,8 +12,8 @@ import whispertide
 from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
-from whispertide.streaming.pilot import Scores
-from whispertide.streaming.trained_offramp import TRAINED, Trained, TrainedOfframp
+from whispertide.methods.pilot.pilot import Scores
+from whispertide.methods.pilot.trained_offramp import TRAINED, Trained, TrainedOfframp
 from whispertide_lab.training.augment import Augmentation
 from whispertide_lab.training.offramp import (
     Example,

@@ -11,7 +11,7 @@ from wav_file import save_wav
 from whispertide.audio.file import load_audio
 from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
-from whispertide.streaming.steadiness import FEATURES, read_rule
+from whispertide.methods.attention.steadiness import FEATURES, read_rule
 from whispertide.tuning.steadiness import fit_rule, held_out
 from whispertide_lab.training.steadiness_report import accepted, report, save
 

@@ -13,6 +13,7 @@ from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.errors import GraphError, ProviderError
 from whispertide.events import Confirmed
 from whispertide.features import log_mel
+from whispertide.methods.agreement.whole_window import WholeWindow
 from whispertide.model.batched import BatchedEngine
 from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, DecoderRun, Encoded, EncoderState
 from whispertide.model.installed import is_accelerated, is_installed, load_engine
@@ -24,7 +25,6 @@ from whispertide.recipes.allocation import Allocation, Placement
 from whispertide.recipes.assembly import make_executor
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.round import RoundPlan
-from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import FloatArray, Span
 from whispertide_lab.training.torch_engine import TorchEngine
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from few_examples import quick
 from whispertide.cli.main import app
-from whispertide.decoding.truncation import TruncationDetector
 from whispertide.errors import CorpusError, OptionError
+from whispertide.methods.attention.truncation import TruncationDetector
 from whispertide.model.engine import LAST_LAYER
 from whispertide.types import FRAME_SAMPLES, FloatArray
 from whispertide_lab.training.shards import Utterance, write_shard

@@ -22,14 +22,14 @@ from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import MaskedAdapter
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.main import app
-from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError
 from whispertide.graphs.store import GraphFiles
+from whispertide.methods.attention.truncation import KIND, TruncationDetector
+from whispertide.methods.short.hush import HushWord
 from whispertide.model.engine import LAST_LAYER, DecodeRequest
 from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
-from whispertide.streaming.hush import HushWord
 from whispertide.types import FloatArray, IntArray
 from whispertide_lab.training.widen import TARGETS, Widening, plan_widening, widen, widened, write_safetensors
 

@@ -31,7 +31,7 @@ def hush(
     """
     where = train_device(training.device)
     from whispertide.checkpoint import load_checkpoint
-    from whispertide.streaming.hush import KIND
+    from whispertide.methods.short.hush import KIND
     from whispertide_lab.training.hush import HushOptions, open_trainer
     from whispertide_lab.training.hush_windows import HushWindowOptions
     from whispertide_lab.training.network import load_network

@@ -76,7 +76,7 @@ def offramp(
     train_device("cpu")
     from whispertide.atomic import check_place
     from whispertide.cli.progress import counting
-    from whispertide.streaming.trained_offramp import TRAINED
+    from whispertide.methods.pilot.trained_offramp import TRAINED
     from whispertide.understand.checkpoint import is_late
     from whispertide_lab.training.offramp import OfframpOptions, fitting, train_offramp
 

@@ -30,7 +30,7 @@ def truncation(
 ) -> ExitCode:
     """Train a linear layer that detects whether a window's last word is whole (recipe simulstreaming)."""
     train_device("cpu")
-    from whispertide.decoding.truncation import KIND
+    from whispertide.methods.attention.truncation import KIND
     from whispertide.model.whisper import load_model
     from whispertide.options import EngineOptions
     from whispertide_lab.training.truncation import TruncationOptions, train_truncation

@@ -27,11 +27,11 @@ from whispertide.checkpoint import ModelDims
 from whispertide.decoding.search import Steps
 from whispertide.errors import SessionError
 from whispertide.events import Confirmed, Event, Hypothesis
+from whispertide.methods.attention.listening import HeardWords
+from whispertide.methods.pilot.pilot import HeardUtterance
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
-from whispertide.streaming.listening import HeardWords
-from whispertide.streaming.pilot import HeardUtterance
 from whispertide.streaming.pipelined import PipelinedExecutor, decoding
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult

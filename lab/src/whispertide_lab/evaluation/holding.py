@@ -7,11 +7,11 @@ part of its features is named by which the chance falls shortest of that of a wo
 from typing import Any
 
 from whispertide.decoding.token_words import spoken
+from whispertide.methods.attention.align_att import AlignAtt, AlignAttState
+from whispertide.methods.attention.listening import HeardWords
+from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, read_rule, steady
 from whispertide.session import Session
-from whispertide.streaming.align_att import AlignAtt, AlignAttState
-from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import RoundResult
-from whispertide.streaming.steadiness import FEATURES, Facts, Rule, read_rule, steady
 from whispertide.types import to_samples
 
 ANOTHER_ROUND = "another round must hear it"

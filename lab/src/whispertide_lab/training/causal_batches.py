@@ -30,7 +30,7 @@ _WEIGHTS = (15, 20, 25, 20, 15, 1, 1, 1, 1, 1)
 
 
 def first_block(block: int) -> int:
-    """Frames in the first block, at least: a stream makes it longer by less than a block (`streaming.blocks`)."""
+    """Frames in the first block, at least: a stream makes it longer by less than a block (`methods.causal.blocks`)."""
     return max(FIRST, block)
 
 

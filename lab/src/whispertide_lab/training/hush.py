@@ -20,8 +20,8 @@ from torch.nn import functional
 
 from whispertide.checkpoint import Tokenizer
 from whispertide.errors import OptionError
+from whispertide.methods.short.hush import HushWord
 from whispertide.streaming.framing import LONGEST_HUSH_S, SHORTEST_HUSH_S
-from whispertide.streaming.hush import HushWord
 from whispertide.types import HOP_LENGTH, SAMPLE_RATE, to_samples
 from whispertide_lab.speech.noise import Dice
 from whispertide_lab.training.batches import SpeechBatches, Tensors

@@ -17,14 +17,8 @@ from torch.nn import functional
 
 from whispertide.audio.buffer import to_float
 from whispertide.errors import CorpusError, OptionError
-from whispertide.model.whisper import WhisperModel
-from whispertide.recipes.assembly import make_executor
-from whispertide.recipes.catalogue import get_recipe
-from whispertide.recipes.recipe import Recipe
-from whispertide.session import Session
-from whispertide.streaming.pilot import HeardUtterance, Scores
-from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.trained_offramp import (
+from whispertide.methods.pilot.pilot import HeardUtterance, Scores
+from whispertide.methods.pilot.trained_offramp import (
     CHANNELS,
     DENSE,
     HIDDEN,
@@ -35,6 +29,12 @@ from whispertide.streaming.trained_offramp import (
     padded,
     signs,
 )
+from whispertide.model.whisper import WhisperModel
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
+from whispertide.session import Session
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray
 from whispertide_lab.evaluation.items.commands import area
 from whispertide_lab.evaluation.items.offloading import WRONG

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from whispertide.atomic import write_text
-from whispertide.streaming.steadiness import FEATURES, Rule
+from whispertide.methods.attention.steadiness import FEATURES, Rule
 from whispertide.tuning.steadiness import reliability
 
 STEPS = (0.02, 0.05, 0.1, 0.2)  # of `steadiness`, that a report shows

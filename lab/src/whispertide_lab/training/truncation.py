@@ -2,7 +2,7 @@
 
 Windows begin at a word and are cut inside a word, right after one, or in a pause. The wanted weight is 1 in the frame
 in which a word ends, and 1 in each of the last two frames where the window ends with a whole word (then the integral
-passes a whole number in the last frame but one, which is what `decoding.truncation` looks for), else 0. Simul-Whisper
+passes a whole number in the last frame but one, which is what `attention.truncation` looks for), else 0. Simul-Whisper
 trains with the difference in the number of words alone ("quantity loss" of continuous integrate-and-fire), because real
 speech has no exact word times; synthetic speech has. Knows nothing of policies.
 """
@@ -16,9 +16,9 @@ import torch
 from torch.nn import functional
 
 from whispertide.audio.buffer import to_float
-from whispertide.decoding.truncation import END_FRAMES, TruncationDetector
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import log_mel
+from whispertide.methods.attention.truncation import END_FRAMES, TruncationDetector
 from whispertide.model.engine import LAST_LAYER
 from whispertide.model.whisper import WhisperModel
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray

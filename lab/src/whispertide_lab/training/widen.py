@@ -29,9 +29,9 @@ from whispertide.checkpoint.low_rank import Adapter, Matrices, adapted_names
 from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import MaskedAdapter
 from whispertide.checkpoint.safetensors_file import header_of
-from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError
-from whispertide.streaming.hush import HushWord
+from whispertide.methods.attention.truncation import KIND, TruncationDetector
+from whispertide.methods.short.hush import HushWord
 from whispertide.types import FloatArray
 from whispertide_lab.new_folder import check_new
 from whispertide_lab.training.checkpoint_folder import (

@@ -11,8 +11,8 @@ import pytest
 
 from whispertide import api
 from whispertide.audio.file import load_audio
+from whispertide.methods.short.hush import HushWord
 from whispertide.streaming.framing import Hush
-from whispertide.streaming.hush import HushWord
 from whispertide.types import SAMPLE_RATE, FloatArray
 from whispertide_lab.evaluation.clips import Clip, clips_of
 from whispertide_lab.evaluation.items import padding as items

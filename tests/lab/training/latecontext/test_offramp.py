@@ -15,7 +15,7 @@ from whispertide.audio.vad import SpeechGate
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError
-from whispertide.streaming.trained_offramp import TRAINED
+from whispertide.methods.pilot.trained_offramp import TRAINED
 from whispertide.understand.checkpoint import save_late
 from whispertide.understand.model import LateModel
 from whispertide.understand.offramp import load_offramp

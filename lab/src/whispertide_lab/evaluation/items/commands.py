@@ -17,17 +17,17 @@ import numpy as np
 from whispertide.api import Transcriber
 from whispertide.audio.vad import SpeechStopped
 from whispertide.decoding.search import Guard
+from whispertide.methods.pilot.hybrid import HybridExecutor
+from whispertide.methods.pilot.pilot import HeardUtterance, Pilot, Scores
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe, make_gate
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.ahead import HeardAhead
-from whispertide.streaming.hybrid import HybridExecutor
-from whispertide.streaming.pilot import HeardUtterance, Pilot, Scores
+from whispertide.streaming.offload import OffloadModel
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor, Staged
-from whispertide.streaming.trained_offramp import OffloadModel
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 from whispertide_lab.evaluation.clips import cut_sentences
 from whispertide_lab.evaluation.clock import play

@@ -15,13 +15,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.guards import Scene
+from whispertide.methods.attention.backward_shift import BackwardShift
+from whispertide.methods.attention.listening import HeardWords
+from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing
-from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import Equipment, RoundPlan
-from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve

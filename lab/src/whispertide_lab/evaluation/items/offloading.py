@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from whispertide.api import Transcriber
+from whispertide.methods.pilot.trained_offramp import TrainedOfframp, trained_in
 from whispertide.options import DecodeOptions
-from whispertide.streaming.trained_offramp import TrainedOfframp, trained_in
 from whispertide.types import SAMPLE_RATE, FloatArray
 from whispertide.understand.checkpoint import LateCheckpoint
 from whispertide.understand.offramp import load_offramp

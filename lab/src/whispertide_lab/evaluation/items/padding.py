@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whispertide.methods.short.hush import HushWord
 from whispertide.streaming.framing import Hush
-from whispertide.streaming.hush import HushWord
 from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve, Line
 from whispertide.tuning.page import Table

@@ -13,8 +13,8 @@ import numpy as np
 
 from whispertide.decoding.rules import log_softmax
 from whispertide.features import log_mel
+from whispertide.methods.causal.blocks import Blocks
 from whispertide.model.engine import DecodeRequest
-from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.framing import PAD30
 from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve

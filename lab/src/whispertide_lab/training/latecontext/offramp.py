@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from whispertide.errors import CorpusError
-from whispertide.streaming.pilot import Scores
+from whispertide.methods.pilot.pilot import Scores
 from whispertide.understand.model import LateModel
 from whispertide_lab.speech.noise import to_int16
 from whispertide_lab.training.latecontext.understood import AT_PAUSES, WAYS, hear

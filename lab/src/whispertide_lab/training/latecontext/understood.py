@@ -16,7 +16,7 @@ from types import MappingProxyType
 import numpy as np
 
 from whispertide.audio.buffer import to_float
-from whispertide.streaming.trained_offramp import OffloadModel
+from whispertide.streaming.offload import OffloadModel
 from whispertide.types import FloatArray, seconds, to_samples
 from whispertide.understand.ctc_attention import CtcAttentionOptions
 from whispertide.understand.model import LateModel
