@@ -108,7 +108,7 @@ $(VENV)/.mutants: pyproject.toml $(VENV)/.test
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist lab/build lab/dist mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # One virtual environment per peer program; one that cannot be installed here does not keep the others from it.
 PEERS := $(basename $(notdir $(wildcard lab/src/whispertide_lab/evaluation/peers/requirements/*.txt)))
