@@ -50,7 +50,7 @@ class WithPlugins(TyperGroup):
 
 
 class Lessons(Protocol):
-    """What a checkpoint is about to be taught: on which device, in how many windows and updates."""
+    """Lessons that a checkpoint is about to get: on which device, in how many windows and updates."""
 
     @property
     def device(self) -> str:
@@ -76,7 +76,7 @@ Teacher = Callable[["Checkpoint", int], Lessons]
 
 
 def find_teacher(name: str) -> Teacher | None:
-    """What teaches a checkpoint something, given it and how many windows; None where no installed package can."""
+    """Find what makes lessons of this name, given a checkpoint and how many windows; None where no package can."""
     for point in entry_points(group=TEACHERS, name=name):
         teacher: Teacher = point.load()
         return teacher
@@ -108,7 +108,7 @@ def _refusing(name: str, about: str, text: str) -> Any:
 
 
 def _command(name: str, plugin: Any, **settings: Any) -> Any:
-    """As typer makes it of a function, or of a group of them."""
+    """Make a command of a function, or of a group of them, as typer does."""
     app = typer.Typer()
     if isinstance(plugin, typer.Typer):
         app.add_typer(plugin, name=name, epilog=HELP)

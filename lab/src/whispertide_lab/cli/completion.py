@@ -1,4 +1,4 @@
-"""What the shell is told when it completes the name of a corpus."""
+"""Completions that the shell asks for: names of corpora."""
 
 
 def corpora(incomplete: str) -> list[str]:
