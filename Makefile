@@ -84,21 +84,22 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/pip install --quiet --editable .
 	@touch $@
 
-# What is locked, and ourselves. uv takes a third of pip's time, but knows none of pip's settings: whoever reaches the
+# What is locked, and ourselves: whispertide and its laboratory. uv takes a third of pip's time, but knows none of pip's settings: whoever reaches the
 # registry only by those has pip.
 LOCKED := --require-hashes --no-deps --requirement requirements-dev.lock
-$(VENV)/.test: pyproject.toml requirements-dev.lock | $(BIN)/uv
+OURSELVES := --no-deps --editable . --editable ./lab
+$(VENV)/.test: pyproject.toml lab/pyproject.toml requirements-dev.lock | $(BIN)/uv
 	@echo "Installing what the tests need into $(VENV): some hundred megabytes to download, a minute or more ..."
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(LOCKED) 2>/dev/null || $(BIN)/pip install --quiet $(LOCKED)
-	@echo "Installing whispertide itself into $(VENV): some seconds ..."
-	@$(BIN)/pip install --quiet --no-deps --editable .
+	@echo "Installing whispertide itself and its laboratory into $(VENV): some seconds ..."
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python $(OURSELVES) 2>/dev/null || $(BIN)/pip install --quiet $(OURSELVES)
 	@touch $(VENV)/.base $@
 
 # torch is in no lock file. All cores compile it, some of which only newer Pythons understand, but for a third that
 # nothing here imports.
 $(VENV)/.torch: $(VENV)/.test
 	@echo "Installing torch: up to gigabytes to download, some minutes ..."
-	@$(BIN)/pip install --quiet --no-compile --no-warn-conflicts --editable '.[torch]'
+	@$(BIN)/pip install --quiet --no-compile --no-warn-conflicts --editable './lab[torch]'
 	@$(BIN)/python -m compileall -q -j 0 -x '/torch/(_inductor|testing|_vendor)/' $(VENV)/lib/python*/site-packages/torch >/dev/null || true
 	@touch $@
 
@@ -107,15 +108,15 @@ $(VENV)/.mutants: pyproject.toml $(VENV)/.test
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist lab/build lab/dist mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # One virtual environment per peer program; one that cannot be installed here does not keep the others from it.
-PEERS := $(basename $(notdir $(wildcard src/whispertide/lab/evaluation/peers/requirements/*.txt)))
+PEERS := $(basename $(notdir $(wildcard lab/src/whispertide_lab/evaluation/peers/requirements/*.txt)))
 
 .PHONY: peers
 peers: $(PEERS:%=.venv-peers/%/.ready)
 
-.venv-peers/%/.ready: src/whispertide/lab/evaluation/peers/requirements/%.txt
+.venv-peers/%/.ready: lab/src/whispertide_lab/evaluation/peers/requirements/%.txt
 	@mkdir -p .venv-peers && echo '*' > .venv-peers/.gitignore
 	@echo "Installing $* into .venv-peers/$*: up to some minutes, and up to gigabytes to download ..."
 	@$(PYTHON) -m venv .venv-peers/$*
@@ -123,7 +124,7 @@ peers: $(PEERS:%=.venv-peers/%/.ready)
 		echo "$* cannot be installed here: the benchmarks will say so"
 
 # The packages for development; those of them that the image needs; what builds our own package for the image.
-# Versions that are locked stay while pyproject.toml allows them. `make lock UPGRADE=1` takes the newest.
+# Versions that are locked stay while pyproject.toml and lab/pyproject.toml allow them. `make lock UPGRADE=1` takes the newest.
 LOCKS := requirements-dev.lock deploy/requirements.lock deploy/build.lock
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
 	$(if $(UPGRADE),--upgrade) --custom-compile-command
@@ -133,13 +134,14 @@ define WITHOUT_TORCH
 make lock
 #
 # torch is not here, nor what it alone needs: its builds for CPUs and for each kind of GPU have hashes and needs of
-# their own. pyproject.toml holds its version. So these are installed with --no-deps, and torch after them (Makefile).
+# their own. lab/pyproject.toml holds its version. So these are installed with --no-deps, and torch after them (Makefile).
 # triton (1 GB) comes with the builds of torch that use it; pip is the one that every environment has.
 endef
 export WITHOUT_TORCH
 
 lock: | $(BIN)/uv
-	printf 'torch\ntriton\npip\n' | $(LOCK) "$$WITHOUT_TORCH" --extra test --excludes /dev/stdin -o requirements-dev.lock pyproject.toml
+	printf 'torch\ntriton\npip\n' | $(LOCK) "$$WITHOUT_TORCH" --extra test --extra train --no-emit-package whispertide \
+		--excludes /dev/stdin -o requirements-dev.lock pyproject.toml lab/pyproject.toml
 	$(LOCK) $(AS_TESTED) --extra fleet -o deploy/requirements.lock pyproject.toml
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' | \
 		$(LOCK) $(AS_TESTED) -o deploy/build.lock -

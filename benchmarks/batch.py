@@ -25,8 +25,8 @@ from whispertide.batch.on_ray import RayWorkers
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Setup
 from whispertide.checkpoint import load_checkpoint
+from whispertide.methods.pilot.remote import wav
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.streaming.remote import wav
 
 CLIPS = Path(__file__).parents[1] / "tests" / "clips"
 

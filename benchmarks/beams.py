@@ -4,7 +4,7 @@ The rounds are those of the recipe `whisperflow` on a stream of synthetic talks,
 every way in turn, the encoder's output being the same: the full beam, the beam pruned as WhisperFlow publishes it,
 re-aligning, and what was heard checked as one block (docs/whisperflow.md). Prints, per way, the median time of decoding
 with word times, decoder runs, and how many times cheaper than the full beam it is within the same round, with word
-times and without; then one JSON line. Needs the extra bench.
+times and without; then one JSON line. Needs the laboratory.
 """
 
 import argparse
@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from whispertide.decoding.draft import Reference
-from whispertide.lab.profile import Recorded, record
-from whispertide.lab.speech.talks import open_talks
-from whispertide.lab.speech.utterance import Beginnings
 from whispertide.model.whisper import load_model
 from whispertide.options import EngineOptions
-from whispertide.streaming.executor import make_executor
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
+from whispertide.tuning.profile import Recorded, record
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.speech.talks import open_talks
+from whispertide_lab.speech.utterance import Beginnings
 
 # How what was heard is used, and how many beams there are.
 WAYS: dict[str, tuple[Reference | None, int]] = {

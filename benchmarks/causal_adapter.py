@@ -7,8 +7,8 @@ again      the model as it is, which encodes all the sound so far anew at every 
 masked     the model as it is, but block by block, as a stream would
 adapted    the same with the adapter
 
-Prints the loss per token at all chunk ends (`lab/training/causal_labels.py`), ARWER (errors against the words that are
-over, summed over all chunk ends) and WER a second after the sentence, the latter two with 95 % intervals over
+Prints the loss per token at all chunk ends (`whispertide_lab.training.causal_labels`), ARWER (errors against the words
+that are over, summed over all chunk ends) and WER a second after the sentence, the latter two with 95 % intervals over
 sentences, then one JSON line. Needs torch.
 """
 
@@ -28,20 +28,20 @@ from whispertide.checkpoint import Tokenizer, load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import merged
 from whispertide.features import block_ends, causal_log_mel, log_mel, raw_log_mel
-from whispertide.lab.evaluation.bootstrap import interval
-from whispertide.lab.evaluation.wer import Counts
-from whispertide.lab.speech.noise import to_int16
-from whispertide.lab.speech.sentences import open_sentences
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED
-from whispertide.lab.training.augment import SpokenWord
-from whispertide.lab.training.causal_batches import CausalBatch, first_block
-from whispertide.lab.training.causal_decoding import Shown, arwer, greedy, shown_at_ends
-from whispertide.lab.training.causal_labels import FRAMES_PER_SECOND, Spoken
-from whispertide.lab.training.causal_network import causal_loss
-from whispertide.lab.training.network import Whisper, load_network
-from whispertide.lab.training.shards import Utterance
-from whispertide.lab.training.windows import Segment, Window, answer
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
+from whispertide_lab.evaluation.bootstrap import interval
+from whispertide_lab.evaluation.wer import Counts
+from whispertide_lab.speech.noise import to_int16
+from whispertide_lab.speech.sentences import open_sentences
+from whispertide_lab.speech.voices import HELD_OUT, TRAINED
+from whispertide_lab.training.augment import SpokenWord
+from whispertide_lab.training.causal_batches import CausalBatch, first_block
+from whispertide_lab.training.causal_decoding import Shown, arwer, greedy, shown_at_ends
+from whispertide_lab.training.causal_labels import FRAMES_PER_SECOND, Spoken
+from whispertide_lab.training.causal_network import causal_loss
+from whispertide_lab.training.network import Whisper, load_network
+from whispertide_lab.training.shards import Utterance
+from whispertide_lab.training.windows import Segment, Window, answer
 
 
 def sentences(source: str, count: int) -> Iterator[tuple[str, Utterance]]:

@@ -76,9 +76,9 @@ def ours(arguments: argparse.Namespace, batch: int, journal: str, kind: str) -> 
 def livekit(arguments: argparse.Namespace, policy: str, links: Path) -> Contender | str:
     """WhisperLiveKit's server on the same weights, with all cores; or why there is none. `links`: an empty folder."""
     from whispertide.checkpoint.hub import resolve
-    from whispertide.lab.evaluation.peers.livekit import alignment_mask, named_for_its_language
-    from whispertide.lab.evaluation.peers.registry import PEERS
-    from whispertide.lab.evaluation.peers.running import _converted, _python, environments, why_not
+    from whispertide_lab.evaluation.peers.livekit import alignment_mask, named_for_its_language
+    from whispertide_lab.evaluation.peers.registry import PEERS
+    from whispertide_lab.evaluation.peers.running import _converted, _python, environments, why_not
 
     peer = PEERS[f"whisperlivekit-{policy}"]
     if reason := why_not(peer):

@@ -3,7 +3,7 @@
 `rounds`: those of a recipe on a stream of synthetic talks, recorded once; then each is decoded in every way, the
 encoder's output being the same. Tokens per decoder run (end of text is one; greedy gives 1), processor milliseconds per
 token, how many times cheaper than greedy search that is, and the share of rounds whose text is greedy's. Needs
-the extra bench.
+the laboratory.
 
 `shapes`: one decoder run of so many tokens at true shapes with random weights, with 50, 200 and 448 positions, and a
 drafter of that shape; what follows for the speed-up where so many tokens are accepted. Processor milliseconds, medians.
@@ -25,17 +25,17 @@ from random_checkpoint import TURBO, random_checkpoint
 from whispertide.decoding.draft import Drafter
 from whispertide.decoding.ngrams import Ngrams
 from whispertide.decoding.recurrent import Cell, CellWeights, Recurrent
-from whispertide.lab.profile import Recorded, record
-from whispertide.lab.speech.talks import open_talks
-from whispertide.lab.speech.utterance import Beginnings
 from whispertide.model.engine import DecodeRequest, Encoded
 from whispertide.model.runtime import in_runtime
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import PRECISIONS, EngineOptions
-from whispertide.streaming.executor import make_executor
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.stages import SerialExecutor
+from whispertide.tuning.profile import Recorded, record
 from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide_lab.speech.talks import open_talks
+from whispertide_lab.speech.utterance import Beginnings
 
 SIZES = (1, 2, 3, 5, 9, 17)  # tokens in a run
 KNOWN, STATE = 4096, 160  # of a drafter

@@ -31,16 +31,16 @@ from rich.progress import Progress
 import whispertide
 from whispertide.api import Transcriber
 from whispertide.events import Confirmed, Event
-from whispertide.lab.evaluation.corpora import open_corpus
-from whispertide.lab.evaluation.corpora.parts import Excerpt
-from whispertide.lab.evaluation.items.commands import Sentence, sentences
+from whispertide.methods.pilot.hybrid import HybridExecutor, HybridStages
+from whispertide.methods.pilot.offramp import Offramp
+from whispertide.methods.pilot.remote import Remote, Server
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.session import Session
-from whispertide.streaming.hybrid import HybridExecutor, HybridStages
-from whispertide.streaming.offramp import Offramp
-from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.remote import Remote, Server
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation.corpora import open_corpus
+from whispertide_lab.evaluation.corpora.parts import Excerpt
+from whispertide_lab.evaluation.items.commands import Sentence, sentences
 
 LINKS = ((0.05, 20e6), (0.1, 5e6), (0.1, 1e6), (0.3, 0.3e6))  # round trip in s, bits per s
 WITHIN_S = 20.0

@@ -19,12 +19,12 @@ from journals import journal_at
 from websockets.asyncio.client import connect
 
 from whispertide.events import Hypothesis, RoundStats
+from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegments
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.options import Limits, ServerOptions, Work
 from whispertide.server.serving import assemble, running
 from whispertide.session import Session
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundResult
-from whispertide.streaming.whole_window import HeardSegment, HeardSegments
 from whispertide.types import SAMPLE_RATE, Span, Word
 
 BLOCK = SAMPLE_RATE // 10

@@ -32,8 +32,8 @@ import numpy as np
 from random_checkpoint import random_checkpoint, random_features
 
 from whispertide.checkpoint.cache import cache_dir
-from whispertide.lab.evaluation.peers.convert_ct2 import convert
 from whispertide.types import FloatArray
+from whispertide_lab.evaluation.peers.convert_ct2 import convert
 
 FEW, MANY = 20, 100  # decoder steps; their difference leaves out what a call costs once
 CALLS = 3  # of which the fastest counts
@@ -272,7 +272,7 @@ def main() -> None:
         kind = Ours if arguments.worker == "ours" else Peer
         return serve(kind(arguments.folder, arguments.threads[0]))
 
-    from whispertide.streaming.allocation import processor  # not in the workers, whose time and memory count
+    from whispertide.recipes.allocation import processor  # not in the workers, whose time and memory count
 
     folder = random_checkpoint(arguments.folder, "base.en")
     rounds = 2 if arguments.quick else 7

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from paced_sessions import Heard, Talk, converse, listen_to_livekit, listen_to_us, pace
 
-from whispertide.lab.speech.manifest import bare_word
 from whispertide.server.protocols.wyoming import Frame, FrameReader, encode
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.speech.manifest import bare_word
 
 _READ = 2**16
 

@@ -21,7 +21,7 @@ from whispertide.model.engine import EncoderState
 from whispertide.model.incremental import START, Growing
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import PRECISIONS, EngineOptions
-from whispertide.streaming.allocation import processor
+from whispertide.recipes.allocation import processor
 
 FIRST, BLOCK, SECOND = 30, 5, 50  # encoder frames: the first block, every other one, one second
 MARKS = (0.6, 4, 8, 12, 16, 20, 24, 28)  # seconds of the stream

@@ -29,10 +29,10 @@ from served import client, limited
 from whispertide import load
 from whispertide.audio.wav import pcm
 from whispertide.cli.bundled import bundled_audio
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.nats_journal import NatsJournal
 from whispertide.server.nats_stream import SessionStream
 from whispertide.server.serving import assemble, running
-from whispertide.streaming.recipes import get_recipe
 from whispertide.types import SAMPLE_RATE, seconds
 
 _PIECE = SAMPLE_RATE // 10

@@ -5,7 +5,7 @@
 
 Each hears the same commands, or recordings without intents, as a whole, in torch, without pilots. The interval of a
 difference to the first network is a paired bootstrap over them. What encoding leaves for the end of speech, and how
-long one waits: `whispertide bench paper pilot --items "table 3"`. Needs the extras bench and train.
+long one waits: `whispertide bench paper pilot --items "table 3"`. Needs the laboratory and its extra train.
 """
 
 import argparse
@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from whispertide.checkpoint.latecontext import LateCheckpoint, load_late
 from whispertide.cli.progress import counting
-from whispertide.lab.evaluation.bootstrap import paired
-from whispertide.lab.evaluation.page import Table, markdown_table
-from whispertide.lab.training.latecontext.accuracy import Answer, Listener
-from whispertide.lab.training.shards import Shards, open_shards
+from whispertide.tuning.page import Table, markdown_table
+from whispertide.understand.checkpoint import LateCheckpoint, load_late
+from whispertide_lab.evaluation.bootstrap import paired
+from whispertide_lab.training.latecontext.accuracy import Answer, Listener
+from whispertide_lab.training.shards import Shards, open_shards
 
 
 def measure(networks: Mapping[str, LateCheckpoint], commands: Shards) -> dict[str, list[Answer]]:

@@ -6,7 +6,7 @@ and sound are the same, so the difference is what long windows cost. A checkpoin
 program that hears short windows (issue `papers`, 4).
 
 Prints the word errors of both, the difference with its 95 % interval over talks, and one JSON line. With `--silence`
-every twelfth sentence is heard after so many seconds of faint noise instead. Needs the extra bench.
+every twelfth sentence is heard after so many seconds of faint noise instead. Needs the laboratory.
 """
 
 import argparse
@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from whispertide.api import Transcriber, load
-from whispertide.lab.evaluation.bootstrap import MANY, Ratio, paired
-from whispertide.lab.evaluation.clips import sentences_in
-from whispertide.lab.evaluation.corpora.parts import Excerpt, beginnings_for
-from whispertide.lab.evaluation.replay import OFFLINE
-from whispertide.lab.evaluation.wer import Counts, align
-from whispertide.lab.speech.talks import open_talks
-from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.types import FloatArray, seconds, to_samples
+from whispertide_lab.evaluation.bootstrap import MANY, Ratio, paired
+from whispertide_lab.evaluation.clips import sentences_in
+from whispertide_lab.evaluation.corpora.parts import Excerpt, beginnings_for
+from whispertide_lab.evaluation.replay import OFFLINE
+from whispertide_lab.evaluation.wer import Counts, align
+from whispertide_lab.speech.talks import open_talks
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 
 def sentences_of(talk: Utterance) -> Iterator[tuple[tuple[RefWord, ...], FloatArray]]:

@@ -4,7 +4,7 @@
 --model, then parts of people's recordings as for `bench run -c`. Recordings of less than half a minute are joined, a
 dozen of a folder at a time, with half a second of zeros after each, so that nearly all have speech before them. A pause
 is what the voice gate says; `--aligner` places the words of the reference. Nothing waits for computing, so the text
-does not depend on the machine's speed. Needs the extra bench.
+does not depend on the machine's speed. Needs the laboratory.
 """
 
 import argparse
@@ -17,13 +17,13 @@ import numpy as np
 from whispertide import load
 from whispertide.api import Transcriber
 from whispertide.audio.vad import SpeechGate, SpeechStarted
-from whispertide.lab.evaluation.aligned import aligned
-from whispertide.lab.evaluation.corpora.people import open_people
-from whispertide.lab.evaluation.wer import Alignment, Counts, align
-from whispertide.lab.speech.utterance import RefWord, Utterance
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words, to_samples
+from whispertide_lab.evaluation.aligned import aligned
+from whispertide_lab.evaluation.corpora.people import open_people
+from whispertide_lab.evaluation.wer import Alignment, Counts, align
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 FIRST = 2  # words after a pause
 SHORT_S = 30.0

@@ -18,8 +18,8 @@ from websockets.asyncio.client import connect
 from whispertide import api
 from whispertide.audio.file import load_audio
 from whispertide.audio.wav import pcm
-from whispertide.lab.speech.manifest import bare_word
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
+from whispertide_lab.speech.manifest import bare_word
 
 CLIPS = tuple(
     Path(__file__).parents[1] / "tests" / "clips" / f"{name}.flac" for name in ("river", "winter", "letter", "quiet")

@@ -14,7 +14,7 @@ of each half.
 Every finished utterance is kept in --folder, so the same command goes on where it was stopped; with --minutes it ends
 in time. What is finished is kept next to the page as well (`kept_cells`), whatever becomes of the program, so that rows
 can be added later and elsewhere: --anew measures the named ones again, --only nothing else. What is missing is named on
-the page. Several processes share the folders. Needs the extra bench.
+the page. Several processes share the folders. Needs the laboratory.
 """
 
 import argparse
@@ -26,21 +26,21 @@ from itertools import chain
 from pathlib import Path
 
 from whispertide.errors import CorpusError, OptionError, WhispertideError
-from whispertide.lab.evaluation import publish
-from whispertide.lab.evaluation.bootstrap import compare
-from whispertide.lab.evaluation.corpora.people import HALVES, PARTS
-from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, changes_of, grid, text_of
-from whispertide.lab.evaluation.kept_cells import keep, read_kept
-from whispertide.lab.evaluation.page import Table, markdown_table, stored_tables
-from whispertide.lab.evaluation.peer_cells import PeerMissing
-from whispertide.lab.evaluation.peers import PEERS, why_not
-from whispertide.lab.evaluation.runner import Runner
-from whispertide.lab.evaluation.score import aggregate
-from whispertide.lab.evaluation.store import Cell
-from whispertide.lab.evaluation.sweep import best_step
-from whispertide.lab.evaluation.trace import PROCESSOR
-from whispertide.lab.evaluation.watch import Watch
 from whispertide.options import EngineOptions
+from whispertide.tuning.page import Table, markdown_table, stored_tables
+from whispertide_lab.evaluation import publish
+from whispertide_lab.evaluation.bootstrap import compare
+from whispertide_lab.evaluation.corpora.people import HALVES, PARTS
+from whispertide_lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, changes_of, grid, text_of
+from whispertide_lab.evaluation.kept_cells import keep, read_kept
+from whispertide_lab.evaluation.peer_cells import PeerMissing
+from whispertide_lab.evaluation.peers import PEERS, why_not
+from whispertide_lab.evaluation.runner import Runner
+from whispertide_lab.evaluation.score import aggregate
+from whispertide_lab.evaluation.store import Cell
+from whispertide_lab.evaluation.sweep import best_step
+from whispertide_lab.evaluation.trace import PROCESSOR
+from whispertide_lab.evaluation.watch import Watch
 
 MODELS = ("tiny.en", "base")
 SPOKEN = PARTS[:4]  # whole readings, utterances, accents, dictation: English, and whole sentences

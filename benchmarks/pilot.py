@@ -18,11 +18,11 @@ import statistics
 import numpy as np
 
 import whispertide
-from whispertide.lab.evaluation.bootstrap import paired
-from whispertide.lab.evaluation.corpora import open_corpus
-from whispertide.lab.evaluation.corpora.parts import Excerpt
-from whispertide.lab.evaluation.items.commands import BASE, GATED, WAYS, Way, hear, sentences
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation.bootstrap import paired
+from whispertide_lab.evaluation.corpora import open_corpus
+from whispertide_lab.evaluation.corpora.parts import Excerpt
+from whispertide_lab.evaluation.items.commands import BASE, GATED, WAYS, Way, hear, sentences
 
 
 def main() -> None:

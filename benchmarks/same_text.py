@@ -3,7 +3,7 @@
 FOLDER is a model of faster-whisper, SPEECH a folder of recordings with a manifest.jsonl. Both programs compute in
 float32, greedily, without temperature fallback and voice gate, whatever --every takes of the recordings up to 30 s that
 the model knows the language of. Prints where the texts differ, and how many are equal; the exit code says whether all
-are. Needs faster-whisper, and the extra bench.
+are. Needs faster-whisper, and the laboratory.
 """
 
 import argparse

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import plots
-from whispertide.lab.evaluation.drawing import Curve
-from whispertide.lab.evaluation.grid import CellRequest, Setup, changes_of
-from whispertide.lab.evaluation.page import Table, text_table
-from whispertide.lab.evaluation.runner import Runner
-from whispertide.lab.evaluation.watch import Watch
 from whispertide.options import EngineOptions, Precision
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table, text_table
+from whispertide_lab.evaluation.grid import CellRequest, Setup, changes_of
+from whispertide_lab.evaluation.runner import Runner
+from whispertide_lab.evaluation.watch import Watch
 
 Changes = dict[str, Any]
 

@@ -7,8 +7,8 @@ Here each command is understood as from a microphone, with pilots; what the serv
 words' weights. The server is another network of `whispertide train latecontext`, of any kind, or, without one, a
 server that hears every word: no real one does, so that is the most a server can bring. "Sent" is how many commands
 must be sent, those first that the signal finds worst, for at most one point of intents fewer than when all are. Ways
-are those of `lab.training.latecontext.understood`: when pilots run. Trained offramps take part if they lie next to the
-model (`whispertide train offramp`). Needs the extra bench; with --server also train.
+are those of `whispertide_lab.training.latecontext.understood`: when pilots run. Trained offramps take part if they lie
+next to the model (`whispertide train offramp`). Needs the laboratory; with --server also its extra train.
 """
 
 import argparse
@@ -19,14 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
-from whispertide.checkpoint.latecontext import LateCheckpoint, load_late, place_of
 from whispertide.cli.progress import counting
-from whispertide.lab.evaluation.items.commands import area
-from whispertide.lab.evaluation.items.offloading import POINT, Asked, asked_of, in_order, needed, needed_by_chance
-from whispertide.lab.evaluation.page import Table, markdown_table
-from whispertide.lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear_asking
-from whispertide.lab.training.shards import Shards, Utterance, open_shards
-from whispertide.model.latecontext import LateModel
+from whispertide.tuning.page import Table, markdown_table
+from whispertide.understand.checkpoint import LateCheckpoint, load_late, place_of
+from whispertide.understand.model import LateModel
+from whispertide_lab.evaluation.items.commands import area
+from whispertide_lab.evaluation.items.offloading import POINT, Asked, asked_of, in_order, needed, needed_by_chance
+from whispertide_lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear_asking
+from whispertide_lab.training.shards import Shards, Utterance, open_shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def measure(
 def _listening(server: LateCheckpoint | None) -> Callable[[Utterance], str]:
     if server is None:
         return lambda said: said.text
-    from whispertide.lab.training.latecontext.accuracy import Listener
+    from whispertide_lab.training.latecontext.accuracy import Listener
 
     listener = Listener(server)
 

@@ -8,7 +8,7 @@ A window is an utterance of at most --longest seconds; with --cut, recordings ar
 most so many seconds, where --aligner places the words. Each is one greedy decode by Whisper's rules, without timestamps
 and without the text before it. A text that does not end has as many tokens as nobody could say in that time, and its
 words count. Intervals of differences to the padded windows are by a bootstrap over windows (10,000 draws). Needs the
-extra bench.
+laboratory.
 """
 
 import argparse
@@ -21,16 +21,16 @@ from whispertide.cli.progress import counting
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
 from whispertide.features import log_mel
-from whispertide.lab.evaluation.aligned import aligned
-from whispertide.lab.evaluation.bootstrap import paired
-from whispertide.lab.evaluation.corpora import open_corpus
-from whispertide.lab.evaluation.wer import align
-from whispertide.lab.speech.utterance import Utterance
-from whispertide.lab.training.short_lessons import limit, search
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30, Framing
 from whispertide.types import FloatArray, seconds, to_samples
+from whispertide_lab.evaluation.aligned import aligned
+from whispertide_lab.evaluation.bootstrap import paired
+from whispertide_lab.evaluation.corpora import open_corpus
+from whispertide_lab.evaluation.wer import align
+from whispertide_lab.speech.utterance import Utterance
+from whispertide_lab.training.short_lessons import limit, search
 
 LONGEST_S = 8.0
 

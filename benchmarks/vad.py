@@ -4,7 +4,7 @@
 
 FOLDER holds a manifest.jsonl with one object per line: `file`, `transcript` (null or absent: not speech if the file
 lies in a folder `nonspeech`, else ignored) and, where known, `words` with `start` and `end` in seconds. Without FOLDER,
-or besides it, speech is made with espeak-ng (extra bench).
+or besides it, speech is made with espeak-ng (the laboratory brings it).
 
 Recordings of one folder are joined to streams with pauses of 0.3 to 8 s between them (their own noise floor), so that
 the gate has to open and close all the time. A word is deleted if more than half of its sound lies outside of the gate.
@@ -30,8 +30,8 @@ from whispertide.audio.file import load_audio
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.espeak import EspeakSpeaker, espeak_version
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
+from whispertide_lab.speech.espeak import EspeakSpeaker, espeak_version
 
 FRAME = 160  # 10 ms, the resolution of the figures
 PAUSES = (0.3, 0.8, 2.0, 8.0)  # s
@@ -257,7 +257,7 @@ def main(argv: list[str]) -> int:
         groups["espeak-ng"] = list(espeak_clips(args.seed))
     speech = {name: clips for name, clips in groups.items() if name not in ("nonspeech", "singing")}
     if not speech:
-        print("nothing to measure: name a folder with manifest.jsonl, or install the extra bench", file=sys.stderr)
+        print("nothing to measure: name a folder with manifest.jsonl, or install the laboratory", file=sys.stderr)
         return 2
     levels = [float(level) for level in args.levels.split(",")]
     sums = speech_table(speech, levels, lambda clips, level: measure_loss(clips, level, options, args.seed))

@@ -3,7 +3,7 @@
 `python benchmarks/writing.py MODEL SPEECH FILE... -r tide -r simulstreaming`: MODEL as for --model, SPEECH a folder
 with a manifest.jsonl, each FILE one of it whose transcript has capitals and marks. A recipe may be changed:
 `-r tide,framing=zeros,zeros_s=1`. `bench run` holds recipes against the offline text; this tells how far
-offline is from the truth itself. Needs the extra bench.
+offline is from the truth itself. Needs the laboratory.
 """
 
 import argparse
@@ -16,11 +16,11 @@ from pathlib import Path
 from whispertide import load
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
-from whispertide.lab.evaluation.writing import WritingErrors, writing_errors
 from whispertide.options import BEAM, DecodeOptions
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
+from whispertide_lab.evaluation.writing import WritingErrors, writing_errors
 
 MANIFEST = "manifest.jsonl"
 _PORTION = SAMPLE_RATE // 10

@@ -22,16 +22,17 @@ from whispertide.cli.live import LiveView
 from whispertide.cli.meter import Meter
 from whispertide.cli.pump import at_live_pace
 from whispertide.cli.source import Source
-from whispertide.lab.evaluation import plots, publish
-from whispertide.lab.evaluation.drawing import Drawing, read
-from whispertide.lab.evaluation.grid import Setup, grid
-from whispertide.lab.evaluation.runner import Runner
-from whispertide.lab.evaluation.watch import Watch
 from whispertide.options import BUNDLED_MODEL, DEFAULT_RECIPE, EngineOptions
+from whispertide.recipes.catalogue import RECIPES, get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session_state import Transcript
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import RECIPES, get_recipe
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Drawing, read
 from whispertide.types import FloatArray, join_words, to_samples
+from whispertide_lab.evaluation import publish
+from whispertide_lab.evaluation.grid import Setup, grid
+from whispertide_lab.evaluation.runner import Runner
+from whispertide_lab.evaluation.watch import Watch
 
 DOCS = Path(__file__).parent
 WIDTH, HEIGHT = 80, 24  # of the terminal

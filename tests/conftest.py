@@ -26,7 +26,7 @@ from typer.main import get_command
 from few_examples import EXAMPLES
 from shared_vocabulary import share_vocabularies
 from whispertide.checkpoint import cache as checkpoint_cache
-from whispertide.streaming import calibration
+from whispertide.recipes import calibration
 
 SLOW = "slow and not soak"  # how the Makefile asks for the slow tests
 THOROUGH = "slow and not soak or real"  # and for those and the ones on real weights

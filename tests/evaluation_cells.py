@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from whispertide.lab.evaluation.store import Cell, CellSpec, Results
-from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
+from whispertide_lab.evaluation.store import Cell, CellSpec, Results
+from whispertide_lab.evaluation.trace import RoundCost, Shown, Trace
 
 SPEC = CellSpec(
     recogniser="whisper-streaming",

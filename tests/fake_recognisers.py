@@ -8,15 +8,15 @@ import pytest
 
 from evaluation_cells import make_trace
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.lab.evaluation import corpora, preparation, runner
-from whispertide.lab.evaluation.replay import Recogniser
-from whispertide.lab.evaluation.runner import Runner
-from whispertide.lab.evaluation.trace import Trace
-from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.options import EngineOptions
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.short_windows import choose_framing
+from whispertide.recipes.recipe import Recipe
+from whispertide.recipes.short_windows import choose_framing
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation import corpora, preparation, runner
+from whispertide_lab.evaluation.replay import Recogniser
+from whispertide_lab.evaluation.runner import Runner
+from whispertide_lab.evaluation.trace import Trace
+from whispertide_lab.speech.utterance import Recordings, RefWord, Utterance
 
 # DESIGN, section 5: at least these
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from whispertide.lab.evaluation.page import stored_tables
+from whispertide.tuning.page import stored_tables
 
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "docs" / "LOG.md"

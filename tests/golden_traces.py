@@ -22,11 +22,11 @@ import whispertide
 from whispertide.api import Transcriber
 from whispertide.audio.file import decode_blocks
 from whispertide.events import Event, to_dict
-from whispertide.lab.from_json import built
+from whispertide.recipes.catalogue import RECIPES, get_recipe, make_gate
 from whispertide.session import Session
-from whispertide.streaming.recipes import RECIPES, get_recipe, make_gate
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
+from whispertide_lab.from_json import built
 
 FOLDER = Path(__file__).parent / "golden"
 HERE = (Path(whispertide.__file__).parent / "bundled/audio/demo.flac", Path(__file__).parent / "clips/long.flac")
@@ -54,8 +54,8 @@ def recordings() -> FloatArray:
 
 def talks() -> FloatArray:
     """300 s of the talks. Raises `CorpusError` where no synthesizers are installed."""
-    from whispertide.lab.evaluation.corpora import open_corpus
-    from whispertide.lab.evaluation.corpora.parts import Excerpt
+    from whispertide_lab.evaluation.corpora import open_corpus
+    from whispertide_lab.evaluation.corpora.parts import Excerpt
 
     corpus = Excerpt(open_corpus("talks", length_s=300), 300)
     return np.concatenate([utterance.audio() for utterance in corpus.utterances()])

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from oracle import JITTER, Oracle, audio_between
-from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.early_stop import EarlyStop
 from whispertide.decoding.guards import Frontier, Halt
 from whispertide.decoding.token_words import TokenWord
 from whispertide.events import RoundStats
+from whispertide.methods.agreement.early_stop import EarlyStop
+from whispertide.methods.attention.backward_shift import BackwardShift
+from whispertide.methods.attention.listening import HeardWords
+from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.options import DecodeOptions
-from whispertide.streaming.listening import HeardWords
 from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, Word
 
 MANGLED = 10**6  # tokens from here on are words that nobody said

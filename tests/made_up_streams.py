@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from whispertide.lab.training.steadiness import Examples
-from whispertide.streaming.steadiness import FEATURES, Facts, Rule
+from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule
+from whispertide.tuning.steadiness import Examples
 from whispertide.types import SAMPLE_RATE as S
 
 TRUTH = {"one": -1.0, "probability": 3.0, "firm": 1.5, "heard_twice": 1.0}

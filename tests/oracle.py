@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from whispertide.audio.vad import GateOptions, SpeechGate
+from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegments
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.streaming.whole_window import HeardSegment, HeardSegments
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 JITTER = SAMPLE_RATE // 20

@@ -6,9 +6,9 @@ from typing import Any
 
 from listening_oracle import ListeningOracle
 from whispertide.events import RoundStats
+from whispertide.methods.pilot.pilot import HeardUtterance, Pilot, Scores
 from whispertide.options import DecodeOptions
 from whispertide.streaming.ahead import HeardAhead
-from whispertide.streaming.pilot import HeardUtterance, Pilot, Scores
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import FloatArray
 

@@ -15,10 +15,10 @@ from multilingual_tokenizer import multilingual_tokenizer
 from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, load_checkpoint
 from whispertide.checkpoint.layout import Shape, expected_shapes
 from whispertide.checkpoint.weights import TensorStore
-from whispertide.lab.training.checkpoint_folder import shape_config
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
+from whispertide_lab.training.checkpoint_folder import shape_config
 
 
 def dims_of(mels: int, width: int, heads: int, encoder: int, decoder: int, vocabulary: int) -> ModelDims:

@@ -23,12 +23,12 @@ from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import GraphError
 from whispertide.events import Confirmed, End, Event, from_dict
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import Access, Limits, ServerOptions, Work
 from whispertide.server.serving import Server, assemble, running
 from whispertide.session import Session
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import FloatArray, Word
 from wire_conversation import KnowingOracle, said

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whispertide.checkpoint.intent_words import IntentWords, hashed
-from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, learn_vocabulary
 from whispertide.checkpoint.layout import Shape
-from whispertide.model.latecontext import LateModel
+from whispertide.understand.checkpoint import LateCheckpoint, LateDims, learn_vocabulary
+from whispertide.understand.intent_words import IntentWords, hashed
+from whispertide.understand.model import LateModel
 
 TEXTS = ["play some music", "set an alarm for seven", "what is the weather"]
 INTENTS = ["play_music", "alarm_set"]

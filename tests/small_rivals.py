@@ -5,9 +5,9 @@ from dataclasses import replace
 import torch
 
 from small_late import small_late
-from whispertide.checkpoint.latecontext import Kind, LateCheckpoint
-from whispertide.lab.training.latecontext.network import tensors_of
-from whispertide.lab.training.latecontext.run import make_network
+from whispertide.understand.checkpoint import Kind, LateCheckpoint
+from whispertide_lab.training.latecontext.network import tensors_of
+from whispertide_lab.training.latecontext.run import make_network
 
 
 def small_rival(kind: Kind) -> LateCheckpoint:

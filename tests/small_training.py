@@ -11,7 +11,7 @@ import numpy as np
 
 from whispertide.checkpoint import Checkpoint, ModelDims, load_checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.lab.training.shards import Int16Array, Utterance, write_shard
+from whispertide_lab.training.shards import Int16Array, Utterance, write_shard
 
 RATE = 16_000
 SENTENCES = (
@@ -103,8 +103,8 @@ def model_folder(place: Path, checkpoint: Checkpoint) -> Path:
 
 def small_batches(folder: Path, seed: int = 0, count: int = 1000) -> Any:
     """Windows of one and two seconds, four seconds in a batch."""
-    from whispertide.lab.training.batches import Batches, BatchOptions, Phase, Source
-    from whispertide.lab.training.shards import open_shards
+    from whispertide_lab.training.batches import Batches, BatchOptions, Phase, Source
+    from whispertide_lab.training.shards import open_shards
 
     options = BatchOptions(seconds=4.0, lengths_s=(1.0, 2.0), shares=(0.5, 0.5))
     return Batches([Source(open_shards([folder]), 1.0)], nano().tokenizer, [Phase(count, options)], seed)
@@ -112,10 +112,10 @@ def small_batches(folder: Path, seed: int = 0, count: int = 1000) -> Any:
 
 def small_trainer(speech: Path, run: Path, **options: Any) -> tuple[Any, Iterator[Any]]:
     """A trainer on the CPU in fp32, where its state left off if it has one, and the batches that are next."""
-    from whispertide.lab.training.compact import tokens_in_use
-    from whispertide.lab.training.loop import STATE, LoopOptions, Trainer
-    from whispertide.lab.training.network import new_network
-    from whispertide.lab.training.shards import open_shards
+    from whispertide_lab.training.compact import tokens_in_use
+    from whispertide_lab.training.loop import STATE, LoopOptions, Trainer
+    from whispertide_lab.training.network import new_network
+    from whispertide_lab.training.shards import open_shards
 
     run.mkdir(exist_ok=True)
     vocabulary = tokens_in_use(open_shards([speech]).texts, nano().tokenizer)

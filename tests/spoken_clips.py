@@ -7,7 +7,7 @@ from pathlib import Path
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.cli.demo import plain
-from whispertide.streaming.recipe import Recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.types import FloatArray, join_words
 
 CLIPS = Path(__file__).parent / "clips"

@@ -18,13 +18,13 @@ from websockets.exceptions import ConnectionClosed
 
 from served import KnowingModel, bystander, limited, logged_errors, settled
 from watcher import Watcher
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.serving import Server, assemble, running
 from whispertide.server.tcp import TcpListener
-from whispertide.streaming.recipes import get_recipe
 
 SOCKETS = ("/ws", "/v1/realtime?intent=transcription", "/v1/listen", "/v3/ws?sample_rate=16000", "/", "/asr")
 PORTS = ("wyoming", "lines", "json-lines")

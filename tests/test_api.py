@@ -31,7 +31,7 @@ from whispertide.errors import (
 )
 from whispertide.events import Confirmed, End, Event, to_dict
 from whispertide.options import DecodeOptions
-from whispertide.streaming.executor import make_executor
+from whispertide.recipes.assembly import make_executor
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 CLIP = Path(__file__).parent / "clips" / "quiet.flac"

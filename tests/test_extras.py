@@ -16,9 +16,15 @@ ROOT = Path(__file__).parents[1]
 
 def test_the_extras_are_those_of_the_package() -> None:
     """Both ways round: each module comes from a package of the extra, and each of its packages brings one."""
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    ours, laboratory = (
+        tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"] for folder in (".", "lab")
+    )
+    declared = {**ours["optional-dependencies"], **laboratory["optional-dependencies"]}
+    declared["lab"] = laboratory["dependencies"]
     named = {extra: {re.split(r"[><=\[]", entry)[0] for entry in declared[extra]} for extra in declared}
-    named["train"] = (named["train"] - {"whispertide"}) | named["bench"] | named["torch"]
+    assert "whispertide[plots]" in declared["lab"]
+    named["lab"] = (named["lab"] - {"whispertide"}) | named["plots"] | {"whispertide-lab"}
+    named["train"] |= named["lab"] | named["torch"]
     named["fleet"] = (named["fleet"] - {"whispertide"}) | named["server"]
     named["tracing"] = (named["tracing"] - {"whispertide"}) | named["server"]
     brings = packages_distributions()
@@ -28,10 +34,10 @@ def test_the_extras_are_those_of_the_package() -> None:
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    require("bench", "measuring")
+    require("lab", "measuring")
     monkeypatch.setitem(sys.modules, "jiwer", None)
-    with pytest.raises(OptionError, match=r"'bench' for measuring; not installed: jiwer; .* -m pip install '\.\[bench"):
-        require("bench", "measuring")
+    with pytest.raises(OptionError, match=r"-lab\) for measuring; not installed: jiwer; .* -m pip install \./lab$"):
+        require("lab", "measuring")
 
 
 def test_the_hint_is_for_the_python_that_runs() -> None:
@@ -64,7 +70,7 @@ def test_a_command_says_what_is_missing_before_it_works(
 
 def test_no_hint_names_a_package_on_an_index() -> None:
     """whispertide is on none yet, so anybody could put something else there."""
-    patterns = ("*.md", "docs/**/*.md", "deploy/*", "src/**/*.py")
+    patterns = ("*.md", "docs/**/*.md", "deploy/*", "src/**/*.py", "lab/**/*.py", "lab/**/*.toml")
     places = [place for pattern in patterns for place in ROOT.glob(pattern) if place.is_file()]
     assert len(places) > 100
     for place in places:

@@ -32,8 +32,8 @@ from figures import (
 )
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.lab.evaluation.card.page import page as card_page
-from whispertide.lab.evaluation.card.results import read_card
+from whispertide_lab.evaluation.card.page import page as card_page
+from whispertide_lab.evaluation.card.results import read_card
 
 DOCS = ROOT / "docs"
 CARDS = sorted(page for page in DOCS.glob("model-card*.md") if page.with_suffix(".json").exists())

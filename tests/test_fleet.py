@@ -26,12 +26,12 @@ from served import SECONDS, SILENCE, TEXT, Client, KnowingModel, complete, keyed
 from shared_journal import accepted, back
 from test_monitoring import served as figures
 from whispertide.cli.main import app
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
 from whispertide.server.nats_stream import _LEASE_S, _SUBJECT, LEASES, STREAM
 from whispertide.server.options import Limits, ServerOptions
 from whispertide.server.serving import _GRACE_S, drain
-from whispertide.streaming.recipes import get_recipe
 
 FLEET = Path(__file__).parents[1] / "deploy/fleet"
 KUBERNETES = FLEET / "kubernetes"

@@ -8,7 +8,7 @@ import pytest
 
 from golden_traces import AUDIO, arithmetic, digest, load, replay
 from whispertide.errors import WhispertideError
-from whispertide.streaming.recipes import RECIPES
+from whispertide.recipes.catalogue import RECIPES
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 # `make slow` replays the beginning of the recordings, more of it where rounds are few; `make golden` all of them, and

@@ -9,8 +9,9 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import whispertide
+import whispertide_lab
 
-SOURCE = Path(whispertide.__file__).parent
+SOURCE, LABORATORY = (Path(str(package.__file__)).parent for package in (whispertide, whispertide_lab))
 
 # docs/architecture.md; a module may import its own layer and those before it
 LAYERS = (
@@ -23,27 +24,24 @@ LAYERS = (
     ("model",),
     ("decoding",),
     ("streaming",),
+    ("methods",),
+    ("recipes", "understand"),
     ("session_state",),
     ("session", "offline"),
     ("formats",),
     ("api",),
-    ("batch", "server", "lab"),
+    ("batch", "server", "tuning"),
     ("cli",),
     ("__main__",),
 )
-# The laboratory's own flow.
-LABORATORY = (
+# The laboratory's own flow, after all that runs; nothing but its commands uses those of what runs.
+WINGS = (
     ("lab.speech", "lab.from_json", "lab.new_folder", "lab.compression"),
-    ("lab.evaluation", "lab.profile", "lab.doctor", "lab.framing_choice"),
+    ("lab.evaluation",),
     ("lab.training",),
-    ("lab.tune", "lab.tune_page"),
+    ("lab.cli",),
 )
-RANK: dict[str, float] = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-RANK |= {name: RANK["lab"] + rank / 10 for rank, layer in enumerate(LABORATORY) for name in layer}
-MODULES = {
-    ".".join(("whispertide", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
-    for path in SOURCE.rglob("*.py")
-}
+RANK: dict[str, float] = {name: rank for rank, layer in enumerate((*LAYERS, *WINGS)) for name in layer}
 FORBIDDEN = ("torch", "transformers", "whisper", "faster_whisper")
 LAZY = (
     "onnxruntime",
@@ -60,12 +58,24 @@ LAZY = (
 )
 
 
+def modules() -> list[Path]:
+    return sorted(path for folder in (SOURCE, LABORATORY) for path in folder.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    folder = SOURCE if path.is_relative_to(SOURCE) else LABORATORY
+    return ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {name_of(path) for path in modules()}
+
+
 def part_of(module: str) -> str | None:
-    """`whispertide.audio.file` -> `audio`, `whispertide.lab.speech.text` -> `lab.speech`; None for the package."""
-    pieces = module.split(".")
-    if pieces[1:2] == ["lab"]:
-        return ".".join(pieces[1:3])
-    return pieces[1] if len(pieces) > 1 else None
+    """`whispertide.audio.file` -> `audio`, `whispertide_lab.speech.text` -> `lab.speech`; None for a package."""
+    package, *pieces = module.split(".")
+    if not pieces:
+        return None
+    return f"lab.{pieces[0]}" if package == "whispertide_lab" else pieces[0]
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -78,14 +88,6 @@ def imported(tree: ast.Module) -> Iterator[str]:
                 yield submodule if submodule in MODULES else node.module
 
 
-def name_of(path: Path) -> str:
-    return ".".join(("whispertide", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
-
-
-def modules() -> list[Path]:
-    return sorted(SOURCE.rglob("*.py"))
-
-
 @cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
@@ -94,9 +96,9 @@ def parsed(path: Path) -> ast.Module:
 def wrong_imports(path: Path) -> Iterator[str]:
     """What this module imports and may not."""
     part = part_of(name_of(path))
-    if part is None or part == "lab":
+    if part is None:
         return
-    name = path.relative_to(SOURCE).as_posix()
+    name = name_of(path)
     if part not in RANK:
         yield f"{name}: {part} has no place in LAYERS"
         return
@@ -104,6 +106,8 @@ def wrong_imports(path: Path) -> Iterator[str]:
         other = part_of(module) if module.startswith("whispertide") else None
         if other in RANK and RANK[other] > RANK[part]:
             yield f"{name} ({part}) imports {module}"
+        if other == "cli" and part.startswith("lab.") and part != "lab.cli":
+            yield f"{name} imports {module}"
         if module.split(".")[0] in FORBIDDEN and not part.startswith("lab."):
             yield f"{name} imports {module}"
 
@@ -123,7 +127,10 @@ def at_the_top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def neighbours() -> dict[str, dict[str, set[str]]]:
     """Folder -> each file or folder in it -> those of the same folder that it imports from, however deep inside."""
-    places = {name_of(path): ("whispertide", *path.relative_to(SOURCE).with_suffix("").parts) for path in modules()}
+    places = {}
+    for path in modules():
+        package = SOURCE if path.is_relative_to(SOURCE) else LABORATORY
+        places[name_of(path)] = ("", *path.relative_to(package.parent).with_suffix("").parts)
     found: dict[str, dict[str, set[str]]] = {}
     for path in modules():
         own = places[name_of(path)]
@@ -154,14 +161,16 @@ def test_importing_the_package_pulls_in_nothing_heavy() -> None:
 
 
 def test_what_runs_does_not_need_the_laboratory() -> None:
-    running = sorted(name for name in MODULES if not name.startswith("whispertide.lab"))
+    """It works where that is not installed, and names none of its modules in a text either."""
+    running = [path for path in modules() if path.is_relative_to(SOURCE)]
+    assert [name_of(path) for path in running if "whispertide_lab." in path.read_text()] == []
     code = f"""
 import sys, importlib
-for name in {running}:
+sys.modules['whispertide_lab'] = None
+for name in {[name_of(path) for path in running]}:
     importlib.import_module(name)
-print(' '.join(name for name in sys.modules if name.startswith('whispertide.lab')))
 """
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == []
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
 
 
 def test_everything_but_training_works_without_torch() -> None:
@@ -173,10 +182,11 @@ class Refuse:
         if name.split('.')[0] in {FORBIDDEN!r}:
             raise ImportError(name)
 sys.meta_path.insert(0, Refuse())
-import importlib, pkgutil, whispertide
-for module in pkgutil.walk_packages(whispertide.__path__, 'whispertide.'):
-    if not module.name.startswith('whispertide.lab.training'):
-        importlib.import_module(module.name)
+import importlib, pkgutil, whispertide, whispertide_lab
+for package in (whispertide, whispertide_lab):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):
+        if not module.name.startswith('whispertide_lab.training'):
+            importlib.import_module(module.name)
 import numpy as np
 model = whispertide.load('nano.en')
 print(len(model.transcribe(np.zeros(16000, np.float32)).words))

@@ -1,4 +1,4 @@
-"""The lock files (`make lock`): they name all that pyproject.toml asks for, each with hashes, and no place."""
+"""The lock files (`make lock`): they name all that both pyproject.toml ask for, each with hashes, and no place."""
 
 import re
 import tomllib
@@ -12,7 +12,8 @@ ROOT = Path(__file__).parent.parent
 DEVELOPMENT, IMAGE, BUILD = (
     ROOT / name for name in ("requirements-dev.lock", "deploy/requirements.lock", "deploy/build.lock")
 )
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, LABORATORY = (tomllib.loads((ROOT / folder / "pyproject.toml").read_text()) for folder in (".", "lab"))
+OURS = {"whispertide": PROJECT, "whispertide-lab": LABORATORY}
 # torch has a build for every kind of machine, and each has hashes of its own (the head of requirements-dev.lock)
 UNLOCKED = {"torch"}
 
@@ -32,20 +33,24 @@ def locked(path: Path) -> dict[str, tuple[str, list[str]]]:
     return found
 
 
-def wanted(*extras: str) -> list[Requirement]:
-    """What pyproject.toml asks for, extras of our own unfolded."""
-    optional = PROJECT["project"]["optional-dependencies"]
-    texts = [*PROJECT["project"]["dependencies"], *(text for extra in extras for text in optional[extra])]
-    requirements = [Requirement(text) for text in texts]
-    inner = {extra for one in requirements if one.name == "whispertide" for extra in one.extras}
-    ours = [one for one in requirements if one.name != "whispertide"]
-    return [*ours, *wanted(*inner)] if inner else ours
+def wanted(*extras: str, of: str = "whispertide") -> list[Requirement]:
+    """What a pyproject.toml asks for, extras of our own unfolded."""
+    project = OURS[of]["project"]
+    optional = project["optional-dependencies"]
+    texts = [*project["dependencies"], *(text for extra in extras for text in optional[extra])]
+    found: list[Requirement] = []
+    for one in map(Requirement, texts):
+        if one.name not in OURS:
+            found.append(one)
+        elif one.extras:
+            found += wanted(*one.extras, of=one.name)
+    return found
 
 
 @pytest.mark.parametrize(
     ("path", "requirements"),
     [
-        (DEVELOPMENT, wanted("test")),
+        (DEVELOPMENT, [*wanted("test"), *wanted("train", of="whispertide-lab")]),
         (IMAGE, wanted("fleet")),
         (BUILD, [Requirement(text) for text in PROJECT["build-system"]["requires"]]),
     ],

@@ -21,8 +21,9 @@ def test_the_slow_tests_are_those_that_conftest_knows() -> None:
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 @pytest.mark.parametrize("target", ["demo", "test", "slow"])
 def test_a_step_that_takes_long_is_told_first(target: str, tmp_path: Path) -> None:
-    for name in ("Makefile", "pyproject.toml", "requirements-dev.lock"):
-        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "lab").mkdir()
+    for name in ("Makefile", "pyproject.toml", "lab/pyproject.toml", "requirements-dev.lock"):
+        shutil.copy(ROOT / name, tmp_path / name)
     done = subprocess.run(
         ["make", "--dry-run", target], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )

@@ -15,7 +15,7 @@ import pytest
 from benchmark_scripts import benchmark
 from whispertide.cli.demo import plain
 from whispertide.cli.pump import LIVE_BLOCK, at_full_speed
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
 
 DOCS = Path(__file__).parents[1] / "docs"
 SPOKEN = plain((files("whispertide") / "bundled" / "audio" / "demo.txt").read_text(encoding="utf-8")).split()

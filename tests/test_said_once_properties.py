@@ -1,7 +1,7 @@
 """What was said once is confirmed once: real decoding by nano.en, over gains, rates, codecs, rules and framings.
 
 nano.en seldom loses its place. Checkpoints that know no short windows do, and begin anew with what they have written.
-So rounds are made to forget what was confirmed, too: without the guard (`streaming/said_once.py`) nearly every such
+So rounds are made to forget what was confirmed, too: without the guard (`attention/said_once.py`) nearly every such
 stream has a sentence twice.
 """
 
@@ -20,11 +20,11 @@ from coded_audio import CODECS, through
 from few_examples import quick
 from spoken_clips import clip, said_again, streamed
 from whispertide.api import Transcriber
-from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
+from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.steadiness import Rule, shipped_rule
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.round import RoundPlan
-from whispertide.streaming.steadiness import Rule, shipped_rule
 from whispertide.types import FloatArray
 
 pytestmark = pytest.mark.slow

@@ -27,13 +27,13 @@ from whispertide.events import (
     TurnEnd,
     Unheard,
 )
+from whispertide.methods.agreement.local_agreement import AgreementState, LocalAgreement
+from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegments, WholeWindow
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.session import Session
-from whispertide.streaming.local_agreement import AgreementState, LocalAgreement
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Begun, Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
-from whispertide.streaming.whole_window import HeardSegment, HeardSegments, WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 S = SAMPLE_RATE

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from few_examples import quick
 from oracle import Oracle, audio_between, make_gate, plain
 from whispertide.events import Confirmed, End, Event, Hypothesis, Lag, RoundStats, SpeechStart, SpeechStop, TurnEnd
+from whispertide.methods.agreement.local_agreement import AgreementState, LocalAgreement
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
-from whispertide.streaming.local_agreement import AgreementState, LocalAgreement
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, Word

@@ -15,6 +15,7 @@ import numpy as np
 from oracle import Oracle, audio_between, make_gate
 from whispertide.events import Confirmed, Event
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.protocols.base import (
     Abandon,
     Action,
@@ -37,7 +38,6 @@ from whispertide.server.protocols.base import (
     WireProtocol,
 )
 from whispertide.session import Session
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, FloatArray, Word, join_words
 

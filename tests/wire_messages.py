@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from whispertide.options import DecodeOptions
+from whispertide.recipes.recipe import every_field
 from whispertide.server.protocols.wyoming import Frame, encode
-from whispertide.streaming.recipe import every_field
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

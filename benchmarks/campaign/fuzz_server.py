@@ -9,11 +9,11 @@ import json
 from unittest import mock
 
 from served import KnowingModel, limited, logged_errors, settled
-from whispertide.lab.evaluation.energy import resident_mb
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.connection import Connection
 from whispertide.server.options import Address
 from whispertide.server.serving import Server, assemble, tcp_listeners
-from whispertide.streaming.recipes import get_recipe
+from whispertide_lab.evaluation.energy import resident_mb
 
 PORTS = ("wyoming", "lines", "json-lines")
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from served import KnowingModel, limited
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
 from whispertide.server.options import ServerOptions
 from whispertide.server.serving import Server, assemble, running
-from whispertide.streaming.recipes import get_recipe
 
 _PAGES = 2**30  # as many as SQLite may have
 

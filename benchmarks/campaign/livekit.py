@@ -30,8 +30,8 @@ from campaign.lines import Line
 from campaign.scenario import Runner, Scenario
 from whispertide.audio import wav
 from whispertide.cli.bundled import bundled_audio
-from whispertide.lab.speech.manifest import bare_word
 from whispertide.types import SAMPLE_RATE, seconds
+from whispertide_lab.speech.manifest import bare_word
 
 SERVERS = ("whispertide", "localagreement", "simulstreaming")
 HARMS = ("nothing", "outage", "disconnect")
@@ -169,8 +169,8 @@ def contender_called(name: str, links: Path) -> Contender | str:
 
 def missing() -> str:
     """Why WhisperLiveKit cannot be started."""
-    from whispertide.lab.evaluation.peers.registry import PEERS
-    from whispertide.lab.evaluation.peers.running import why_not
+    from whispertide_lab.evaluation.peers.registry import PEERS
+    from whispertide_lab.evaluation.peers.running import why_not
 
     reasons = (why_not(PEERS[f"whisperlivekit-{name}"]) for name in SERVERS if name != "whispertide")
     return next((reason for reason in reasons if reason), "")

@@ -8,8 +8,8 @@ from listening_oracle import ListeningOracle
 from oracle import audio_between, make_gate
 from served import KnowingModel
 from whispertide.options import DecodeOptions
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
-from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import FloatArray
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from campaign.model import AllKnowing
 from served import limited
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.options import Address
 from whispertide.server.serving import Server, assemble
-from whispertide.streaming.recipes import get_recipe
 from whispertide.types import Word
 
 

@@ -23,8 +23,8 @@ from served import text_of
 from whispertide.audio.wav import pcm
 from whispertide.cli.bundled import bundled_audio
 from whispertide.events import Confirmed
-from whispertide.lab.evaluation.energy import resident_mb
 from whispertide.types import FloatArray, join_words, seconds
+from whispertide_lab.evaluation.energy import resident_mb
 
 STARTING_S = 60.0
 NANO = ("-m", "whispertide.cli.main", "serve", "--model", "nano.en", "--port", "0", "--threads", "1")

@@ -16,8 +16,8 @@ from campaign.lines import Line
 from campaign.model import RECIPES, AllKnowing
 from campaign.scenario import Runner, Scenario
 from campaign.speaker import Speaker, Talk, make_talk
-from whispertide.lab.evaluation.energy import resident_mb
 from whispertide.types import seconds
+from whispertide_lab.evaluation.energy import resident_mb
 
 TOGETHER = 8  # stories at once: a server waits more than it works
 LIMIT_S = 300.0  # for one story

@@ -25,9 +25,9 @@ from paces import bursts, hear, lost, outage, real_time, sentences_of
 from whispertide import Session, Transcriber, load
 from whispertide.cli.bundled import bundled_audio
 from whispertide.events import Confirmed, Unheard
-from whispertide.lab.evaluation.energy import resident_mb
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.types import SAMPLE_RATE, FloatArray, Word, join_words, seconds, to_samples
+from whispertide_lab.evaluation.energy import resident_mb
 
 LOOPS = 6
 BLOCK = SAMPLE_RATE // 10

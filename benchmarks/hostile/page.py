@@ -13,9 +13,9 @@ from noted_rows import Row
 from hostile.goals import changed, grown_mb, lost, missed_goals
 from hostile.kinds import EVERYTHING, KINDS, named
 from hostile.material import SILENCE_HOURS
-from whispertide.lab.evaluation import plots
-from whispertide.lab.evaluation.page import stored_tables
-from whispertide.streaming.allocation import processor
+from whispertide.recipes.allocation import processor
+from whispertide.tuning import plots
+from whispertide.tuning.page import stored_tables
 
 BEGIN, END = "<!-- figures: written by benchmarks/siege.py -->", "<!-- end of the figures -->"
 HEAD = (

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from whispertide.errors import WhispertideError
     from whispertide.formats.files import get_format
     from whispertide.options import DecodeOptions, EngineOptions, SubtitleOptions
+    from whispertide.recipes.catalogue import RECIPES, get_recipe
+    from whispertide.recipes.recipe import Recipe
     from whispertide.session import Session
-    from whispertide.streaming.recipe import Recipe
-    from whispertide.streaming.recipes import RECIPES, get_recipe
     from whispertide.types import SAMPLE_RATE, Word
 
 _HOMES = {
@@ -37,9 +37,9 @@ _HOMES = {
     "EngineOptions": "whispertide.options",
     "SubtitleOptions": "whispertide.options",
     "Session": "whispertide.session",
-    "RECIPES": "whispertide.streaming.recipes",
-    "Recipe": "whispertide.streaming.recipes",
-    "get_recipe": "whispertide.streaming.recipes",
+    "RECIPES": "whispertide.recipes.catalogue",
+    "Recipe": "whispertide.recipes.catalogue",
+    "get_recipe": "whispertide.recipes.catalogue",
     "SAMPLE_RATE": "whispertide.types",
     "Word": "whispertide.types",
 }

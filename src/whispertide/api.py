@@ -29,6 +29,7 @@ from whispertide.decoding.longform import OfflineSegment, pad_or_trim
 from whispertide.errors import AudioError
 from whispertide.events import Event
 from whispertide.formats.document import Document, TextSegment
+from whispertide.methods.short.hush import DEFAULT_S, HushWord, has_word, suffix_for
 from whispertide.model.whisper import WhisperModel
 from whispertide.offline import transcribe_blocks
 from whispertide.options import (
@@ -40,16 +41,15 @@ from whispertide.options import (
     Precision,
     ProviderName,
 )
+from whispertide.recipes.allocation import Allocation, allocate
+from whispertide.recipes.assembly import ExecutorKey, executor_key, make_executor
+from whispertide.recipes.calibration import Calibration, load_tuned, recall
+from whispertide.recipes.catalogue import get_recipe, make_gate
+from whispertide.recipes.recipe import Recipe
+from whispertide.recipes.short_windows import Costs, Framed, choose_framing, measure_costs
 from whispertide.session import Session
-from whispertide.streaming.allocation import Allocation, allocate
-from whispertide.streaming.calibration import Calibration, load_tuned, recall
-from whispertide.streaming.executor import ExecutorKey, executor_key, make_executor
 from whispertide.streaming.framing import Hush, get_framing
-from whispertide.streaming.hush import DEFAULT_S, HushWord, has_word, suffix_for
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe, make_gate
-from whispertide.streaming.short_windows import Costs, Framed, choose_framing, measure_costs
 from whispertide.types import Announce, FloatArray
 
 _MOST_EXECUTORS = 32  # kept for further sessions of the same settings
@@ -127,7 +127,7 @@ class Transcriber:
         return not isinstance(framing, Hush) or self.hush is not None or has_word(self.model, framing.hush_s)
 
     def framed(self, recipe: Recipe, *, live: bool = True) -> Framed:
-        """The recipe as this model gets it on this machine, and why: see `streaming.short_windows`.
+        """The recipe as this model gets it on this machine, and why: see `recipes.short_windows`.
 
         What `whispertide tune` has found counts first. The machine is measured the first time that this matters; from
         then on the answer is the same. Where audio is not `live` nobody waits, and the machine does not matter.

@@ -102,7 +102,7 @@ class Language(Event):
 
 @dataclass(frozen=True, slots=True)
 class Intent(Event):
-    """What the speaker of an utterance wants, where a network that says so is in use (`streaming.understanding`).
+    """What the speaker of an utterance wants, where a network that says so is in use (`understand.understanding`).
 
     A guess while they speak (not `final`); each replaces the one before of the same `start`. `intent` None: the network
     names nothing. `text` is what the network heard, `perplexity` how sure it is of that: 1 is certain.

@@ -1,7 +1,7 @@
 """The settings that a user can choose, validated once. The command line, the server and the API build the same objects.
 
 `EngineOptions` says how graphs run; `DecodeOptions` says what is to be written down. How a stream is cut into rounds is
-the recipe's business (`streaming.recipes`).
+the recipe's business (`recipes.catalogue`).
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from whispertide.errors import OptionError
 BUNDLED_MODEL = "nano.en"
 DEFAULT_MODEL = "base.en"
 BEAM = 5  # of whole recordings on the command line, as of openai-whisper and faster-whisper
-DEFAULT_RECIPE = "tide"  # streaming.recipes has it, and the others
+DEFAULT_RECIPE = "tide"  # recipes.catalogue has it, and the others
 
 Precision = Literal["int8", "int8-weights", "fp32", "fp16"]
 Task = Literal["transcribe", "translate"]

@@ -34,10 +34,10 @@ from whispertide.errors import SessionError
 from whispertide.events import Error, Event
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import decode_options, get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session_state import SessionState, Transcript
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.stages import UnderWay, depth_of
@@ -60,7 +60,7 @@ class Session:
         max_in_flight: int | None = None,
         possible: Callable[[DecodeOptions], DecodeOptions] | None = None,
     ) -> None:
-        """`gate` None: the whole stream is one utterance, whatever the recipe says (`recipes.make_gate` makes one).
+        """`gate` None: the whole stream is one utterance, whatever the recipe says (`catalogue.make_gate`).
 
         `live`: the audio arrives as it is spoken, so the schedule counts how long rounds were computed and a machine
         that is too slow can keep up. Otherwise nobody waits, and the result does not depend on the machine's speed.

@@ -12,8 +12,8 @@ from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Event, Hypothesis, Lag, Language
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipe import Recipe, divided
-from whispertide.streaming.recipes import decode_options
+from whispertide.recipes.catalogue import decode_options
+from whispertide.recipes.recipe import Recipe, divided
 from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import ON_TIME, Lateness

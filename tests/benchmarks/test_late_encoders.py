@@ -8,7 +8,7 @@ import pytest
 
 from benchmark_scripts import benchmark
 from small_late import small_late
-from whispertide.lab.training.latecontext.accuracy import Answer
+from whispertide_lab.training.latecontext.accuracy import Answer
 
 pytestmark = pytest.mark.slow
 

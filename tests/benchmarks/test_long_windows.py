@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from benchmark_scripts import benchmark
-from whispertide.lab.evaluation.wer import Counts
+from whispertide_lab.evaluation.wer import Counts
 
 
 @pytest.mark.parametrize(("talks", "said"), [(8, "over 8 talks, so too narrow)"), (20, "over 20 talks)")])

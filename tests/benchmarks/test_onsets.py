@@ -3,9 +3,9 @@
 import numpy as np
 
 from benchmark_scripts import benchmark
-from whispertide.lab.evaluation.wer import align
-from whispertide.lab.speech.utterance import RefWord
 from whispertide.types import to_samples
+from whispertide_lab.evaluation.wer import align
+from whispertide_lab.speech.utterance import RefWord
 
 TEXT = "we went home. but nobody was there"
 WORDS = [

@@ -13,15 +13,15 @@ import pytest
 from benchmark_scripts import benchmark
 from evaluation_cells import make_trace
 from whispertide.errors import CorpusError
-from whispertide.lab.evaluation import charts, corpora, peers, runner
-from whispertide.lab.evaluation.peers import PEERS, Peer
-from whispertide.lab.evaluation.replay import Recogniser
-from whispertide.lab.evaluation.runner import Runner
-from whispertide.lab.evaluation.trace import Trace
-from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.short_windows import Costs, Framed, choose_framing
+from whispertide.recipes.recipe import Recipe
+from whispertide.recipes.short_windows import Costs, Framed, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide_lab.evaluation import charts, corpora, peers, runner
+from whispertide_lab.evaluation.peers import PEERS, Peer
+from whispertide_lab.evaluation.replay import Recogniser
+from whispertide_lab.evaluation.runner import Runner
+from whispertide_lab.evaluation.trace import Trace
+from whispertide_lab.speech.utterance import Recordings, RefWord, Utterance
 
 ROOT = Path(__file__).parents[2]
 
@@ -201,7 +201,7 @@ def test_what_is_kept_stands_next_to_the_page_until_it_is_measured_anew(
     assert {name.split()[0] for name, _ in study.asked} == {"tide", "offline"}
     assert "- peer:moonshine nano.en: it was not asked for" in study.page
     study.options.folder += "-of-another-machine"
-    monkeypatch.setattr("whispertide.lab.evaluation.store.code_version", lambda *_: "another code")
+    monkeypatch.setattr("whispertide_lab.evaluation.store.code_version", lambda *_: "another code")
     study.asked.clear()
     script.run(study.options)
     assert study.asked == []

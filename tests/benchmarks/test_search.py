@@ -10,7 +10,7 @@ from zlib import crc32
 import pytest
 
 from benchmark_scripts import benchmark
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
 
 TIDE = get_recipe("tide")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmark_scripts import benchmark
-from whispertide.lab.evaluation.writing import WritingErrors
+from whispertide_lab.evaluation.writing import WritingErrors
 
 
 def test_recordings_whose_transcript_has_capitals_and_marks(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_quantised_weights_with_their_scales(kind: str, steps: int, tmp_path: Pa
 @pytest.mark.parametrize("quantization", [None, "float16", "int8", "int8_float16", "int16"])
 def test_what_ctranslate2_itself_writes(quantization: str | None, write_model: WriteModel, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
-    from whispertide.lab.evaluation.peers.convert_ct2 import specification
+    from whispertide_lab.evaluation.peers.convert_ct2 import specification
 
     source = write_model()
     model = load_checkpoint(source)

@@ -13,7 +13,7 @@ from whispertide.checkpoint import TensorStore, load_checkpoint
 from whispertide.checkpoint.ggml_blocks import FORMATS, weights_of
 from whispertide.checkpoint.ggml_file import GgmlFile
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
-from whispertide.lab.evaluation.peers import convert_ggml
+from whispertide_lab.evaluation.peers import convert_ggml
 
 WriteModel = Callable[..., Path]
 

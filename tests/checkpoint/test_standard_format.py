@@ -17,10 +17,10 @@ from reference import NANO, ct2_folder, mel_of
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.decoding.window import decode_window
-from whispertide.lab.evaluation.peers import convert_openai
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.types import N_SAMPLES
+from whispertide_lab.evaluation.peers import convert_openai
 
 CLIPS = [path for path in sorted((Path(__file__).parents[1] / "clips").glob("*.flac")) if path.stem != "long"]
 GREEDY = DecodeOptions(timestamps=False, temperatures=(0.0,))

@@ -6,7 +6,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from command_line import Run, write_wav
-from fake_recognisers import Heard, fake_recognisers
 from fake_transcriber import FakeTranscriber
 from whispertide import api
 from whispertide.cli.main import app
@@ -45,10 +44,3 @@ def run(loads: object) -> Run:
 def talk(tmp_path: Path) -> Path:
     """Three seconds: word0 to word5."""
     return write_wav(tmp_path / "talk.wav", 3)
-
-
-@pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
-    """What fake recognisers of `bench` were asked, on a fake corpus; the working directory is an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return fake_recognisers(monkeypatch)

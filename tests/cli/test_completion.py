@@ -5,8 +5,8 @@ from typer.testing import CliRunner
 
 from whispertide.checkpoint.names import ALIASES, SHORT_NAMES
 from whispertide.cli.main import app
-from whispertide.lab.evaluation.corpora import MADE, NAMES, READ
-from whispertide.streaming.recipes import RECIPES
+from whispertide.recipes.catalogue import RECIPES
+from whispertide_lab.evaluation.corpora import MADE, NAMES, READ
 
 
 def offered(line: str) -> list[str]:

@@ -11,13 +11,13 @@ from whispertide.audio import mic
 from whispertide.cli import doctor as command
 from whispertide.cli.doctor import Diagnosis, Machine, look_at_machine
 from whispertide.errors import AudioDeviceError
-from whispertide.lab import doctor as examine
-from whispertide.lab.doctor import EXACT, QUANTISED, LiveEstimate, Parity, Speed
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
-from whispertide.streaming.calibration import Calibration, Pace, machine_of, remember
-from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.short_windows import Framed, as_tuned
+from whispertide.recipes.calibration import Calibration, Pace, machine_of, remember
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.short_windows import Framed, as_tuned
+from whispertide.tuning import doctor as examine
+from whispertide.tuning.doctor import EXACT, QUANTISED, LiveEstimate, Parity, Speed
 
 MACHINE = Machine("Linux x86_64", "3.11.7", 2, ["cpu"], {"whispertide": "0.1.0"}, [], "none found")
 SPEED = Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 1.1)

@@ -10,9 +10,9 @@ from command_line import Run
 from fake_transcriber import FakeTranscriber
 from whispertide.checkpoint import load_checkpoint
 from whispertide.cli.main import app
+from whispertide.methods.short.hush import HushWord
 from whispertide.streaming.executors import Pipelined
 from whispertide.streaming.framing import Buckets, Pad30
-from whispertide.streaming.hush import HushWord
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 MODEL = ("--model", "nano.en", "--threads", "1")

@@ -19,9 +19,9 @@ from whispertide.audio.pcm import to_int16
 from whispertide.errors import AudioDeviceError
 from whispertide.formats.document import Document
 from whispertide.formats.files import FORMATS, render_srt
+from whispertide.methods.short.hush import HushWord
 from whispertide.streaming.executors import Serial
 from whispertide.streaming.framing import Hush
-from whispertide.streaming.hush import HushWord
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 Blocks = Iterator[FloatArray]

@@ -15,7 +15,7 @@ from command_line import Run
 from whispertide.cli import main
 from whispertide.cli.exit import HELP
 from whispertide.options import DEFAULT_RECIPE
-from whispertide.streaming.recipes import RECIPES
+from whispertide.recipes.catalogue import RECIPES
 
 
 def plain(text: str) -> str:
@@ -107,7 +107,9 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         yield from commands(other, (*path, name))
 
 
-COMMANDS = dict(commands(typer.main.get_command(main.app)))
+ALL: Any = typer.main.get_command(main.app)
+ALL.list_commands(None)  # then those of the laboratory are among them
+COMMANDS = dict(commands(ALL))
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

@@ -18,17 +18,17 @@ from whispertide.cli import bundled
 from whispertide.cli import profile as command
 from whispertide.decoding.search import Guard
 from whispertide.errors import OptionError
-from whispertide.lab import profile as measuring
-from whispertide.lab.profile import LEAST_ROUNDS, Recorded, candidates, chosen, label, measure, record
+from whispertide.methods.agreement.whole_window import WholeWindow
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions, ProviderName
-from whispertide.streaming import allocation
-from whispertide.streaming.allocation import Allocation, Measured, Placement, allocate, recall, remember, split_evenly
+from whispertide.recipes import allocation
+from whispertide.recipes.allocation import Allocation, Measured, Placement, allocate, recall, remember, split_evenly
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.pipelined import PipelinedExecutor
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.whole_window import WholeWindow
+from whispertide.tuning import profile as measuring
+from whispertide.tuning.profile import LEAST_ROUNDS, Recorded, candidates, chosen, label, measure, record
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 
 WHOLE, TIDE = get_recipe("whisper-streaming"), get_recipe("tide")

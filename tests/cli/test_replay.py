@@ -13,9 +13,9 @@ from served import SECONDS, TEXT, WORDS, KnowingModel
 from wav_file import save_wav
 from whispertide import api
 from whispertide.events import Confirmed, to_dict
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server import recording
 from whispertide.server.protocols.base import Settings, as_plain
-from whispertide.streaming.recipes import get_recipe
 
 
 @pytest.fixture

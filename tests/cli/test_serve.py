@@ -16,9 +16,9 @@ from command_line import Run
 from served import KnowingModel
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import ServerOptions
-from whispertide.streaming.recipe import Recipe
 
 WAIT_S = 180  # files have a low priority
 

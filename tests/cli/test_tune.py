@@ -13,17 +13,18 @@ from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber
 from whispertide.atomic import CHOOSE_CACHE
 from whispertide.checkpoint.cache import cache_dir
+from whispertide.cli import plugins
 from whispertide.cli import tune as command
 from whispertide.cli.exit import ExitCode
-from whispertide.lab import tune as measuring
-from whispertide.lab.framing_choice import Tried
-from whispertide.lab.tune import Tuning
 from whispertide.model import whisper
 from whispertide.options import EngineOptions
-from whispertide.streaming import calibration
-from whispertide.streaming.calibration import Calibration, Pace, place, recall, remember
+from whispertide.recipes import calibration
+from whispertide.recipes.calibration import Calibration, Pace, place, recall, remember
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE, PAD30
-from whispertide.streaming.recipes import get_recipe
+from whispertide.tuning import tune as measuring
+from whispertide.tuning.framing_choice import Tried
+from whispertide.tuning.tune import Tuning
 
 HASH = "c" * 64
 TIDE = get_recipe("tide")
@@ -124,9 +125,9 @@ def taught(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         calls.append((checkpoint.argument, audio, options.lessons))
         return ExitCode.OK
 
-    monkeypatch.setattr("whispertide.cli.train_short.teach", teach)
-    monkeypatch.setattr("whispertide.cli.train_fit.train_device", lambda _: "cpu")
-    monkeypatch.setitem(sys.modules, "whispertide.lab.training.short", SimpleNamespace(ShortOptions=SimpleOptions))
+    monkeypatch.setattr("whispertide_lab.cli.train_short.teach", teach)
+    monkeypatch.setattr("whispertide_lab.cli.train_short.train_device", lambda _: "cpu")
+    monkeypatch.setitem(sys.modules, "whispertide_lab.training.short", SimpleNamespace(ShortOptions=SimpleOptions))
     return calls
 
 
@@ -145,6 +146,18 @@ def test_a_model_without_an_adapter_is_taught_where_that_is_asked_for(
     assert taught == [("m", [Path(speech)], command.WINDOWS)]
     assert "about 0 minutes; Ctrl-C saves" in said
     assert len(asked) == 1, "and then it is tuned"
+
+
+def test_without_the_laboratory_nobody_teaches(
+    run: Run, taught: list[Any], asked: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(plugins, "entry_points", lambda **_: ())
+    result = run("tune", "m", write_wav(tmp_path / "a.wav", 2), "--train")
+    assert (result.exit_code, result.stdout, taught, asked) == (2, "", [], [])
+    assert "the laboratory (whispertide-lab) for `whispertide tune --train`; it is not installed" in result.stderr
+    assert "pip install './lab[train]'" in result.stderr
+    assert "SPEECH --train` makes one" in run("tune", "m").stderr
+    assert len(asked) == 1, "and it is tuned"
 
 
 def test_without_a_terminal_a_line_says_how_it_is_taught(run: Run, taught: list[Any], asked: Any) -> None:

@@ -16,10 +16,10 @@ from whispertide.audio import mic
 from whispertide.cli import understand as command
 from whispertide.cli.main import app
 from whispertide.errors import TruncatedAudioError
-from whispertide.model.latecontext import LateModel
-from whispertide.streaming import understanding
-from whispertide.streaming.understanding import Understood
 from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide.understand import understanding
+from whispertide.understand.model import LateModel
+from whispertide.understand.understanding import Understood
 
 
 def second(number: int) -> Understood:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from whispertide.lab.evaluation.items.commands import Way
-from whispertide.lab.evaluation.items.offloading import Both
-from whispertide.lab.evaluation.items.static_decoding import Speed
-from whispertide.lab.evaluation.items.whisperkit_compression import Row
-from whispertide.lab.evaluation.wer import Counts
-from whispertide.lab.from_json import built
-from whispertide.lab.training.latecontext.understood import CommandResult
-from whispertide.streaming.allocation import Allocation, Measured, Placement
-from whispertide.streaming.pilot import Scores
+from whispertide.methods.pilot.pilot import Scores
+from whispertide.recipes.allocation import Allocation, Measured, Placement
+from whispertide_lab.evaluation.items.commands import Way
+from whispertide_lab.evaluation.items.offloading import Both
+from whispertide_lab.evaluation.items.static_decoding import Speed
+from whispertide_lab.evaluation.items.whisperkit_compression import Row
+from whispertide_lab.evaluation.wer import Counts
+from whispertide_lab.from_json import built
+from whispertide_lab.training.latecontext.understood import CommandResult
 
 ALONE, BESIDE = Allocation(Placement("cpu", 2)), Allocation(Placement("cpu", 1), Placement("cpu", 1), 0.5)
 VALUES: list[tuple[Any, Any]] = [

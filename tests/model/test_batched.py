@@ -20,9 +20,9 @@ from whispertide.model.cohort import Cohort, Member
 from whispertide.model.engine import DecodeOutput, DecodeRequest, DecoderRun, Encoded
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.serving import batched
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.types import FloatArray
 
 CLIPS = Path(__file__).parents[1] / "clips"

@@ -81,8 +81,8 @@ def by_torch(checkpoint: Checkpoint, mel: FloatArray, name: str) -> FloatArray:
     """The whole window through every layer at once under the mask's matrix; only the convolutions are cut."""
     import torch
 
-    from whispertide.lab.training.masks import mask_bias
-    from whispertide.lab.training.network import load_network
+    from whispertide_lab.training.masks import mask_bias
+    from whispertide_lab.training.network import load_network
 
     mask, encoder = Mask.parse(name), load_network(checkpoint).encoder.eval()
     window = torch.from_numpy(np.pad(mel, ((0, 0), (0, 3000 - mel.shape[1]))))[None]

@@ -12,7 +12,7 @@ from spoken_clips import clip, said, said_again, streamed
 from whispertide.api import Transcriber
 from whispertide.cli.demo import plain
 from whispertide.options import BEAM, DecodeOptions
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]

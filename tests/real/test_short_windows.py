@@ -12,10 +12,10 @@ from whispertide.cli.demo import plain
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
 from whispertide.features import log_mel, padded
-from whispertide.lab.training.short_lessons import limit, search
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
+from whispertide_lab.training.short_lessons import limit, search
 
 pytestmark = pytest.mark.real
 

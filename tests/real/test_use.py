@@ -21,10 +21,10 @@ from whispertide.audio.file import load_audio
 from whispertide.cli.demo import plain
 from whispertide.cli.main import app
 from whispertide.errors import WhispertideError
+from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import ServerOptions, Work
 from whispertide.server.serving import running
-from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]

@@ -8,10 +8,10 @@ import pytest
 
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.server.access import Authenticator, Throttle, is_loopback, offered_keys, read_keys
 from whispertide.server.load import FALL_S, LEVELS, RISE_S, Load, settings_at
 from whispertide.server.options import Access, Limits, Work
-from whispertide.streaming.recipes import RECIPES, get_recipe
 
 
 def test_keys_come_from_the_environment_and_from_a_file(tmp_path: Path) -> None:

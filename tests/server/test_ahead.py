@@ -16,11 +16,11 @@ from speaking import speak
 from standing_server import PORTS, SOCKETS, Standing, standing
 from whispertide.events import Event, Lag
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession, Step
 from whispertide.server.protocols.base import Audio, Finish, Settings
 from whispertide.session import Session
-from whispertide.streaming.recipes import get_recipe
 from wire_conversation import said
 
 RECIPE = get_recipe("whisper-streaming")

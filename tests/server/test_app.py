@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 
 from served import KnowingModel, limited
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
-from whispertide.streaming.recipes import get_recipe
 
 
 def ask(body: Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]], journal: Any = None) -> None:

@@ -4,10 +4,10 @@ import pytest
 
 from fake_transcriber import FakeTranscriber
 from whispertide.errors import OptionError
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.bounds import check_changes, check_executor
 from whispertide.server.hub import Hub
 from whispertide.server.options import ServerOptions
-from whispertide.streaming.recipes import get_recipe
 
 PIPELINED = get_recipe("whisper-streaming").replace(executor="pipelined")
 

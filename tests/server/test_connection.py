@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from served import KnowingModel, limited
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.connection import Connection, GoneError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.native import NativeProtocol
 from whispertide.server.protocols.wyoming import Frame, WyomingProtocol, encode
-from whispertide.streaming.recipes import get_recipe
 from wire_conversation import opening
 
 

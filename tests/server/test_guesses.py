@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from served import KnowingModel, keyed, limited
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.access import AccessControl, Authenticator
 from whispertide.server.client import RefusedError
 from whispertide.server.guesses import _PARTIES, Guesses
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import Resume
-from whispertide.streaming.recipes import get_recipe
 
 KEYS = ("the-right-key", "another-right-key")
 

@@ -13,13 +13,13 @@ from served import SILENCE, KnowingModel, client, limited, multilingual, served
 from whispertide.checkpoint.languages import DETECT
 from whispertide.errors import GraphError, OptionError
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.client import RefusedError
 from whispertide.server.hub import Hub
 from whispertide.server.live import Command, LiveSession
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import Audio, Configure, Settings
 from whispertide.server.recording import find_recordings, read_recording
-from whispertide.streaming.recipes import get_recipe
 
 
 def second() -> Audio:

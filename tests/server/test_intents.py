@@ -13,12 +13,12 @@ from shared_journal import accepted, back
 from small_late import INTENTS, small_late
 from told_gate import STREAM, Told
 from whispertide.audio.buffer import AudioBuffer
-from whispertide.checkpoint.latecontext import save_late
 from whispertide.events import Intent
-from whispertide.model.latecontext import LateModel
 from whispertide.server.intents import Intents
 from whispertide.server.options import ServerOptions
-from whispertide.streaming.understanding import Understanding
+from whispertide.understand.checkpoint import save_late
+from whispertide.understand.model import LateModel
+from whispertide.understand.understanding import Understanding
 
 PCM = (STREAM * 32767).astype("<i2")
 START = {"type": "start", "intents": True}
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def cached(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(folder.parent))
-    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", Told)
+    monkeypatch.setattr("whispertide.understand.understanding.SpeechGate", Told)
 
 
 def with_intents(folder: Path, **changes: Any) -> ServerOptions:

@@ -29,6 +29,8 @@ from shared_journal import accepted, back, finish_talk, in_order, status
 from whispertide.errors import OptionError
 from whispertide.events import to_dict
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.journal import Journal
 from whispertide.server.journal_values import StateLoader, packed, unpacked
 from whispertide.server.live import LiveSession
@@ -36,8 +38,6 @@ from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush, Settings
 from whispertide.server.serving import assemble
 from whispertide.session import Session
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 
 
 def journaled(folder: Path, **limits: Any) -> ServerOptions:
@@ -517,7 +517,7 @@ for module in sys.argv[1:]:
 
 def test_a_state_imports_nothing() -> None:
     """A tampered journal names a module that nobody has imported yet: that alone would run its code."""
-    modules = ["numpy.f2py.crackfortran", "numpy.testing.print_coercion_tables", "whispertide.lab.training.network"]
+    modules = ["numpy.f2py.crackfortran", "numpy.testing.print_coercion_tables", "whispertide_lab.training.network"]
     done = subprocess.run([sys.executable, "-c", IMPORTED, *modules], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["UnpicklingError"] * len(modules)
 

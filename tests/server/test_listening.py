@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from served import TEXT, KnowingModel, client, limited, say_everything, served, web_client
 from whispertide.errors import AddressError, OptionError
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server import listening, serving, sockets, tcp
 from whispertide.server.listening import Admission, Listener, listen
 from whispertide.server.options import Address
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.serving import Server
 from whispertide.server.tcp import TcpListener
-from whispertide.streaming.recipes import get_recipe
 
 
 def test_counting() -> None:

@@ -8,11 +8,11 @@ from oracle import make_gate
 from served import KnowingModel, WatchedOracle
 from whispertide.errors import OptionError
 from whispertide.events import Error
+from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.server.live import LiveSession
 from whispertide.server.load import LEVELS, settings_at
 from whispertide.server.protocols.base import Configure
 from whispertide.session import Session
-from whispertide.streaming.recipes import RECIPES, get_recipe
 from wire_conversation import said
 
 EVERY_LEVEL = pytest.mark.parametrize("level", range(LEVELS + 1))

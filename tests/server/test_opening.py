@@ -8,13 +8,13 @@ import pytest
 from served import KnowingModel, multilingual
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import RECIPES, get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.hub import Hub
 from whispertide.server.opening import choices, server_info, started
 from whispertide.server.options import Limits, ServerOptions
 from whispertide.server.protocols.base import Settings
 from whispertide.streaming.framing import Hush
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import RECIPES, get_recipe
 
 USUAL = get_recipe("whisper-streaming")
 

@@ -12,9 +12,9 @@ from oracle import make_gate
 from served import SILENCE, TEXT, WORDS, KnowingModel, client, limited, say_everything, served, text_of
 from whispertide.errors import AudioFileError, OptionError, TranscriptError
 from whispertide.events import Confirmed, Error, Event
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.recording import find_recordings, read_recording, replay_recording
 from whispertide.session import Session
-from whispertide.streaming.recipes import get_recipe
 
 
 def recorded(folder: Path, *, flush: bool = True) -> list[Event]:

@@ -20,11 +20,11 @@ from served import OfflineModel, keyed, limited, logged_errors, multilingual, se
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server import rest as rest_module
 from whispertide.server.options import Access, ServerOptions
 from whispertide.server.rest import Wanted
 from whispertide.server.serving import assemble
-from whispertide.streaming.recipes import get_recipe
 
 FIELDS = (
     "model",

@@ -30,7 +30,9 @@ from served import (
 from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import GraphError
 from whispertide.events import Confirmed, Error, Event, Intent, Lag
+from whispertide.methods.agreement.local_agreement import LocalAgreement
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.fair_queue import FairQueue
 from whispertide.server.intents import Intents
 from whispertide.server.live import LiveSession, Step
@@ -39,8 +41,6 @@ from whispertide.server.options import ServerOptions, Work
 from whispertide.server.protocols.base import Audio, Finish, Flush
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.session import Session
-from whispertide.streaming.local_agreement import LocalAgreement
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.searches import Greedy
 from whispertide.types import FloatArray

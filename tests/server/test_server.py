@@ -9,10 +9,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SECONDS, SILENCE, TEXT, KnowingModel, client, complete, keyed, limited, say_everything, served
 from whispertide.events import Confirmed, Error
+from whispertide.recipes.catalogue import ABOUT, get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import Address
 from whispertide.server.serving import Server
-from whispertide.streaming.recipes import ABOUT, get_recipe
 
 
 async def test_a_session_says_every_word_once() -> None:

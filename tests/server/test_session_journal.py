@@ -8,12 +8,12 @@ import pytest
 
 from oracle import Oracle, audio_between, make_gate, speech
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.journal_values import loaded
 from whispertide.server.protocols.base import Settings
 from whispertide.server.session_journal import About, kept_of, snapshot_of
 from whispertide.session import Session
 from whispertide.streaming import schedule
-from whispertide.streaming.recipes import get_recipe
 from whispertide.types import SAMPLE_RATE
 
 WORDS = speech(("one", 0.3, 0.7), ("two", 0.9, 4.9))

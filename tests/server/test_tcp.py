@@ -13,6 +13,8 @@ import pytest
 
 from oracle import make_gate
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import Access, Limits, ServerOptions
 from whispertide.server.protocols.base import WireProtocol
@@ -21,8 +23,6 @@ from whispertide.server.protocols.wyoming import Frame, FrameReader, WyomingProt
 from whispertide.server.serving import drain, tcp_listeners
 from whispertide.server.tcp import TcpListener
 from whispertide.session import Session
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.types import SAMPLE_RATE, Word, join_words
 from wire_conversation import KnowingOracle, said, silence
 

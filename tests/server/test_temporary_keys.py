@@ -17,13 +17,13 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SILENCE, TEXT, KnowingModel, client, in_thread, keyed, say_everything, served, web_client
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server import access as access_module
 from whispertide.server.access import AccessControl, Authenticator, TemporaryKey, offered_keys
 from whispertide.server.bounds import MOST_PROMPT
 from whispertide.server.http_error import HttpError
 from whispertide.server.options import Access, Address
 from whispertide.server.serving import assemble, running
-from whispertide.streaming.recipes import get_recipe
 
 KEY = "a-secret-key"
 

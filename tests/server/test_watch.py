@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from served import KnowingModel, limited
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession
 from whispertide.server.load import HIGH, LEVELS, RISE_S, Load
 from whispertide.server.watch import STALLED_S, Watch
-from whispertide.streaming.recipes import get_recipe
 
 RATE = 16_000
 

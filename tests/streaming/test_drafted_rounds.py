@@ -12,13 +12,13 @@ from whispertide.decoding.ngrams import Ngrams
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.search import Tree
 from whispertide.errors import CheckpointNotFoundError, OptionError
+from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.options import DecodeOptions
-from whispertide.streaming.executor import executor_key, make_executor
+from whispertide.recipes.assembly import executor_key, make_executor
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.searches import Drafted
-from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import Span
 

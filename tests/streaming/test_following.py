@@ -14,10 +14,10 @@ from whispertide.decoding.search import NO_STEPS, Steps
 from whispertide.events import Confirmed
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.session import Session
-from whispertide.streaming.executor import make_executor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
 from whispertide.types import SAMPLE_RATE, FloatArray, Word

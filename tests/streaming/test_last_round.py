@@ -12,14 +12,14 @@ import numpy as np
 
 from scripted_model import ScriptedModel, Story, story
 from whispertide.decoding.guards import Frontier, Halt
+from whispertide.methods.attention.align_att import AlignAtt, AlignAttState
+from whispertide.methods.attention.listening import HeardWords
+from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.options import DecodeOptions
-from whispertide.streaming.align_att import AlignAtt, AlignAttState
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE
-from whispertide.streaming.listening import HeardWords
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment
 from whispertide.streaming.searches import Greedy, Verified
-from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, join_words
 

@@ -27,21 +27,21 @@ from whispertide.decoding.draft import Reference
 from whispertide.decoding.search import Guard
 from whispertide.errors import GraphError, OptionError, SessionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
-from whispertide.lab.profile import record
+from whispertide.methods.agreement.whole_window import WholeWindow
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.runtime import GraphSession
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
-from whispertide.streaming.executor import make_executor
 from whispertide.streaming.framing import get_framing
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor, expected_tokens
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.stages import SerialExecutor, begin
-from whispertide.streaming.whole_window import WholeWindow
+from whispertide.tuning.profile import record
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 S = SAMPLE_RATE

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from whispertide.audio.vad import SpeechStarted
-from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.grounded import Grounded
-from whispertide.streaming.local_agreement import LocalAgreement
+from whispertide.methods.agreement.local_agreement import LocalAgreement
+from whispertide.methods.agreement.whole_window import WholeWindow
+from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.grounded import Grounded
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.turn_state import EndRequest, Flight, TurnState, Utterance
-from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import Span
 
 MARK = object()

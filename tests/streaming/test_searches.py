@@ -3,7 +3,7 @@
 import pytest
 
 from whispertide.decoding.draft import Reference
-from whispertide.streaming.recipe import CHOICES
+from whispertide.recipes.recipe import CHOICES
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Unrolled, Verified
 
 

@@ -15,7 +15,6 @@ from stepwise import Stepwise
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.decoding.accept import GREEDY
-from whispertide.decoding.backward_shift import BackwardShift, BackwardShiftGuard
 from whispertide.decoding.guards import Frontier, FrontierGuard, Halt, WatchingGuard
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
@@ -26,17 +25,18 @@ from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Hypothesis
 from whispertide.graphs import static_export
 from whispertide.graphs.chunks import UnrolledLayout
+from whispertide.methods.attention.backward_shift import BackwardShift, BackwardShiftGuard
+from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.model.engine import Encoded
 from whispertide.model.static import StaticEngine
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.recipes.assembly import executor_key
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
-from whispertide.streaming.executor import executor_key
 from whispertide.streaming.framing import Framing
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment, RoundPlan
-from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from scripted_model import ScriptedModel
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import parse_overrides
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
-from whispertide.streaming.recipe import parse_overrides
-from whispertide.streaming.recipes import get_recipe
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ from whispertide.options import (
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-    from whispertide.streaming.hush import HushWord
-    from whispertide.streaming.recipe import Recipe
+    from whispertide.methods.short.hush import HushWord
+    from whispertide.recipes.recipe import Recipe
 
 Fields = Mapping[str, Any]  # fields of a dataclass -> the options that set them
 
@@ -200,8 +200,8 @@ class StreamChoice:
 
         Raises `CheckpointError` for a file that is none, `OptionError` for another framing with it or an unknown one.
         """
+        from whispertide.methods.short.hush import HushWord
         from whispertide.streaming.framing import Hush, get_framing
-        from whispertide.streaming.hush import HushWord
 
         if self.framing is not None:
             get_framing(self.framing)
@@ -218,8 +218,8 @@ class StreamChoice:
 
         Raises `UnknownRecipeError` or `OptionError`, so call it before anything is downloaded.
         """
-        from whispertide.streaming.recipe import parse_overrides
-        from whispertide.streaming.recipes import get_recipe
+        from whispertide.recipes.catalogue import get_recipe
+        from whispertide.recipes.recipe import parse_overrides
 
         changes = list(self.changes or ())
         if self.delay is not None:

@@ -1,4 +1,4 @@
-"""What the shell is told when it completes an option: recipes and their fields, models, formats, corpora.
+"""What the shell is told when it completes an option: recipes and their fields, models, formats.
 
 The modules that know the names are imported when the shell asks. Where nothing here matches, it completes files.
 """
@@ -10,14 +10,14 @@ Complete = Callable[[str], list[str]]
 
 def recipes(incomplete: str) -> list[str]:
     """Names of recipes."""
-    from whispertide.streaming.recipes import RECIPES
+    from whispertide.recipes.catalogue import RECIPES
 
     return _starting(RECIPES, incomplete)
 
 
 def settings(incomplete: str) -> list[str]:
     """Fields of a recipe, each with its equals sign; after it the values, where they have names."""
-    from whispertide.streaming.recipe import every_field
+    from whispertide.recipes.recipe import every_field
 
     name, equals, _ = incomplete.partition("=")
     if not equals:
@@ -37,13 +37,6 @@ def formats(incomplete: str) -> list[str]:
     from whispertide.cli.output import FORMATS
 
     return _starting(FORMATS, incomplete)
-
-
-def corpora(incomplete: str) -> list[str]:
-    """Names of corpora; those that are read from a folder end with the colon before its path."""
-    from whispertide.lab.evaluation.corpora import MADE, NAMES, READ
-
-    return _starting((*MADE, *NAMES, *(f"{name}:" for name in READ)), incomplete)
 
 
 def listed(complete: Complete) -> Complete:

@@ -19,8 +19,8 @@ from whispertide.options import DEFAULT_RECIPE, EngineOptions
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from whispertide.lab.doctor import LiveEstimate, Parity, Speed
-    from whispertide.streaming.short_windows import Framed
+    from whispertide.recipes.short_windows import Framed
+    from whispertide.tuning.doctor import LiveEstimate, Parity, Speed
 
 _PACKAGES = ("whispertide", "onnxruntime", "numpy", "av", "soxr", "tokenizers", "huggingface_hub", "sounddevice")
 
@@ -78,10 +78,10 @@ def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> D
     from whispertide.api import Transcriber
     from whispertide.checkpoint import hub
     from whispertide.cli.bundled import bundled_audio
-    from whispertide.lab import doctor as examine
     from whispertide.model.whisper import load_model
-    from whispertide.streaming.calibration import load_tuned
-    from whispertide.streaming.recipes import RECIPES, get_recipe
+    from whispertide.recipes.calibration import load_tuned
+    from whispertide.recipes.catalogue import RECIPES, get_recipe
+    from whispertide.tuning import doctor as examine
 
     machine = look_at_machine()
     model = load_tuned(name, engine, revision=revision, announce=say)  # as `listen` does
@@ -154,7 +154,7 @@ def show(found: Diagnosis) -> None:
     """Print tables."""
     from rich.console import Console
 
-    from whispertide.lab.doctor import BUSY, PARITY, RULE
+    from whispertide.tuning.doctor import BUSY, PARITY, RULE
 
     console, speed = Console(highlight=False), found.speed
     console.width = max(console.width, 80)  # a narrower terminal breaks lines; a narrower table loses verdicts

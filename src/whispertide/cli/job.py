@@ -30,7 +30,7 @@ from whispertide.types import FloatArray, seconds
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-    from whispertide.streaming.recipe import Recipe
+    from whispertide.recipes.recipe import Recipe
 
 
 def warn_of_synthetic(transcriber: "Transcriber", inputs: Sequence[str] = ()) -> None:

@@ -1,4 +1,7 @@
-"""The command line: puts the commands together. One file per command; heavy imports happen when a command runs."""
+"""The command line: puts the commands together. One file per command; heavy imports happen when a command runs.
+
+Other packages bring commands, too (`plugins`).
+"""
 
 import os
 import sys
@@ -8,8 +11,6 @@ import typer
 
 from whispertide import __version__
 from whispertide.cli.batch import batch
-from whispertide.cli.bench import bench
-from whispertide.cli.compress import compress
 from whispertide.cli.demo import demo
 from whispertide.cli.doctor import doctor
 from whispertide.cli.exit import HELP, report
@@ -17,16 +18,17 @@ from whispertide.cli.export import export
 from whispertide.cli.interrupt import end_as_after_ctrl_c
 from whispertide.cli.listen import listen
 from whispertide.cli.models import models
+from whispertide.cli.plugins import WithPlugins
 from whispertide.cli.profile import profile
 from whispertide.cli.replay import replay
 from whispertide.cli.serve import serve
-from whispertide.cli.train import train
 from whispertide.cli.transcribe import transcribe
 from whispertide.cli.tune import tune
 from whispertide.cli.understand import understand
 
 app = typer.Typer(
     name="whispertide",
+    cls=WithPlugins,
     help="Live speech-to-text with Whisper models on your own machine.",
     epilog=HELP,
     no_args_is_help=True,
@@ -34,9 +36,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
-for command in (transcribe, batch, listen, understand, demo, serve, replay, doctor, tune, profile, compress):
+for command in (transcribe, batch, listen, understand, demo, serve, replay, doctor, tune, profile):
     app.command(epilog=HELP)(command)
-for name, group in {"models": models, "train": train, "export": export, "bench": bench}.items():
+for name, group in {"models": models, "export": export}.items():
     app.add_typer(group, name=name, epilog=HELP)
 
 

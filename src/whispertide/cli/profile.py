@@ -16,8 +16,8 @@ from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
-    from whispertide.streaming.allocation import Measured
-    from whispertide.streaming.recipe import Recipe
+    from whispertide.recipes.allocation import Measured
+    from whispertide.recipes.recipe import Recipe
 
 
 @guarded
@@ -51,8 +51,8 @@ def run(
     from whispertide.api import Transcriber
     from whispertide.cli.bundled import bundled_audio
     from whispertide.cli.progress import counting
-    from whispertide.lab.profile import measure_all
     from whispertide.model.whisper import load_model
+    from whispertide.tuning.profile import measure_all
 
     loaded = load_model(model, engine, revision=revision, announce=say)
     framed = Transcriber(loaded).framed(recipe)
@@ -63,7 +63,7 @@ def run(
 def keep(model: "WhisperModel", recipe: "Recipe", measured: "list[Measured]") -> Path:
     """Keep what was found; returns where. Raises `OutputError`."""
     from whispertide.checkpoint.cache import cache_dir
-    from whispertide.streaming.allocation import remember
+    from whispertide.recipes.allocation import remember
 
     with writing(cache_dir(), CHOOSE_CACHE):
         return remember(model, recipe.name, measured)

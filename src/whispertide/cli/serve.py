@@ -18,7 +18,7 @@ from whispertide.server.options import Access, Address, Limits, ServerOptions, W
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-    from whispertide.streaming.recipe import Recipe
+    from whispertide.recipes.recipe import Recipe
 
 KEYS_VARIABLE = "WHISPERTIDE_API_KEYS"
 
@@ -147,7 +147,7 @@ def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe", *, no_tun
     """The models by name, ready for the first client."""
     from whispertide.cli.job import warn_of_synthetic
     from whispertide.cli.tune import tune_first
-    from whispertide.streaming.recipes import RECIPES
+    from whispertide.recipes.catalogue import RECIPES
 
     _check_names(names)
     transcribers = {}

@@ -16,7 +16,7 @@ from whispertide.errors import AudioError, OptionError, OutputError
 from whispertide.options import BEAM, DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from whispertide.streaming.recipe import Recipe
+    from whispertide.recipes.recipe import Recipe
     from whispertide.types import FloatArray
 
 _PATIENCE_S = 5.0

@@ -14,16 +14,16 @@ from whispertide.atomic import CHOOSE_CACHE, writing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file
-from whispertide.errors import OutputError
-from whispertide.extras import how_to_install
+from whispertide.cli.plugins import Lessons, find_teacher
+from whispertide.errors import OptionError, OutputError
+from whispertide.extras import how_to_install, not_installed
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-    from whispertide.lab.training.short import ShortOptions
-    from whispertide.lab.tune import Tuning
     from whispertide.model.whisper import WhisperModel
-    from whispertide.streaming.calibration import Calibration
-    from whispertide.streaming.recipe import Recipe
+    from whispertide.recipes.calibration import Calibration
+    from whispertide.recipes.recipe import Recipe
+    from whispertide.tuning.tune import Tuning
     from whispertide.types import FloatArray
 
 WINDOWS = 1200  # that a checkpoint learns short windows from
@@ -60,7 +60,7 @@ def tune(
     """Find out which framing suits a model, and which threads and step suit this machine. tide uses it from then on."""
     from whispertide.audio.file import load_audio
     from whispertide.model.whisper import load_model
-    from whispertide.streaming.calibration import recall
+    from whispertide.recipes.calibration import recall
 
     if option is not None and model is not None:  # so the first argument is audio, too
         audio, model = [Path(model), *(audio or ())], None
@@ -101,32 +101,28 @@ def offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | 
     Says how long it takes. None: nobody wants it, or it cannot be asked; `INTERRUPTED`: the same command continues.
     Raises what training raises, `OptionError` where it is asked for and cannot be.
     """
-    from whispertide.cli.train_epochs import Training
-    from whispertide.cli.train_fit import train_device
-    from whispertide.cli.train_short import held_out, teach
-
     argument = model.checkpoint.argument
     if wanted is False:
         return None
-    if wanted is None and (not audio or find_spec("torch") is None or not may_ask()):
+    prepare = find_teacher("short")
+    if wanted is None and (not audio or prepare is None or find_spec("torch") is None or not may_ask()):
         say(
             f"{model.name} has no adapter for short windows, with which tide is about twice as quick: "
             f"`whispertide tune {argument} SPEECH --train` makes one (needs torch: {how_to_install('train')})"
         )
         return None
-    device = train_device("auto")
-    from whispertide.lab.training.short import ShortOptions
-
-    options = ShortOptions(held_out=held_out(WINDOWS), lessons=WINDOWS, content_hash=model.checkpoint.tensors_hash)
-    about = "some minutes" if device == "cuda" else f"about {training_minutes(model, options):.0f} minutes"
+    if prepare is None:
+        raise OptionError(not_installed("train", "`whispertide tune --train`"))
+    lessons = prepare(model.checkpoint, WINDOWS)
+    about = "some minutes" if lessons.device == "cuda" else f"about {training_minutes(model, lessons):.0f} minutes"
     question = f"teach {model.name} short windows first? It takes {about} on this machine; Ctrl-C saves"
     if wanted is None and not typer.confirm(question, err=True):
         return None
     say(f"teaching {model.name} short windows: {about}; Ctrl-C saves, and the same command continues")
-    return teach(model.checkpoint, audio, options, Training(), device)
+    return lessons.teach(audio)
 
 
-def training_minutes(model: "WhisperModel", options: "ShortOptions") -> float:
+def training_minutes(model: "WhisperModel", lessons: Lessons) -> float:
     """How long a processor takes for it, by how long it takes for a padded window."""
     import numpy as np
 
@@ -135,14 +131,14 @@ def training_minutes(model: "WhisperModel", options: "ShortOptions") -> float:
     began = time.perf_counter()
     model.encode(mel)
     padded_s = time.perf_counter() - began
-    return padded_s * (ANSWER * options.lessons + UPDATE * (options.steps or 0)) / 60
+    return padded_s * (ANSWER * lessons.windows + UPDATE * lessons.updates) / 60
 
 
 def run(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: bool = False) -> "Tuning":
     """Measure on these recordings, or on the bundled one."""
     from whispertide.cli.bundled import bundled_audio
     from whispertide.cli.progress import counting
-    from whispertide.lab.tune import tune as measure
+    from whispertide.tuning.tune import tune as measure
 
     with counting("steps") as advance:
         return measure(model, recordings or [bundled_audio()], short=short, advance=advance)
@@ -156,7 +152,7 @@ def stands(before: "Calibration | None", found: "Tuning") -> bool:
 def keep(model: "WhisperModel", found: "Tuning") -> Path:
     """Keep what was found, unless something better was found before; returns where. Raises `OutputError`."""
     from whispertide.checkpoint.cache import cache_dir
-    from whispertide.streaming.calibration import place, recall, remember
+    from whispertide.recipes.calibration import place, recall, remember
 
     before = recall(model.heard_hash)
     if stands(before, found):
@@ -198,7 +194,7 @@ def _page_of(kept: Path) -> Path:
 
 def _forget(model: "WhisperModel") -> bool:
     """Remove what is kept, and the page next to it; whether anything was kept."""
-    from whispertide.streaming.calibration import forget, place
+    from whispertide.recipes.calibration import forget, place
 
     try:
         _page_of(place(model.heard_hash)).unlink(missing_ok=True)
@@ -208,7 +204,7 @@ def _forget(model: "WhisperModel") -> bool:
 
 
 def _show(found: "Tuning") -> None:
-    from whispertide.lab.tune_page import text
+    from whispertide.tuning.tune_page import text
 
     typer.echo(text(found))
     typer.echo()
@@ -217,9 +213,9 @@ def _show(found: "Tuning") -> None:
 def _write_page(found: "Tuning", path: Path, *, asked: bool) -> None:
     """With a plot, where what draws it is installed; who asks for the page is told what to install."""
     if not asked and find_spec("matplotlib") is None:
-        say(f"no page with a plot: matplotlib draws it; {how_to_install('bench')}")
+        say(f"no page with a plot: matplotlib draws it; {how_to_install('plots')}")
         return
-    from whispertide.lab.tune_page import html
+    from whispertide.tuning.tune_page import html
 
     with writing(path):
         path.write_text(html(found), encoding="utf-8")

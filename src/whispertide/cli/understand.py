@@ -14,11 +14,11 @@ from whispertide.cli.source import Source
 from whispertide.errors import AudioError, OptionError
 
 if TYPE_CHECKING:
-    from whispertide.model.latecontext import LateModel
-    from whispertide.streaming.sending import Sending
-    from whispertide.streaming.trained_offramp import TrainedOfframp
-    from whispertide.streaming.understanding import Understanding, Understood
+    from whispertide.methods.pilot.sending import Sending
+    from whispertide.methods.pilot.trained_offramp import TrainedOfframp
     from whispertide.types import FloatArray
+    from whispertide.understand.model import LateModel
+    from whispertide.understand.understanding import Understanding, Understood
 
 MICROPHONE = "mic"
 WEAK = 0.5  # an intent, or words, less likely than that are a guess
@@ -63,9 +63,9 @@ def understand(
 
     Guesses while somebody speaks go to standard error.
     """
-    from whispertide.checkpoint.latecontext import COMMANDS
-    from whispertide.model.latecontext import LateModel
-    from whispertide.streaming.understanding import PilotTimes, Understanding
+    from whispertide.understand.checkpoint import COMMANDS
+    from whispertide.understand.model import LateModel
+    from whispertide.understand.understanding import PilotTimes, Understanding
 
     folder = model or COMMANDS
     network, pilots = LateModel.open(folder), PilotTimes(every_s=every)
@@ -93,9 +93,9 @@ def _sending(below: float) -> "Sending | None":
     """To the server that the environment names. Raises `OptionError` where it names none that can be asked."""
     if not below:
         return None
-    from whispertide.streaming.hybrid import server_here
-    from whispertide.streaming.remote import Remote
-    from whispertide.streaming.sending import Sending
+    from whispertide.methods.pilot.hybrid import server_here
+    from whispertide.methods.pilot.remote import Remote
+    from whispertide.methods.pilot.sending import Sending
 
     server = server_here()
     if server is None:
@@ -111,13 +111,14 @@ def _offramp(by: str, below: float, folder: Path, network: "LateModel") -> "Trai
         return None
     if not below:
         raise OptionError(f"expected --send-below with --send-by {by}: without it nothing is sent")
-    from whispertide.checkpoint.latecontext import place_of
-    from whispertide.streaming.trained_offramp import TRAINED, TrainedOfframp
+    from whispertide.methods.pilot.trained_offramp import TRAINED
+    from whispertide.understand.checkpoint import place_of
+    from whispertide.understand.offramp import load_offramp
 
     kind = next((each for each in TRAINED if each == by), None)
     if kind is None:
         raise OptionError(f"expected {INTENT}, {', '.join(TRAINED)} for --send-by; got {by}")
-    return TrainedOfframp.of_commands(place_of(folder), network.checkpoint, kind)
+    return load_offramp(place_of(folder), network.checkpoint, kind)
 
 
 def _understood(stream: "Understanding", blocks: Iterable["FloatArray"], *, as_json: bool) -> bool:

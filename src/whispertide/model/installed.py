@@ -1,7 +1,7 @@
 """Engines that stand in place of ONNX Runtime, found by name among the installed packages' entry points.
 
-A package names its engine in the entry point group `whispertide.engines`. This one brings `torch`, which needs the
-extra `train`; nothing is imported before an engine is asked for, so the runtime itself never needs torch.
+A package names its engine in the entry point group `whispertide.engines`. The laboratory brings `torch`, which needs
+its extra `train`; nothing is imported before an engine is asked for, so the runtime itself never needs torch.
 """
 
 from importlib.metadata import entry_points
@@ -24,7 +24,7 @@ def check_installed(name: str) -> None:
     """Raise `ProviderError` where the engine of that name cannot be loaded; loads nothing."""
     if not is_installed(name):
         raise ProviderError(
-            f"expected the engine {name!r} to be installed; it is not. The extra 'train' brings torch: "
+            f"expected the engine {name!r} to be installed; it is not. The laboratory's extra 'train' brings torch: "
             f"{how_to_install('train')}"
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from whispertide.checkpoint.languages import language_choice
 from whispertide.errors import OptionError
-from whispertide.streaming.recipe import Recipe
+from whispertide.recipes.recipe import Recipe
 
 MOST_PROMPT = 10_000  # characters; Whisper reads the last few hundred
 MOST_TEMPERATURES = 10

@@ -14,8 +14,8 @@ from contextlib import suppress
 from whispertide.api import Transcriber
 from whispertide.errors import GraphError, OptionError, WhispertideError
 from whispertide.events import Confirmed, Event
-from whispertide.model.latecontext import LateModel
 from whispertide.model.runtime import give_back_spare, spare_graphs
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.bounds import check_executor
 from whispertide.server.client import Client, RefusedError
 from whispertide.server.defaults import check_usual, choose, configured
@@ -32,9 +32,9 @@ from whispertide.server.protocols import base
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.server.session_journal import SessionJournal
 from whispertide.server.watch import Waiting, Watch
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.understanding import Understanding
 from whispertide.types import join_words, seconds, to_samples
+from whispertide.understand.model import LateModel
+from whispertide.understand.understanding import Understanding
 
 log = logging.getLogger("whispertide.server")
 

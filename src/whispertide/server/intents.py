@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from whispertide.audio.buffer import AudioBuffer
 from whispertide.events import Event, Intent
-from whispertide.model.latecontext import LateModel
-from whispertide.streaming.understanding import Understanding, Understood
 from whispertide.types import FloatArray
+from whispertide.understand.model import LateModel
+from whispertide.understand.understanding import Understanding, Understood
 
 
 @dataclass(slots=True)

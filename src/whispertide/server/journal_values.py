@@ -110,7 +110,9 @@ class StateLoader(pickle.Unpickler):
         raise pickle.UnpicklingError(f"expected the state of a session; got {module}.{name}")
 
 
-_ENGINE = tuple(f"whispertide.{part}" for part in ("audio.", "decoding.", "streaming."))
+_ENGINE = tuple(
+    f"whispertide.{part}" for part in ("audio.", "decoding.", "streaming.", "methods.", "recipes.", "understand.")
+)
 _ENGINE += tuple(f"whispertide.{part}" for part in ("events", "options", "session", "types"))
 # numpy 1 kept them in `numpy.core`
 _NUMPY = frozenset(

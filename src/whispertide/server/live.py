@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import End, Error, Event, Intent
 from whispertide.options import DecodeOptions
+from whispertide.recipes.recipe import Recipe, divided
 from whispertide.server.bounds import check_changes
 from whispertide.server.bucket import Bucket
 from whispertide.server.intents import Intents
@@ -25,7 +26,6 @@ from whispertide.server.outbox import Entry, Outbox
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
 from whispertide.session import Session
 from whispertide.session_state import SessionState
-from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.round import RoundPlan
 from whispertide.types import to_samples
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipe import Recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.schedule import Adaptive
 from whispertide.types import CHUNK_SECONDS
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from whispertide.api import Transcriber
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import ABOUT, RECIPES, get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
 from whispertide.server.live import LiveSession
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols import base
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import ABOUT, RECIPES, get_recipe
 
 
 def server_info(

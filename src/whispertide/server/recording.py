@@ -29,13 +29,13 @@ from whispertide.audio.vad import Gate
 from whispertide.audio.wav import wav_writer, write_samples
 from whispertide.errors import AudioError, OptionError, TranscriptError, WhispertideError
 from whispertide.events import Confirmed, Event, from_dict, to_dict
+from whispertide.recipes.catalogue import make_gate
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.live import Command, LiveSession, is_last, reconfigured
 from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Audio, Configure, Settings, as_plain
 from whispertide.session import Session
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import make_gate
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 

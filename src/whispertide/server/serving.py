@@ -24,8 +24,8 @@ from whispertide.api import Transcriber
 from whispertide.errors import AddressError
 from whispertide.extras import require
 from whispertide.model.batched import BatchedEngine
-from whispertide.model.latecontext import LateModel
 from whispertide.model.whisper import WhisperModel
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
@@ -40,7 +40,7 @@ from whispertide.server.restore import look_up, resume_journal
 from whispertide.server.sockets import BoundedWebSockets, check_hooks, http_with_deadlines
 from whispertide.server.tcp import TcpListener, files_of_port
 from whispertide.server.tracing import from_environment
-from whispertide.streaming.recipe import Recipe
+from whispertide.understand.model import LateModel
 
 log = logging.getLogger("whispertide.server")
 

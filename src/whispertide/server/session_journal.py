@@ -13,12 +13,12 @@ from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import OptionError
 from whispertide.events import Event, from_dict, to_dict
 from whispertide.options import DecodeOptions
+from whispertide.recipes.recipe import Recipe
 from whispertide.server.journal_values import AUDIO, dumped, loaded, packed, samples_of, unpacked
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.outbox import Entry, Mark
 from whispertide.server.protocols.base import Audio, Settings
 from whispertide.session_state import SessionState
-from whispertide.streaming.recipe import Recipe
 from whispertide.types import SAMPLE_RATE
 
 log = logging.getLogger("whispertide.server")

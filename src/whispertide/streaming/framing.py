@@ -10,9 +10,9 @@
                     short form of the padding that Whisper knows
     auto            for a recipe, one of the above by what the checkpoint knows (`short_windows`); no framing itself
     masked          the same zeros up to 30 s, in blocks that do not hear each other, each encoded once
-                    (`streaming.masked`)
+                    (`methods.short.masked`)
     hush            a learned sound after the audio, which tells the model that speech ends here, and no padding; as
-                    `bare`, because the hush word is in the log-mel already (`Features.followed`, `streaming.hush`)
+                    `bare`, because the hush word is in the log-mel already (`Features.followed`, `methods.short.hush`)
 
 Silence is zeros after the audio, as Whisper was trained (`features.padded`). Zeros in the log-mel are none, but a faint
 sound; what lies next to them is encoded as at the end of a bare window. Whisper's floor is measured over the window

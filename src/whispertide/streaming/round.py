@@ -31,8 +31,8 @@ from whispertide.model.static import StaticEngine
 from whispertide.options import DecodeOptions, Task
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.framing import Framing
+from whispertide.streaming.offload import OffloadModel
 from whispertide.streaming.repetition import BEFORE, without_loops, without_unlikely
-from whispertide.streaming.trained_offramp import OffloadModel
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, FloatArray, Span, Word, align_down, to_samples
 
 if TYPE_CHECKING:

@@ -1,29 +1,16 @@
 """Where a window that got long may be cut at its front. Pure rules over words and times; who cuts is the policy.
 
-`segment_cut` and `sentence_cut` are whisper_streaming's two modes. `forced_cut` is what it lacks: a window in which
-nothing gets confirmed must not outgrow the 30 s that Whisper can hear.
+`sentence_cut` is one of whisper_streaming's two modes; the other is `segment_cut` (`methods.agreement.whole_window`).
+`forced_cut` is what it lacks: a window in which nothing gets confirmed must not outgrow the 30 s that Whisper can hear.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whispertide.punctuation import ends_sentence
-from whispertide.streaming.whole_window import HeardSegment
 from whispertide.types import SAMPLE_RATE, Span, Word
 
 MARGIN = SAMPLE_RATE // 10  # a word's start is known to about 0.1 s
-
-
-def segment_cut(segments: Sequence[HeardSegment], last_time: int) -> int | None:
-    """The end of the last segment but one; earlier segments while that is after the confirmed words' end `last_time`.
-
-    None if no segment but the last one heard is confirmed to its end (`OnlineASRProcessor.chunk_completed_segment`).
-    """
-    ends = [segment.span.end for segment in segments]
-    # The last segment always stays: it may go on after the window.
-    while len(ends) > 2 and ends[-2] > last_time:
-        ends.pop()
-    return ends[-2] if len(ends) > 1 and ends[-2] <= last_time else None
 
 
 def sentence_cut(confirmed: Sequence[Word]) -> int | None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.lab.compression.choice import by_thresholds, forced, size_of, within
-from whispertide.lab.compression.sensitivity import UNCHANGED, Option, Sensitivity, inversions
+from whispertide_lab.compression.choice import by_thresholds, forced, size_of, within
+from whispertide_lab.compression.sensitivity import UNCHANGED, Option, Sensitivity, inversions
 
 
 def tensor(name: str, weights: int, *kl: float) -> Sensitivity:

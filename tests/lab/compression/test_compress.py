@@ -14,13 +14,13 @@ from toy_checkpoint import toy_checkpoint
 from whispertide.checkpoint import attachments, load_checkpoint
 from whispertide.checkpoint.palette import BITS
 from whispertide.errors import AudioError, CheckpointError, OptionError, OutputError
-from whispertide.lab.compression import compress as module
-from whispertide.lab.compression.compress import CompressOptions, compress
-from whispertide.lab.compression.divergence import Comparison, Divergence
-from whispertide.lab.compression.samples import Sample, speech_samples
-from whispertide.lab.compression.sensitivity import Kept, compressible, measure
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide_lab.compression import compress as module
+from whispertide_lab.compression.compress import CompressOptions, compress
+from whispertide_lab.compression.divergence import Comparison, Divergence
+from whispertide_lab.compression.samples import Sample, speech_samples
+from whispertide_lab.compression.sensitivity import Kept, compressible, measure
 
 SMALL = 64  # weights of the smallest matrix
 OPTIONS = CompressOptions(size=0.5, min_weights=SMALL)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from whispertide.lab.compression.kmeans import k_means, nearest
+from whispertide_lab.compression.kmeans import k_means, nearest
 
 RNG = np.random.default_rng(0)
 

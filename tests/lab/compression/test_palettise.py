@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from whispertide.checkpoint.palette import BITS
-from whispertide.lab.compression.palettise import palettise
+from whispertide_lab.compression.palettise import palettise
 
 RNG = np.random.default_rng(0)
 WEIGHT = (0.05 * RNG.standard_t(4, (96, 40))).astype(np.float16)  # heavier tails than a normal distribution

@@ -1,6 +1,6 @@
 """A progress bar that tells how far it came."""
 
-from whispertide.lab.evaluation.watch import Watch
+from whispertide_lab.evaluation.watch import Watch
 
 
 class CountingWatch(Watch):

@@ -12,10 +12,10 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.bundled import bundled_audio
 from whispertide.decoding.token_words import WordTiming
-from whispertide.lab.evaluation import aligned
-from whispertide.lab.evaluation.aligned import Stretch, align_corpus, placement_error, spans_of, stretches
-from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, Span, Word
+from whispertide_lab.evaluation import aligned
+from whispertide_lab.evaluation.aligned import Stretch, align_corpus, placement_error, spans_of, stretches
+from whispertide_lab.speech.utterance import Recordings, RefWord, Utterance
 
 CLIPS = Path(__file__).parents[2] / "clips"
 

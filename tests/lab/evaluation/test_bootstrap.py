@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import bootstrap
-from whispertide.lab.evaluation.bootstrap import MANY, compare, figure_interval, interval, paired
+from whispertide_lab.evaluation import bootstrap
+from whispertide_lab.evaluation.bootstrap import MANY, compare, figure_interval, interval, paired
 
 UTTERANCES, EXPERIMENTS = 60, 300
 

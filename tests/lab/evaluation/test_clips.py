@@ -7,9 +7,9 @@ import pytest
 
 from lab.evaluation.traces import reference
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.clips import clips, clips_of, cut_sentences, sentences_in
-from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.types import SAMPLE_RATE, to_samples
+from whispertide_lab.evaluation.clips import clips, clips_of, cut_sentences, sentences_in
+from whispertide_lab.speech.utterance import Recordings, RefWord, Utterance
 
 
 def utterance(spans: list[tuple[float, float]], length: float) -> Utterance:

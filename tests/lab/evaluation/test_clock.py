@@ -22,23 +22,23 @@ from whispertide.decoding.longform import Cost
 from whispertide.decoding.search import Guard
 from whispertide.errors import SessionError
 from whispertide.events import RoundStats
-from whispertide.lab.evaluation.clock import _TwoWorkers, play
-from whispertide.lab.evaluation.flops import encoder_gflop
-from whispertide.lab.evaluation.holding import ANOTHER_ROUND
-from whispertide.lab.evaluation.pace import SimulatedClock
-from whispertide.lab.evaluation.trace import ClockName, Trace
+from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.framing import get_framing
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
 from whispertide.streaming.schedule import BestEffort, Fixed
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.whole_window import HeardSegments, WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, to_samples
+from whispertide_lab.evaluation.clock import _TwoWorkers, play
+from whispertide_lab.evaluation.flops import encoder_gflop
+from whispertide_lab.evaluation.holding import ANOTHER_ROUND
+from whispertide_lab.evaluation.pace import SimulatedClock
+from whispertide_lab.evaluation.trace import ClockName, Trace
 
 CLIP = Path(__file__).parents[2] / "clips" / "quiet.flac"
 FIXED = Recipe("test", schedule=Fixed(step_s=1.0, vad=False))
@@ -165,7 +165,7 @@ def test_the_sessions_own_work_delays_what_is_shown(
     """Here the voice gate takes 10 ms for each second of audio, on a clock that nothing else moves."""
     now = 0.0
     still = SimpleNamespace(**{"perf_counter": lambda: 0.0, "process_time": lambda: 0.0, told: lambda: now})
-    monkeypatch.setattr("whispertide.lab.evaluation.pace.time", still)
+    monkeypatch.setattr("whispertide_lab.evaluation.pace.time", still)
 
     class Thorough(AlwaysOpen):
         def feed(self, samples: FloatArray) -> list[GateEvent]:
@@ -189,7 +189,7 @@ def test_processor_time_is_of_computing_and_not_of_waiting(monkeypatch: pytest.M
 
     with monkeypatch.context() as patch:
         clocks = SimpleNamespace(perf_counter=lambda: wall_s, process_time=lambda: cpu_s)
-        patch.setattr("whispertide.lab.evaluation.clock.time", clocks)
+        patch.setattr("whispertide_lab.evaluation.clock.time", clocks)
         trace = play(Session(FIXED, Busy(numbered(3))), audio(3), clock="free")
     assert [cost.cpu_s for cost in trace.rounds] == [pytest.approx(0.05)] * len(trace.rounds)
     assert all(cost.cpu_s is not None for cost in play(overlapping(numbered(3)), audio(3)).rounds)
@@ -307,7 +307,7 @@ def test_two_workers_encode_a_round_while_the_one_before_is_decoded() -> None:
 
 def test_the_worker_that_encodes_is_occupied_by_what_it_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """0.8 s of encoding and half of 0.8 s of decoding: a round every 1.2 s where one every 0.8 s could be."""
-    monkeypatch.setattr("whispertide.lab.evaluation.clock.decoding", lambda stages, *_: stages)  # the first goes on
+    monkeypatch.setattr("whispertide_lab.evaluation.clock.decoding", lambda stages, *_: stages)  # the first goes on
     exchange = Exchange(cast(WhisperModel, None), 0.5)
     session = Session(FIXED, PipelinedExecutor(InTwoStages(numbered(6)), exchange))
     found = confirmed_at(play(session, audio(6), compute_time=lambda _: 1.6))
@@ -334,8 +334,8 @@ def test_in_a_measurement_the_workers_are_told_apart_at_the_hand_over(monkeypatc
         return stages
 
     clocks = SimpleNamespace(perf_counter=lambda: told.now, process_time=lambda: told.now)
-    monkeypatch.setattr("whispertide.lab.evaluation.pace.time", clocks)
-    monkeypatch.setattr("whispertide.lab.evaluation.clock.decoding", begun)
+    monkeypatch.setattr("whispertide_lab.evaluation.pace.time", clocks)
+    monkeypatch.setattr("whispertide_lab.evaluation.clock.decoding", begun)
     executor = PipelinedExecutor(HandingOver(numbered(1)))
     workers = _TwoWorkers(executor, SimulatedClock(measured=True), None, lambda result, *_: result)
     workers.begin(RoundPlan(0, Span(0, to_samples(1.0)), WholeWindow()), audio(1.0), DecodeOptions())

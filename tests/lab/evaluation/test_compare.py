@@ -4,8 +4,8 @@ import pytest
 
 from evaluation_cells import make_cell, results_in
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.compare import compare, compare_all
-from whispertide.lab.evaluation.page import text_table
+from whispertide.tuning.page import text_table
+from whispertide_lab.evaluation.compare import compare, compare_all
 
 
 def test_a_clear_difference_is_called_one(tmp_path: Path) -> None:

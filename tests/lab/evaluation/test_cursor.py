@@ -3,7 +3,7 @@
 import pytest
 
 from lab.evaluation.traces import reference, trace
-from whispertide.lab.evaluation.cursor import Cursor, cursor_latency
+from whispertide_lab.evaluation.cursor import Cursor, cursor_latency
 
 SAID = reference(("the", 0.5, 1.0), ("cat", 1.0, 2.0), ("sat", 2.0, 3.0), seconds=4.0)
 

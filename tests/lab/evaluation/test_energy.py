@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from whispertide.lab.evaluation import energy
-from whispertide.lab.evaluation.energy import Meter, read_joules
+from whispertide_lab.evaluation import energy
+from whispertide_lab.evaluation.energy import Meter, read_joules
 
 
 def package(root: Path, number: int, micro: int, name: str = "package-0") -> None:
@@ -47,7 +47,7 @@ def test_no_energy_where_it_cannot_be_read(tmp_path: Path) -> None:
 def test_cpu_seconds_do_not_count_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     wall, cpu = iter((10.0, 10.5)), iter((3.0, 3.125))
     clocks = SimpleNamespace(perf_counter=lambda: next(wall), process_time=lambda: next(cpu))
-    monkeypatch.setattr("whispertide.lab.evaluation.energy.time", clocks)
+    monkeypatch.setattr("whispertide_lab.evaluation.energy.time", clocks)
     usage = Meter().read()
     assert (usage.cpu_s, usage.wall_s) == (0.125, 0.5)
     assert usage.peak_mb > 10

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from evaluation_cells import SPEC, make_cell, make_trace, results_in
-from whispertide.lab.evaluation.estimate import SAMPLE_S, estimate, in_words
-from whispertide.lab.evaluation.runner import Job
-from whispertide.lab.evaluation.trace import Trace
-from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation.estimate import SAMPLE_S, estimate, in_words
+from whispertide_lab.evaluation.runner import Job
+from whispertide_lab.evaluation.trace import Trace
+from whispertide_lab.speech.utterance import Recordings, RefWord, Utterance
 
 
 def recordings(*lengths: float) -> Recordings:

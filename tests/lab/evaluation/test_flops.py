@@ -9,7 +9,7 @@ import pytest
 from whispertide.checkpoint import ModelDims, load_checkpoint
 from whispertide.graphs.contract import ENCODER, ENCODER_INCREMENTAL
 from whispertide.graphs.store import GraphFiles
-from whispertide.lab.evaluation.flops import encoder_gflop
+from whispertide_lab.evaluation.flops import encoder_gflop
 
 MULTIPLYING = ("Conv", "MatMul", "MultiHeadAttention")
 

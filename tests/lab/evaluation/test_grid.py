@@ -1,7 +1,7 @@
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.grid import grid
+from whispertide_lab.evaluation.grid import grid
 
 PEERS = ("whisper-streaming", "whisperlivekit-simulstreaming", "faster-whisper")
 

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from scripted_model import ScriptedModel, Story, story
-from whispertide.lab.evaluation.holding import (
+from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, shipped_rule
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe
+from whispertide.session import Session
+from whispertide.streaming.framing import BARE
+from whispertide.streaming.round import Equipment
+from whispertide.streaming.stages import SerialExecutor
+from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation.holding import (
     ANOTHER_ROUND,
     GOES_ON,
     HEARD_ONCE,
@@ -16,14 +24,6 @@ from whispertide.lab.evaluation.holding import (
     furthest_short,
     holds_back,
 )
-from whispertide.session import Session
-from whispertide.streaming.framing import BARE
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Equipment
-from whispertide.streaming.stages import SerialExecutor
-from whispertide.streaming.steadiness import FEATURES, Facts, Rule, shipped_rule
-from whispertide.types import SAMPLE_RATE
 
 TIDE = get_recipe("tide").replace(vad=False, step_s=2.0)
 THRESHOLDS = TIDE.replace(steadiness=0.0, calm=0.0)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.lab.evaluation import inventory
-from whispertide.lab.evaluation.inventory import build
-from whispertide.lab.evaluation.paper import Claim
-from whispertide.lab.evaluation.papers import every_paper
+from whispertide_lab.evaluation import inventory
+from whispertide_lab.evaluation.inventory import build
+from whispertide_lab.evaluation.paper import Claim
+from whispertide_lab.evaluation.papers import every_paper
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAPERS = every_paper()
@@ -22,7 +22,7 @@ FIGURE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?")
 
 
 def test_the_page_is_that_of_the_data() -> None:
-    """If this fails: python -m whispertide.lab.evaluation.inventory docs/papers.md."""
+    """If this fails: python -m whispertide_lab.evaluation.inventory docs/papers.md."""
     assert (DOCS / "papers.md").read_text(encoding="utf-8") == build()
 
 
@@ -67,7 +67,7 @@ def test_a_command_of_a_paper_makes_the_item_that_it_stands_for() -> None:
 
 
 def test_the_page_says_which_extra_an_item_needs() -> None:
-    assert 'bench paper pilot --items "table 3"`, which needs the extra `train`' in build()
+    assert 'bench paper pilot --items "table 3"`, which needs the laboratory\'s extra `train`' in build()
 
 
 def test_the_page_counts_verdicts_and_names_results(monkeypatch: pytest.MonkeyPatch) -> None:

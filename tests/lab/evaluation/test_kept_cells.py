@@ -5,8 +5,8 @@ import pytest
 
 from evaluation_cells import make_cell
 from whispertide.errors import CorpusError
-from whispertide.lab.evaluation.kept_cells import keep, read_kept
-from whispertide.lab.evaluation.store import Results
+from whispertide_lab.evaluation.kept_cells import keep, read_kept
+from whispertide_lab.evaluation.store import Results
 
 
 def test_cells_are_what_they_were_but_for_their_traces(tmp_path: Path) -> None:

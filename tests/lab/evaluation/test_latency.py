@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.evaluation.traces import pieces, reference, trace
-from whispertide.lab.evaluation.latency import (
+from whispertide_lab.evaluation.latency import (
     Latencies,
     Sighting,
     final_word_s,
@@ -23,10 +23,10 @@ from whispertide.lab.evaluation.latency import (
     summarise,
     word_latencies,
 )
-from whispertide.lab.evaluation.trace import Shown, Trace
-from whispertide.lab.evaluation.views import Viewing, look
-from whispertide.lab.evaluation.wer import align
-from whispertide.lab.speech.utterance import Utterance
+from whispertide_lab.evaluation.trace import Shown, Trace
+from whispertide_lab.evaluation.views import Viewing, look
+from whispertide_lab.evaluation.wer import align
+from whispertide_lab.speech.utterance import Utterance
 
 SAID = reference(("the", 0.5, 1.0), ("cat", 1.0, 1.5), ("sat", 1.5, 2.0))
 

@@ -9,20 +9,21 @@ from typing import NamedTuple
 
 import pytest
 
-import whispertide
-from test_imports import imported, modules, name_of
-from whispertide.lab.evaluation import store
-from whispertide.lab.evaluation.clips import CUT_BY
-from whispertide.lab.evaluation.peer_cells import peer_code
-from whispertide.lab.evaluation.peers import PEERS
+from test_imports import LABORATORY, SOURCE, imported, modules, name_of
+from whispertide_lab.evaluation import store
+from whispertide_lab.evaluation.clips import CUT_BY
+from whispertide_lab.evaluation.peer_cells import peer_code
+from whispertide_lab.evaluation.peers import PEERS
 
-SOURCE = Path(whispertide.__file__).parent
-ITEMS, TRAINING = "whispertide.lab.evaluation.items.", "whispertide.lab.training."
+ITEMS, TRAINING = "whispertide_lab.evaluation.items.", "whispertide_lab.training."
 FILES = {name_of(path): path for path in modules()}
 MEASURING = [name for name in FILES if name.startswith((ITEMS, TRAINING))]
-PEERS_FOLDER = "whispertide.lab.evaluation.peers."
+PEERS_FOLDER = "whispertide_lab.evaluation.peers."
 # What every program uses, and what reads the checkpoint, which is told apart by its content.
-COMMON = ("types", "errors", "options", "atomic", "lab.from_json", "checkpoint")
+COMMON = (
+    *(f"whispertide.{name}" for name in ("types", "errors", "options", "atomic", "checkpoint")),
+    "whispertide_lab.from_json",
+)
 PLAIN = ("", "lab/evaluation")  # of cells: ours, and other programs'
 
 
@@ -57,11 +58,18 @@ def needed(module: str, known: set[str]) -> set[str]:
     return known
 
 
+def place_of(path: Path) -> str:
+    """As `store` calls it: what is the laboratory's is in `lab`."""
+    if path.is_relative_to(LABORATORY):
+        return f"lab/{path.relative_to(LABORATORY).as_posix()}"
+    return path.relative_to(SOURCE).as_posix()
+
+
 def everything(module: str, known: set[str]) -> set[str]:
     """The module and what it imports, and so on, but for what is common."""
     known.add(module)
     for name in imported(ast.parse(FILES[module].read_text())):
-        if name in FILES.keys() - known and not name.removeprefix("whispertide.").startswith(COMMON):
+        if name in FILES.keys() - known and not name.startswith(COMMON):
             everything(name, known)
     return known
 
@@ -69,7 +77,7 @@ def everything(module: str, known: set[str]) -> set[str]:
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("source")
-    shutil.copytree(SOURCE / "lab", folder / "lab", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(LABORATORY, folder / "lab", ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 
 
@@ -84,7 +92,7 @@ def test_all_that_keep_are_found(calls: list[Kept]) -> None:
 def test_what_is_kept_follows_what_measures_it(
     calls: list[Kept], copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_SOURCE", copied)
+    monkeypatch.setattr(store, "_SOURCES", {"": copied})
     needs = {call: needed(call.module, set()) for call in calls}
 
     def versions(of: Iterable[Kept]) -> tuple[dict[tuple[str, ...], str], list[str]]:
@@ -95,7 +103,7 @@ def test_what_is_kept_follows_what_measures_it(
     first, plain = versions(calls)
     for module in set().union(*needs.values()):
         concerned = [call for call in calls if module in needs[call]]
-        path = copied / FILES[module].relative_to(SOURCE)
+        path = copied / place_of(FILES[module])
         text = path.read_text()
         path.write_text(f"{text}\n# changed\n")
         now, plain_now = versions(concerned)
@@ -110,8 +118,9 @@ def test_what_is_kept_follows_what_measures_it(
 def test_what_is_kept_of_another_program_follows_all_that_runs_it(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_SOURCE", tmp_path)
-    paths = [FILES[name].relative_to(SOURCE) for name in everything(PEERS_FOLDER + program, set())]
+    monkeypatch.setattr(store, "_SOURCES", {"": tmp_path})
+    names = everything(PEERS_FOLDER + program, set())
+    paths = [Path(place_of(FILES[name])) for name in names]
     for path in paths:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")

@@ -4,8 +4,8 @@ import pytest
 
 from evaluation_cells import make_cell, results_in
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.named import find, listing, pairs
-from whispertide.lab.evaluation.store import Cell
+from whispertide_lab.evaluation.named import find, listing, pairs
+from whispertide_lab.evaluation.store import Cell
 
 
 @pytest.fixture

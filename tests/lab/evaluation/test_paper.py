@@ -3,10 +3,10 @@
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import paper
-from whispertide.lab.evaluation.page import Table
-from whispertide.lab.evaluation.paper import Claim, Item, Outcome, Plot, joined, missing_line
-from whispertide.lab.evaluation.plots import Bar, bars
+from whispertide.tuning.page import Table
+from whispertide.tuning.plots import Bar, bars
+from whispertide_lab.evaluation import paper
+from whispertide_lab.evaluation.paper import Claim, Item, Outcome, Plot, joined, missing_line
 
 
 def item(needs: tuple[str, ...], measure: str = "whisperflow.step_figure", covers: str = "") -> Item:

@@ -1,9 +1,9 @@
 """The page of the papers' items: what came out stands next to what the paper says; what did not says so."""
 
-from whispertide.lab.evaluation.page import Table
-from whispertide.lab.evaluation.paper import Outcome
-from whispertide.lab.evaluation.paper_page import build
-from whispertide.lab.evaluation.papers import ALL, choose, every_paper
+from whispertide.tuning.page import Table
+from whispertide_lab.evaluation.paper import Outcome
+from whispertide_lab.evaluation.paper_page import build
+from whispertide_lab.evaluation.papers import ALL, choose, every_paper
 
 
 def test_an_item_stands_next_to_the_paper_s_statements() -> None:

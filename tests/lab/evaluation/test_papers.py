@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.paper import Item, missing_line
-from whispertide.lab.evaluation.papers import ALL, choose, every_paper, get_paper, only, read_papers
+from whispertide_lab.evaluation.paper import Item, missing_line
+from whispertide_lab.evaluation.papers import ALL, choose, every_paper, get_paper, only, read_papers
 
 PAPERS = every_paper()
 WANTED = {
@@ -46,7 +46,7 @@ def test_what_is_whole_has_a_test_of_its_content(item: Item) -> None:
     function = item.function()
     assert function is not None
     *folders, module = function.__module__.split(".")[1:]
-    tests = Path(__file__).parents[2].joinpath(*folders, f"test_{module}.py").read_text(encoding="utf-8")
+    tests = Path(__file__).parents[1].joinpath(*folders, f"test_{module}.py").read_text(encoding="utf-8")
     assert re.search(rf"items\.{function.__name__}\b", tests)
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 
 from evaluation_cells import make_cell, make_trace, results_in
-from whispertide.lab.evaluation import publish
-from whispertide.lab.evaluation.page import Table, markdown_table
-from whispertide.lab.evaluation.plots import Bar, bars
-from whispertide.lab.evaluation.store import Cell
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.tuning.page import Table, markdown_table
+from whispertide.tuning.plots import Bar, bars
+from whispertide_lab.evaluation import publish
+from whispertide_lab.evaluation.store import Cell
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 SCORE = {
     "wer_minus_offline": 0.0123,

@@ -12,14 +12,14 @@ import pytest
 import whispertide
 from lab.evaluation.traces import reference, trace
 from whispertide.audio.file import load_audio
-from whispertide.lab.evaluation.flops import encoder_gflop
-from whispertide.lab.evaluation.replay import offline, run_cell, streaming
-from whispertide.lab.evaluation.score import aggregate, judge
-from whispertide.lab.evaluation.trace import RoundCost, Trace
-from whispertide.lab.speech.utterance import Recordings, RefWord, Utterance
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation.flops import encoder_gflop
+from whispertide_lab.evaluation.replay import offline, run_cell, streaming
+from whispertide_lab.evaluation.score import aggregate, judge
+from whispertide_lab.evaluation.trace import RoundCost, Trace
+from whispertide_lab.speech.utterance import Recordings, RefWord, Utterance
 
 CLIPS = Path(__file__).parents[2] / "clips"
 ABOUT: dict[str, Any] = {

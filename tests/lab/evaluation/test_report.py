@@ -7,9 +7,9 @@ import pytest
 
 from evaluation_cells import SPEC, make_cell, make_trace, results_in
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import charts, report
-from whispertide.lab.evaluation.page import Table, html_table, text_table
-from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
+from whispertide.tuning.page import Table, html_table, text_table
+from whispertide_lab.evaluation import charts, report
+from whispertide_lab.evaluation.trace import RoundCost, Shown, Trace
 
 VOID = {"meta", "br", "img"}
 

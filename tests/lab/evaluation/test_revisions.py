@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.evaluation.traces import trace
-from whispertide.lab.evaluation.revisions import next_row, prefix_distance, revisions
-from whispertide.lab.evaluation.score import judge
-from whispertide.lab.evaluation.views import look
-from whispertide.lab.speech.utterance import Utterance
+from whispertide_lab.evaluation.revisions import next_row, prefix_distance, revisions
+from whispertide_lab.evaluation.score import judge
+from whispertide_lab.evaluation.views import look
+from whispertide_lab.speech.utterance import Utterance
 
 
 def count(*views: tuple[float, str, str]) -> int:

@@ -12,23 +12,23 @@ from lab.evaluation.counting_watch import CountingWatch
 from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.checkpoint.attachments import digest_folder
-from whispertide.checkpoint.latecontext import COMMANDS, load_late
-from whispertide.lab.evaluation import store
-from whispertide.lab.evaluation.clips import CLIP_S, CUT_BY, Clip
-from whispertide.lab.evaluation.grid import CellRequest, Setup
-from whispertide.lab.evaluation.items import allocation, guard
-from whispertide.lab.evaluation.runner import Job, Runner
-from whispertide.lab.evaluation.store import CellSpec, Json
-from whispertide.lab.speech.utterance import Recordings, Utterance
+from whispertide.methods.attention.steadiness import shipped_rule
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions, ProviderName
-from whispertide.streaming import calibration
-from whispertide.streaming.allocation import Allocation, Measured, Placement, remember
-from whispertide.streaming.recipe import parse_overrides
-from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.short_windows import Costs
-from whispertide.streaming.steadiness import shipped_rule
+from whispertide.recipes import calibration
+from whispertide.recipes.allocation import Allocation, Measured, Placement, remember
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import parse_overrides
+from whispertide.recipes.short_windows import Costs
 from whispertide.types import SAMPLE_RATE
+from whispertide.understand.checkpoint import COMMANDS, load_late
+from whispertide_lab.evaluation import store
+from whispertide_lab.evaluation.clips import CLIP_S, CUT_BY, Clip
+from whispertide_lab.evaluation.grid import CellRequest, Setup
+from whispertide_lab.evaluation.items import allocation, guard
+from whispertide_lab.evaluation.runner import Job, Runner
+from whispertide_lab.evaluation.store import CellSpec, Json
+from whispertide_lab.speech.utterance import Recordings, Utterance
 
 USUAL, QUICK = 3, 2
 # 45 s in which nobody speaks: five clips, the last of 5 s

@@ -7,9 +7,9 @@ import pytest
 
 from evaluation_cells import SPEC, make_cell, make_record, make_trace, results_in
 from whispertide.errors import OptionError, OutputError
-from whispertide.lab.evaluation import store
-from whispertide.lab.evaluation.store import CellSpec, Results, open_results
-from whispertide.lab.from_json import built
+from whispertide_lab.evaluation import store
+from whispertide_lab.evaluation.store import CellSpec, Results, open_results
+from whispertide_lab.from_json import built
 
 
 def test_a_trace_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ def test_results_are_opened_as_a_folder_or_as_one_cell(tmp_path: Path) -> None:
 def test_the_code_version_follows_what_computes_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_SOURCE", tmp_path)
+    monkeypatch.setattr(store, "_SOURCES", {"": tmp_path})
     counts = ("session.py", "lab/speech/talks.py", "lab/evaluation/clock.py")
     does_not = (
-        *("cli/main.py", "server/app.py", "lab/training/loop.py", "lab/evaluation/report.py"),
+        *("cli/main.py", "server/app.py", "lab/training/loop.py", "lab/cli/bench.py", "lab/evaluation/report.py"),
         *("lab/evaluation/items/padding.py", "lab/evaluation/card/page.py"),
     )
     for name in (*counts, *does_not):
@@ -162,7 +162,7 @@ def test_the_code_version_follows_the_packages_that_compute_and_count(
 
 
 def test_a_version_follows_what_is_asked_for_besides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_SOURCE", tmp_path)
+    monkeypatch.setattr(store, "_SOURCES", {"": tmp_path})
     files = ("lab/training/latecontext/understood.py", "lab/evaluation/report.py", "lab/evaluation/items/padding.py")
     found = []
     for text in ("a = 1\n", "a = 2\n"):
@@ -171,7 +171,7 @@ def test_a_version_follows_what_is_asked_for_besides(tmp_path: Path, monkeypatch
             (tmp_path / name).write_text(text)
         store.code_version.cache_clear()
         modules = ("lab.training.latecontext", "lab.evaluation.report", "lab.evaluation.items.pad")
-        asked = ((), *((f"whispertide.{module}",) for module in modules))
+        asked = ((), *((f"whispertide_{module}",) for module in modules))
         found.append([store.code_version("", *more) for more in asked])
     store.code_version.cache_clear()
     assert [one == other for one, other in zip(*found, strict=True)] == [True, False, False, True], (
@@ -185,10 +185,10 @@ def test_only_an_engine_of_ours_has_a_version_of_its_own() -> None:
 
 
 def test_the_parts_that_a_version_is_asked_for_are_there() -> None:
-    for part in ("lab/evaluation", "lab/training", "cli", "server"):
-        assert (store._SOURCE / part).is_dir()
+    for part in ("lab/evaluation", "lab/training", "lab/cli", "cli", "server"):
+        assert store._path(part).is_dir()
     for place in store._IRRELEVANT:
-        assert (store._SOURCE / place).exists()
+        assert store._path(place).exists()
 
 
 def test_machine_and_commit_say_something() -> None:

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from evaluation_cells import make_cell, results_in
-from whispertide.lab.evaluation.sweep import best_step
+from whispertide_lab.evaluation.sweep import best_step
 
 
 def test_the_best_step_is_the_soonest_of_those_that_hear_well(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What a viewer saw, in written words."""
 
 from lab.evaluation.traces import pieces, trace
-from whispertide.lab.evaluation.views import View, look
+from whispertide_lab.evaluation.views import View, look
 
 
 def test_confirmed_words_and_the_guess_after_them() -> None:

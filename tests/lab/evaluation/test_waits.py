@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.evaluation.traces import pieces, reference, trace
-from whispertide.lab.evaluation.holding import ANOTHER_ROUND, NEAR_THE_END, UNSURE
-from whispertide.lab.evaluation.latency import word_latencies
-from whispertide.lab.evaluation.trace import RoundCost, Trace
-from whispertide.lab.evaluation.views import look
-from whispertide.lab.evaluation.waits import COMPUTING, EARLY, NOT_HEARD, PARTS, STEP, word_waits
-from whispertide.lab.evaluation.wer import align
-from whispertide.lab.speech.utterance import Utterance
+from whispertide_lab.evaluation.holding import ANOTHER_ROUND, NEAR_THE_END, UNSURE
+from whispertide_lab.evaluation.latency import word_latencies
+from whispertide_lab.evaluation.trace import RoundCost, Trace
+from whispertide_lab.evaluation.views import look
+from whispertide_lab.evaluation.waits import COMPUTING, EARLY, NOT_HEARD, PARTS, STEP, word_waits
+from whispertide_lab.evaluation.wer import align
+from whispertide_lab.speech.utterance import Utterance
 
 CAT = reference(("the", 0.5, 1.0), ("cat", 1.0, 1.5))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.lab.evaluation.wer import Alignment, Counts, align, normalise, normalise_words
+from whispertide_lab.evaluation.wer import Alignment, Counts, align, normalise, normalise_words
 
 
 def aligned(reference: str, hypothesis: str) -> Alignment:

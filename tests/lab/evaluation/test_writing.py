@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.lab.evaluation.writing import WritingErrors, writing_errors
+from whispertide_lab.evaluation.writing import WritingErrors, writing_errors
 
 
 def errors(reference: str, heard: str) -> tuple[int, int]:

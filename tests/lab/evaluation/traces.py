@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from whispertide.lab.evaluation.trace import Shown, Trace
-from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.types import to_samples
+from whispertide_lab.evaluation.trace import Shown, Trace
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 
 def reference(*words: tuple[str, float, float], seconds: float = 10.0, exact: bool = True) -> Utterance:

@@ -7,8 +7,8 @@ from threading import Thread, main_thread
 import pytest
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech import apart
-from whispertide.lab.speech.apart import Apart, make_all
+from whispertide_lab.speech import apart
+from whispertide_lab.speech.apart import Apart, make_all
 
 NOT_UTF8 = "import os; os.write(2, bytes([0xFC]))"
 

@@ -7,8 +7,8 @@ import pytest
 
 from lab.evaluation.corpora.layouts import sound
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.cached import CachedCorpus, cached_corpus, write_recording
-from whispertide.lab.speech.utterance import RefWord
+from whispertide_lab.speech.cached import CachedCorpus, cached_corpus, write_recording
+from whispertide_lab.speech.utterance import RefWord
 
 Words = tuple[tuple[str, int, int], ...]
 

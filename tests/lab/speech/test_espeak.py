@@ -13,8 +13,8 @@ import pytest
 
 from lab.evaluation.corpora.speech_checks import assert_times_fit
 from whispertide.errors import CorpusError
-from whispertide.lab.speech import espeak
-from whispertide.lab.speech.espeak import EspeakSpeaker, Mark, espeak_version, shared_spans, word_spans
+from whispertide_lab.speech import espeak
+from whispertide_lab.speech.espeak import EspeakSpeaker, Mark, espeak_version, shared_spans, word_spans
 
 
 def marks(*entries: tuple[int, int | str]) -> list[Mark]:
@@ -85,7 +85,7 @@ def test_word_times_are_those_of_the_sound(voice: str) -> None:
 def test_breath_is_the_same_at_another_time() -> None:
     """In a process of its own, as talks are made: the noise of this voice is drawn."""
     code = (
-        "import hashlib; from whispertide.lab.speech.espeak import EspeakSpeaker\n"
+        "import hashlib; from whispertide_lab.speech.espeak import EspeakSpeaker\n"
         "spoken = EspeakSpeaker('en-us+f3', rate=150, pitch=50).speak('The house was cold.')\n"
         "print(hashlib.sha256(spoken.samples.tobytes()).hexdigest())"
     )
@@ -118,9 +118,9 @@ def in_a_process_of_its_own(code: str, *arguments: str) -> str:
 
 
 EVERY_VOICE = """
-from whispertide.lab.speech.espeak import EspeakSpeaker
-from whispertide.lab.speech.manners import VOICES
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED
+from whispertide_lab.speech.espeak import EspeakSpeaker
+from whispertide_lab.speech.manners import VOICES
+from whispertide_lab.speech.voices import HELD_OUT, TRAINED
 corpora = [str(voice) for voice in (*TRAINED, *HELD_OUT)]
 names = [voice.partition(":")[2] for voice in (*corpora, *VOICES) if voice.startswith("espeak-ng:")]
 print(len([EspeakSpeaker(name, rate=150, pitch=50) for name in names]))
@@ -134,7 +134,7 @@ def test_every_voice_is_in_the_wheel() -> None:
 
 SPEAK = """
 import hashlib
-from whispertide.lab.speech import espeak
+from whispertide_lab.speech import espeak
 espeak.find_library = None  # the system's library is not looked for
 spoken = espeak.EspeakSpeaker("en-us", rate=150, pitch=50).speak("She read the book of the year.")
 print(espeak.espeak_version(), hashlib.sha256(spoken.samples.tobytes()).hexdigest()[:8], spoken.words[:3])
@@ -152,7 +152,7 @@ def test_the_wheel_speaks_as_the_systems_library_did() -> None:
 def test_without_the_wheel_the_system_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr(espeak, "find_library", lambda name: "libnot-there.so.9")
-    with pytest.raises(CorpusError, match=r"libnot-there.*pip install '\.\[bench\]'"):
+    with pytest.raises(CorpusError, match=r"libnot-there.*pip install \./lab"):
         espeak_version()
 
 
@@ -160,7 +160,7 @@ STARTED = """
 import sys
 from pathlib import Path
 from whispertide.errors import CorpusError
-from whispertide.lab.speech import espeak
+from whispertide_lab.speech import espeak
 library, _ = espeak._library()
 for data in map(Path, sys.argv[1:]):
     espeak._library = lambda: (library, data)
@@ -180,7 +180,7 @@ def test_data_that_is_missing_or_too_far_is_said_with_what_to_do() -> None:
             folder.symlink_to(Path(espeakng_loader.get_library_path()).parent)
         places = map(str, (Path(short, "gone"), longer, longest))
         gone, too_long, starts = in_a_process_of_its_own(STARTED, *places).splitlines()
-    assert re.search(r"gone is missing or damaged; .*pip install '\.\[bench\]'", gone)
+    assert re.search(r"gone is missing or damaged; .*pip install \./lab", gone)
     assert "a folder with a shorter name" in too_long
     assert starts == "it starts"
 
@@ -196,7 +196,7 @@ def test_a_voice_speaks_as_before_after_another_that_shares_its_phonemes() -> No
     """In a process of its own: what goes wrong here ends it."""
     program = (
         "import sys\n"
-        "from whispertide.lab.speech.espeak import EspeakSpeaker\n"
+        "from whispertide_lab.speech.espeak import EspeakSpeaker\n"
         "voices = sys.argv[1:]\n"
         "for voice in voices:\n"
         "    speaker = EspeakSpeaker(voice, rate=160, pitch=50, shared=True)\n"

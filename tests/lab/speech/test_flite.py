@@ -5,7 +5,7 @@ import pytest
 
 from lab.evaluation.corpora.speech_checks import assert_times_fit
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.flite import FliteSpeaker, flite_version, installed_flite
+from whispertide_lab.speech.flite import FliteSpeaker, flite_version, installed_flite
 
 needs_flite = pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
 
@@ -40,7 +40,7 @@ def test_a_missing_tool_is_said_with_what_to_install(monkeypatch: pytest.MonkeyP
 
 
 def test_a_missing_library_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.lab.speech.flite.find_library", lambda name: "libnot-there.so.9")
+    monkeypatch.setattr("whispertide_lab.speech.flite.find_library", lambda name: "libnot-there.so.9")
     with pytest.raises(CorpusError, match="apt-get install flite"):
         FliteSpeaker("slt", stretch=1.0)
 
@@ -52,7 +52,7 @@ def test_flite_counts_as_installed_with_all_of_its_voices(monkeypatch: pytest.Mo
     def without_kal(name: str) -> str | None:
         return "libnot-there.so.9" if name == "flite_cmu_us_kal" else find_library(name)
 
-    monkeypatch.setattr("whispertide.lab.speech.flite.find_library", without_kal)
+    monkeypatch.setattr("whispertide_lab.speech.flite.find_library", without_kal)
     assert installed_flite() is None
 
 

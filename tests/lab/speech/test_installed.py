@@ -1,9 +1,9 @@
 import pytest
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech import installed as module
-from whispertide.lab.speech.installed import installed
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED
+from whispertide_lab.speech import installed as module
+from whispertide_lab.speech.installed import installed
+from whispertide_lab.speech.voices import HELD_OUT, TRAINED
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, flite: str | None) -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.lab.speech.manners import SHARES, VOICES, choose_voices, draw_manner, is_held_out
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED
+from whispertide_lab.speech.manners import SHARES, VOICES, choose_voices, draw_manner, is_held_out
+from whispertide_lab.speech.voices import HELD_OUT, TRAINED
 
 
 def test_no_voice_to_train_on_is_held_out() -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from whispertide.lab.speech.noise import (
+from whispertide_lab.speech.noise import (
     KINDS,
     colored,
     convolve,

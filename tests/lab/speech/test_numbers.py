@@ -1,6 +1,6 @@
 import pytest
 
-from whispertide.lab.speech import numbers
+from whispertide_lab.speech import numbers
 
 
 @pytest.mark.parametrize(

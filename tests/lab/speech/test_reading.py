@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.lab.speech.reading import ABBREVIATIONS, Sentence, Word, read
+from whispertide_lab.speech.reading import ABBREVIATIONS, Sentence, Word, read
 
 
 def said(text: str, seed: int = 0) -> str:

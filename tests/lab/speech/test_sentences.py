@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.sentences import VOICES, open_sentences, recording
-from whispertide.lab.speech.text import is_test_sentence
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Spoken
+from whispertide_lab.speech.sentences import VOICES, open_sentences, recording
+from whispertide_lab.speech.text import is_test_sentence
+from whispertide_lab.speech.voices import HELD_OUT, TRAINED, Spoken
 
 PAIR = (TRAINED[1], HELD_OUT[0])  # espeak-ng, which is fast
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.sources import fortune_sentences, proper_sentence, word_counts, wordnet_sentences
+from whispertide_lab.speech.sources import fortune_sentences, proper_sentence, word_counts, wordnet_sentences
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech import festival, speakers
-from whispertide.lab.speech.manners import Manner
-from whispertide.lab.speech.reading import read
-from whispertide.lab.speech.speakers import check_installed, open_speaker
-from whispertide.lab.speech.voices import Spoken
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.speech import festival, speakers
+from whispertide_lab.speech.manners import Manner
+from whispertide_lab.speech.reading import read
+from whispertide_lab.speech.speakers import check_installed, open_speaker
+from whispertide_lab.speech.voices import Spoken
 
 FESTIVAL_VOICES = {"festival:kdl": "english/ked_diphone", "festival:slt": "us/cmu_us_slt_arctic_hts"}
 

@@ -7,13 +7,13 @@ import pytest
 
 from lab.evaluation.corpora.other_machine import hash_elsewhere
 from whispertide.errors import CorpusError
-from whispertide.lab.speech import talks
-from whispertide.lab.speech.flite import installed_flite
-from whispertide.lab.speech.talks import TALKS, TalkPlan, assemble, open_talks, talk_plan
-from whispertide.lab.speech.text import is_test_sentence
-from whispertide.lab.speech.utterance import Beginnings
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Spoken, Voice
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.speech import talks
+from whispertide_lab.speech.flite import installed_flite
+from whispertide_lab.speech.talks import TALKS, TalkPlan, assemble, open_talks, talk_plan
+from whispertide_lab.speech.text import is_test_sentence
+from whispertide_lab.speech.utterance import Beginnings
+from whispertide_lab.speech.voices import HELD_OUT, TRAINED, Spoken, Voice
 
 
 @pytest.fixture
@@ -174,6 +174,6 @@ def test_quick_talks_are_whole_and_timed(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_failing_voice_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
-    monkeypatch.setattr(talks, "__name__", "whispertide.lab.evaluation.corpora.nowhere")
+    monkeypatch.setattr(talks, "__name__", "whispertide_lab.evaluation.corpora.nowhere")
     with pytest.raises(CorpusError, match=r"talk-0\d in the voice \S+ could not be made: .*nowhere"):
         open_talks(quick=True)

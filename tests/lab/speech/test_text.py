@@ -3,8 +3,8 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 
-from whispertide.lab.speech.grammar import RULES
-from whispertide.lab.speech.text import is_test_sentence, reserved_sentences, training_sentence
+from whispertide_lab.speech.grammar import RULES
+from whispertide_lab.speech.text import is_test_sentence, reserved_sentences, training_sentence
 
 
 def sentences(seed: int, stream: int, count: int = 300) -> list[str]:

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.phrases import phrase, phrase_words
-from whispertide.lab.speech.reading import read
-from whispertide.lab.speech.sources import spelled_words
-from whispertide.lab.speech.text import is_test_sentence
-from whispertide.lab.speech.texts import draw_sentence, limited, own_words, read_texts, write_texts
+from whispertide_lab.speech.phrases import phrase, phrase_words
+from whispertide_lab.speech.reading import read
+from whispertide_lab.speech.sources import spelled_words
+from whispertide_lab.speech.text import is_test_sentence
+from whispertide_lab.speech.texts import draw_sentence, limited, own_words, read_texts, write_texts
 
 # Found by trying: the rule reserves the first and not the second.
 RESERVED = next(text for i in range(100) if is_test_sentence(text := f"The cat is at door number {i}."))

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.text import is_test_sentence
-from whispertide.lab.speech.wordnet import has_wordnet, wordnet_sentences
+from whispertide_lab.speech.text import is_test_sentence
+from whispertide_lab.speech.wordnet import has_wordnet, wordnet_sentences
 
 WORDS = (
     "horse",

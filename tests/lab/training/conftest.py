@@ -10,7 +10,7 @@ import pytest
 from small_training import model_folder, nano, small_dims, write_speech
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.weights import TensorStore
-from whispertide.lab.training.shards import Shards, open_shards
+from whispertide_lab.training.shards import Shards, open_shards
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,7 +38,7 @@ def shards(more_speech: Path) -> Shards:
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     """One layer of width 16, random weights."""
-    from whispertide.lab.training.network import new_network, save_tensors
+    from whispertide_lab.training.network import new_network, save_tensors
 
     folder = tmp_path_factory.mktemp("small")
     save_tensors(new_network(small_dims(), 0), folder / "model.safetensors", np.float32)

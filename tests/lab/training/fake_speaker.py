@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from whispertide.lab.speech.manners import Manner
-from whispertide.lab.speech.speakers import Say
-from whispertide.lab.speech.voices import Spoken
+from whispertide_lab.speech.manners import Manner
+from whispertide_lab.speech.speakers import Say
+from whispertide_lab.speech.voices import Spoken
 
 TEXTS = ["The old cat sleeps here.", "A dog came from the 3rd house in 1987."]
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from small_training import RATE, spoken
-from whispertide.lab.training.augment import (
+from whispertide.types import FloatArray
+from whispertide_lab.training.augment import (
     Augmentation,
     SpokenWord,
     change_speed,
@@ -17,8 +18,7 @@ from whispertide.lab.training.augment import (
     set_level,
     vary,
 )
-from whispertide.lab.training.noise import add_noise, disturb, make_noise, narrow, telephone
-from whispertide.types import FloatArray
+from whispertide_lab.training.noise import add_noise, disturb, make_noise, narrow, telephone
 
 seeds = st.integers(0, 2**32 - 1)
 

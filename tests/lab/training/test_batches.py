@@ -10,10 +10,10 @@ import torch
 
 from small_training import nano, small_batches, spoken
 from whispertide.features import log_mel
-from whispertide.lab.training.augment import Augmentation
-from whispertide.lab.training.batches import Batches, BatchOptions, Phase, Source, collate, hide, padded
-from whispertide.lab.training.shards import open_shards, write_shard
-from whispertide.lab.training.windows import WindowOptions, compose
+from whispertide_lab.training.augment import Augmentation
+from whispertide_lab.training.batches import Batches, BatchOptions, Phase, Source, collate, hide, padded
+from whispertide_lab.training.shards import open_shards, write_shard
+from whispertide_lab.training.windows import WindowOptions, compose
 
 pytestmark = pytest.mark.slow
 

@@ -18,15 +18,15 @@ from whispertide.checkpoint.low_rank import adapted_names, merged
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import block_ends, causal_log_mel
-from whispertide.lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer
-from whispertide.lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions
-from whispertide.lab.training.causal_decoding import Shown, arwer, shown_at_ends
-from whispertide.lab.training.causal_network import causal_loss, encode, heard_until
-from whispertide.lab.training.loop import LOG, STATE
-from whispertide.lab.training.lora import adapt, adapters
-from whispertide.lab.training.network import load_network, new_network
-from whispertide.lab.training.shards import Shards, open_shards, write_shard
-from whispertide.streaming.blocks import Blocks
+from whispertide.methods.causal.blocks import Blocks
+from whispertide_lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer
+from whispertide_lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions
+from whispertide_lab.training.causal_decoding import Shown, arwer, shown_at_ends
+from whispertide_lab.training.causal_network import causal_loss, encode, heard_until
+from whispertide_lab.training.loop import LOG, STATE
+from whispertide_lab.training.lora import adapt, adapters
+from whispertide_lab.training.network import load_network, new_network
+from whispertide_lab.training.shards import Shards, open_shards, write_shard
 
 pytestmark = pytest.mark.slow
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from small_training import nano
-from whispertide.lab.training.augment import SpokenWord
-from whispertide.lab.training.causal_labels import Spoken, sample_points
-from whispertide.lab.training.windows import Segment, Window, answer
+from whispertide_lab.training.augment import SpokenWord
+from whispertide_lab.training.causal_labels import Spoken, sample_points
+from whispertide_lab.training.windows import Segment, Window, answer
 
 RATE = 16_000
 TOKENIZER = nano().tokenizer

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whispertide.lab.evaluation.corpora import open_corpus
-from whispertide.lab.evaluation.corpora.parts import Excerpt
-from whispertide.lab.evaluation.items.commands import sentences
-from whispertide.lab.training.shards import Utterance, write_shard
+from whispertide_lab.evaluation.corpora import open_corpus
+from whispertide_lab.evaluation.corpora.parts import Excerpt
+from whispertide_lab.evaluation.items.commands import sentences
+from whispertide_lab.training.shards import Utterance, write_shard
 
 SECOND = 16_000
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from whispertide.errors import CorpusError, OptionError, OutputError
-from whispertide.lab.speech.apart import Apart
-from whispertide.lab.speech.installed import Installed, installed
-from whispertide.lab.training import commands
-from whispertide.lab.training.commands import Command, Voices, make_commands, read_commands
-from whispertide.lab.training.shards import open_shards
+from whispertide_lab.speech.apart import Apart
+from whispertide_lab.speech.installed import Installed, installed
+from whispertide_lab.training import commands
+from whispertide_lab.training.commands import Command, Voices, make_commands, read_commands
+from whispertide_lab.training.shards import open_shards
 
 
 def listed(folder: Path, *entries: object) -> Path:
@@ -59,7 +59,7 @@ def no_flite(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise CorpusError(f"{name} is missing")
 
-    monkeypatch.setattr("whispertide.lab.speech.flite._library", missing)
+    monkeypatch.setattr("whispertide_lab.speech.flite._library", missing)
 
 
 @pytest.mark.parametrize("voices", ["trained", "held-out"])
@@ -80,7 +80,7 @@ def test_without_espeak_ng_nothing_is_made(tmp_path: Path, monkeypatch: pytest.M
     def missing() -> str:
         raise CorpusError("espeak-ng is missing")
 
-    monkeypatch.setattr("whispertide.lab.speech.installed.espeak_version", missing)
+    monkeypatch.setattr("whispertide_lab.speech.installed.espeak_version", missing)
     monkeypatch.setattr(commands, "make_all", lambda *_: pytest.fail("made before it was looked for"))
     path = listed(tmp_path, {"sentence": "stop", "intent": "stop"})
     with pytest.raises(CorpusError, match="is missing"):

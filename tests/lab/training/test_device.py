@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 import torch
 
-from whispertide.lab.training.device import choose_device, has_bfloat16_units, mixed_precision, on_threads
+from whispertide_lab.training.device import choose_device, has_bfloat16_units, mixed_precision, on_threads
 
 pytestmark = pytest.mark.slow
 

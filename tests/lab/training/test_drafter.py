@@ -10,7 +10,8 @@ import pytest
 from random_models import small_multilingual
 from whispertide.decoding.recurrent import Cell, CellWeights, Recurrent
 from whispertide.errors import CheckpointError, CorpusError, OptionError
-from whispertide.lab.training.drafter import (
+from whispertide.model.whisper import WhisperModel
+from whispertide_lab.training.drafter import (
     PART,
     DrafterOptions,
     DrafterTrainer,
@@ -20,8 +21,7 @@ from whispertide.lab.training.drafter import (
     hear_all,
     open_trainer,
 )
-from whispertide.lab.training.shards import Shards, Utterance, open_shards, write_shard
-from whispertide.model.whisper import WhisperModel
+from whispertide_lab.training.shards import Shards, Utterance, open_shards, write_shard
 
 pytestmark = pytest.mark.slow
 

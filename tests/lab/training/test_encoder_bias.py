@@ -8,8 +8,8 @@ import torch
 
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.mask import Mask
-from whispertide.lab.training import masks
-from whispertide.lab.training.network import Encoder
+from whispertide_lab.training import masks
+from whispertide_lab.training.network import Encoder
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ import torch
 
 from small_training import nano, small_dims
 from whispertide.errors import OptionError
-from whispertide.lab.training.growth import grow
-from whispertide.lab.training.network import load_network, new_network
-from whispertide.lab.training.shapes import shaped
-from whispertide.lab.training.widen import Target, Widening
+from whispertide_lab.training.growth import grow
+from whispertide_lab.training.network import load_network, new_network
+from whispertide_lab.training.shapes import shaped
+from whispertide_lab.training.widen import Target, Widening
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,12 @@ from reference import NANO, nano
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import hub, load_checkpoint
 from whispertide.errors import CheckpointError
-from whispertide.lab.speech.sentences import open_sentences
-from whispertide.lab.speech.utterance import RefWord, Utterance
-from whispertide.lab.speech.voices import Voice
-from whispertide.lab.training import heads as choosing
-from whispertide.lab.training.heads import (
+from whispertide.types import FRAME_SAMPLES, FloatArray
+from whispertide_lab.speech.sentences import open_sentences
+from whispertide_lab.speech.utterance import RefWord, Utterance
+from whispertide_lab.speech.voices import Voice
+from whispertide_lab.training import heads as choosing
+from whispertide_lab.training.heads import (
     Attended,
     TimedWindow,
     attend,
@@ -26,7 +27,6 @@ from whispertide.lab.training.heads import (
     timing,
     write_heads,
 )
-from whispertide.types import FRAME_SAMPLES, FloatArray
 
 WORDS, FRAMES = 6, 60
 # Another version of a synthesizer says the sentences a little differently. The score is a mean of 320 words, whose

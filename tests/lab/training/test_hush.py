@@ -14,8 +14,9 @@ from command_line import write_wav
 from small_training import nano, quiet, resumed, small_dims
 from whispertide.cli.main import app
 from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
-from whispertide.lab.training.augment import Augmentation
-from whispertide.lab.training.hush import (
+from whispertide.methods.short.hush import HushWord
+from whispertide_lab.training.augment import Augmentation
+from whispertide_lab.training.hush import (
     HushBatches,
     HushOptions,
     HushTrainer,
@@ -23,11 +24,10 @@ from whispertide.lab.training.hush import (
     hush_loss,
     open_trainer,
 )
-from whispertide.lab.training.hush_windows import HushWindowOptions
-from whispertide.lab.training.loop import LOG, STATE
-from whispertide.lab.training.network import Whisper, load_network, new_network
-from whispertide.lab.training.shards import Shards, open_shards
-from whispertide.streaming.hush import HushWord
+from whispertide_lab.training.hush_windows import HushWindowOptions
+from whispertide_lab.training.loop import LOG, STATE
+from whispertide_lab.training.network import Whisper, load_network, new_network
+from whispertide_lab.training.shards import Shards, open_shards
 
 pytestmark = pytest.mark.slow
 
@@ -224,7 +224,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, more_speech: Path, monke
     assert "0.1 to 5 s" in length.stderr
     import sys
 
-    monkeypatch.delitem(sys.modules, "whispertide.lab.training.device")
+    monkeypatch.delitem(sys.modules, "whispertide_lab.training.device")
     monkeypatch.setitem(sys.modules, "torch", None)
     result = command("--model", "nano.en", "--run", tmp_path / "run")
     assert result.exit_code == 2

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from small_training import nano, spoken
-from whispertide.lab.speech.noise import Dice
-from whispertide.lab.training.augment import Augmentation
-from whispertide.lab.training.hush_windows import HushWindowOptions, compose_hush
-from whispertide.lab.training.shards import Utterance
-from whispertide.lab.training.windows import Window
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.speech.noise import Dice
+from whispertide_lab.training.augment import Augmentation
+from whispertide_lab.training.hush_windows import HushWindowOptions, compose_hush
+from whispertide_lab.training.shards import Utterance
+from whispertide_lab.training.windows import Window
 
 PLAIN = Augmentation.none()
 CLEAN = HushWindowOptions(silent=0, prompt=0, augmentation=PLAIN)

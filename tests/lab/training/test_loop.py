@@ -15,10 +15,10 @@ import torch
 
 from small_training import quiet, small_batches, small_trainer
 from whispertide.errors import CheckpointError
-from whispertide.lab.training import loop
-from whispertide.lab.training.batches import Batch
-from whispertide.lab.training.loop import LOG, STATE, read_log, read_state
-from whispertide.lab.training.losses import departure
+from whispertide_lab.training import loop
+from whispertide_lab.training.batches import Batch
+from whispertide_lab.training.loop import LOG, STATE, read_log, read_state
+from whispertide_lab.training.losses import departure
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from small_training import nano, small_dims
-from whispertide.lab.training.compact import CompactVocabulary, tokens_in_use, whole_vocabulary
-from whispertide.lab.training.losses import (
+from whispertide_lab.training.compact import CompactVocabulary, tokens_in_use, whole_vocabulary
+from whispertide_lab.training.losses import (
     CHARACTERS,
     Blur,
     CharacterHead,
@@ -18,7 +18,7 @@ from whispertide.lab.training.losses import (
     next_tokens,
     spelled,
 )
-from whispertide.lab.training.network import new_network
+from whispertide_lab.training.network import new_network
 
 pytestmark = pytest.mark.slow
 

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from lab.training.fake_speaker import TEXTS, FakeSpeaker
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError, OutputError
-from whispertide.lab.speech import apart
-from whispertide.lab.speech.apart import Apart
-from whispertide.lab.speech.text import is_test_sentence
-from whispertide.lab.training import making
-from whispertide.lab.training.making import Recipe, make_shard, make_speech
-from whispertide.lab.training.shards import Utterance, open_shards
+from whispertide_lab.speech import apart
+from whispertide_lab.speech.apart import Apart
+from whispertide_lab.speech.text import is_test_sentence
+from whispertide_lab.training import making
+from whispertide_lab.training.making import Recipe, make_shard, make_speech
+from whispertide_lab.training.shards import Utterance, open_shards
 
 RECIPE = Recipe(seed=5, voices=("espeak-ng:en-us", "flite:slt"), shard_s=20.0)
 
@@ -75,7 +75,7 @@ if {ends!r} == "loudly":
     sys.stderr.buffer.write(b"\\xff\\xfe\\n" * 100_000)
 sys.path.insert(0, {tests!r})
 import fake_speaker
-from whispertide.lab.training import making
+from whispertide_lab.training import making
 making.make_shard(folder, number, making.read_recipe(folder), fake_speaker.TEXTS, fake_speaker.FakeSpeaker)
 """
 

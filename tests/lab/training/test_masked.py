@@ -16,12 +16,12 @@ from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import GROUPS, MaskedAdapter
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.training.masked import MaskedOptions, MaskedTrainer, open_trainer
-from whispertide.lab.training.masked_batches import MaskedBatches, MaskedBatchOptions
-from whispertide.lab.training.masked_network import distances, encode_masked
-from whispertide.lab.training.masks import mask_bias
-from whispertide.lab.training.network import load_network, new_network
-from whispertide.lab.training.shards import Shards
+from whispertide_lab.training.masked import MaskedOptions, MaskedTrainer, open_trainer
+from whispertide_lab.training.masked_batches import MaskedBatches, MaskedBatchOptions
+from whispertide_lab.training.masked_network import distances, encode_masked
+from whispertide_lab.training.masks import mask_bias
+from whispertide_lab.training.network import load_network, new_network
+from whispertide_lab.training.shards import Shards
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +80,7 @@ def test_mixed_precision_comes_close(
 ) -> None:
     losses = []
     for units in (False, True):
-        monkeypatch.setattr("whispertide.lab.training.epochs.has_bfloat16_units", lambda _, units=units: units)
+        monkeypatch.setattr("whispertide_lab.training.epochs.has_bfloat16_units", lambda _, units=units: units)
         run = trainer(checkpoint, shards, tmp_path / str(units))
         losses.append((run.update(run.batches[0]), run.held_out_loss()))
     assert losses[0] != losses[1]

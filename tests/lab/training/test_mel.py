@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from whispertide.features import Features
 from whispertide.features import raw_log_mel as raw_in_numpy
-from whispertide.lab.training.hush_windows import opening
-from whispertide.lab.training.mel import followed, raw_log_mel
 from whispertide.types import HOP_LENGTH, FloatArray
+from whispertide_lab.training.hush_windows import opening
+from whispertide_lab.training.mel import followed, raw_log_mel
 
 pytestmark = pytest.mark.slow
 

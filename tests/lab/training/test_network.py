@@ -14,7 +14,7 @@ from reference import NANO, hf_model
 from small_training import small_dims
 from whispertide.checkpoint import Checkpoint, TensorStore, load_checkpoint
 from whispertide.errors import CheckpointError
-from whispertide.lab.training.network import (
+from whispertide_lab.training.network import (
     Whisper,
     attend,
     attend_fused,

@@ -12,8 +12,10 @@ import whispertide
 from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.training.augment import Augmentation
-from whispertide.lab.training.offramp import (
+from whispertide.methods.pilot.pilot import Scores
+from whispertide.methods.pilot.trained_offramp import TRAINED, Trained, TrainedOfframp
+from whispertide_lab.training.augment import Augmentation
+from whispertide_lab.training.offramp import (
     Example,
     OfframpOptions,
     areas,
@@ -22,9 +24,7 @@ from whispertide.lab.training.offramp import (
     pilots_recipe,
     train_offramp,
 )
-from whispertide.lab.training.shards import Utterance, write_shard
-from whispertide.streaming.pilot import Scores
-from whispertide.streaming.trained_offramp import TRAINED, Trained, TrainedOfframp
+from whispertide_lab.training.shards import Utterance, write_shard
 
 pytestmark = pytest.mark.slow
 
@@ -105,8 +105,8 @@ def test_utterances_are_chosen_by_the_seed() -> None:
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.lab.training.offramp._FEWEST", 1)
-    monkeypatch.setattr("whispertide.lab.training.offramp.OfframpOptions", partial(OfframpOptions, epochs=3))
+    monkeypatch.setattr("whispertide_lab.training.offramp._FEWEST", 1)
+    monkeypatch.setattr("whispertide_lab.training.offramp.OfframpOptions", partial(OfframpOptions, epochs=3))
     audio = (bundled_audio()[: 12 * 16_000] * 32767).astype(np.int16)
     model = whispertide.load("nano.en", threads=1)
     sentences = [(part.text, audio[part.start : part.end]) for part in model.transcribe(audio).segments]

@@ -12,11 +12,11 @@ import pytest
 from command_line import write_wav
 from whispertide.audio.file import load_audio
 from whispertide.errors import CorpusError, OutputError
-from whispertide.lab.speech.manifest import read_manifest
-from whispertide.lab.speech.text import is_reserved
-from whispertide.lab.training import prepare as module
-from whispertide.lab.training.prepare import BadManifestError, prepare
-from whispertide.lab.training.shards import open_shards, read_licences
+from whispertide_lab.speech.manifest import read_manifest
+from whispertide_lab.speech.text import is_reserved
+from whispertide_lab.training import prepare as module
+from whispertide_lab.training.prepare import BadManifestError, prepare
+from whispertide_lab.training.shards import open_shards, read_licences
 
 TEXTS = [text for n in range(40) if not is_reserved(text := f"This is sentence number {n} of mine.")]
 RESERVED = [text for n in range(99) if is_reserved(text := f"This is sentence number {n} of mine.")]

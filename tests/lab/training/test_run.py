@@ -21,15 +21,15 @@ from whispertide.errors import (
     OutputError,
     UnknownLanguageError,
 )
-from whispertide.lab.training import presets, shapes
-from whispertide.lab.training.device import choose_device
-from whispertide.lab.training.loop import LOG, read_log, read_state
-from whispertide.lab.training.lora import add_adapters, merge_adapters
-from whispertide.lab.training.network import Whisper, load_network, new_network
-from whispertide.lab.training.plot import plot
-from whispertide.lab.training.presets import Wish, make_options, make_start
-from whispertide.lab.training.run import Run, begin, export, open_run, trained
-from whispertide.lab.training.run_options import (
+from whispertide_lab.training import presets, shapes
+from whispertide_lab.training.device import choose_device
+from whispertide_lab.training.loop import LOG, read_log, read_state
+from whispertide_lab.training.lora import add_adapters, merge_adapters
+from whispertide_lab.training.network import Whisper, load_network, new_network
+from whispertide_lab.training.plot import plot
+from whispertide_lab.training.presets import Wish, make_options, make_start
+from whispertide_lab.training.run import Run, begin, export, open_run, trained
+from whispertide_lab.training.run_options import (
     Moved,
     RunOptions,
     Speech,
@@ -37,9 +37,9 @@ from whispertide.lab.training.run_options import (
     with_settings,
     write_options,
 )
-from whispertide.lab.training.shards import write_licences, write_shard
-from whispertide.lab.training.start import from_shape
-from whispertide.lab.training.widen import Target
+from whispertide_lab.training.shards import write_licences, write_shard
+from whispertide_lab.training.start import from_shape
+from whispertide_lab.training.widen import Target
 
 pytestmark = pytest.mark.slow
 
@@ -125,7 +125,7 @@ def test_a_run_that_cannot_be_begun_leaves_no_folder(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("whispertide.lab.training.run.write_options", interrupted)
+        patch.setattr("whispertide_lab.training.run.write_options", interrupted)
         with pytest.raises(KeyboardInterrupt):
             begun(tmp_path / "run", speech)
     assert not (tmp_path / "run").exists()
@@ -226,7 +226,7 @@ def test_windows_too_short_for_the_speech_are_not_made(tmp_path: Path) -> None:
 
 
 def test_what_cannot_begin(speech: Path, network: Whisper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.lab.training.start.load_network", lambda _: network)
+    monkeypatch.setattr("whispertide_lab.training.start.load_network", lambda _: network)
     with pytest.raises(OptionError, match="expected --shape"):
         begun(tmp_path / "a", speech, shape=None)
     with pytest.raises(OptionError, match="nowhere smaller"):
@@ -329,7 +329,7 @@ def test_settings() -> None:
 
 
 def test_kinds_of_training_differ(speech: Path, network: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.lab.training.start.load_network", lambda _: network)
+    monkeypatch.setattr("whispertide_lab.training.start.load_network", lambda _: network)
 
     def options(**wish: Any) -> RunOptions:
         wanted = Wish(speech=(Speech(str(speech)),), **wish)
@@ -423,7 +423,7 @@ def test_an_export_writes_all_or_nothing(finished: Path, tmp_path: Path, monkeyp
     def fail(*_: Any) -> None:
         raise OSError("no room")
 
-    monkeypatch.setattr("whispertide.lab.training.start.write_companions", fail)
+    monkeypatch.setattr("whispertide_lab.training.start.write_companions", fail)
     with pytest.raises(OutputError, match="no room"):
         export(finished, tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["full"]

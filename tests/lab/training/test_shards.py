@@ -8,8 +8,8 @@ import pytest
 
 from small_training import spoken, write_speech
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.text import is_reserved
-from whispertide.lab.training.shards import open_shards, write_shard
+from whispertide_lab.speech.text import is_reserved
+from whispertide_lab.training.shards import open_shards, write_shard
 
 
 def test_written_and_read(tmp_path: Path) -> None:

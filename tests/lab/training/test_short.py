@@ -17,18 +17,18 @@ from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.low_rank import adapted_names, merged
 from whispertide.checkpoint.short import GROUPS, ShortAdapter
 from whispertide.cli.main import app
-from whispertide.cli.train_short import table
 from whispertide.decoding.search import Hypothesized, SearchResult
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import log_mel, padded
-from whispertide.lab.training import short_lessons, short_texts
-from whispertide.lab.training.network import load_network, new_network
-from whispertide.lab.training.shards import Shards
-from whispertide.lab.training.short import REPORT, ShortOptions, ShortTrainer, model_of, open_trainer, parts_of
-from whispertide.lab.training.short_batches import ShortBatches, in_order
-from whispertide.lab.training.short_lessons import Lesson, Teacher, bare_mel, teach
-from whispertide.lab.training.short_texts import compare
-from whispertide.lab.training.short_windows import ShortWindowOptions, Stretch
+from whispertide_lab.cli.train_short import table
+from whispertide_lab.training import short_lessons, short_texts
+from whispertide_lab.training.network import load_network, new_network
+from whispertide_lab.training.shards import Shards
+from whispertide_lab.training.short import REPORT, ShortOptions, ShortTrainer, model_of, open_trainer, parts_of
+from whispertide_lab.training.short_batches import ShortBatches, in_order
+from whispertide_lab.training.short_lessons import Lesson, Teacher, bare_mel, teach
+from whispertide_lab.training.short_texts import compare
+from whispertide_lab.training.short_windows import ShortWindowOptions, Stretch
 
 pytestmark = pytest.mark.slow
 

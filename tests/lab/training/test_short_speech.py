@@ -10,7 +10,7 @@ from small_training import tone, write_speech
 from wav_file import save_wav
 from whispertide.audio.buffer import to_float
 from whispertide.errors import CorpusError
-from whispertide.lab.training.short_speech import apart, gather
+from whispertide_lab.training.short_speech import apart, gather
 
 SECOND = 16_000
 
@@ -52,7 +52,7 @@ def test_a_manifest_names_speakers_and_languages_and_needs_no_texts(tmp_path: Pa
 
 
 def test_sentences_that_are_reserved_for_tests_are_left_out(tmp_path: Path) -> None:
-    from whispertide.lab.speech.text import reserved_sentences
+    from whispertide_lab.speech.text import reserved_sentences
 
     recorded(tmp_path / "a.wav", 70.0)
     recorded(tmp_path / "b.wav", 3.0)

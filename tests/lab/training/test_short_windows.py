@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from small_training import spoken
-from whispertide.lab.speech.noise import Dice
-from whispertide.lab.training.augment import Augmentation
-from whispertide.lab.training.shards import Utterance
-from whispertide.lab.training.short_windows import ShortWindowOptions, Stretch, compose_stretch
+from whispertide_lab.speech.noise import Dice
+from whispertide_lab.training.augment import Augmentation
+from whispertide_lab.training.shards import Utterance
+from whispertide_lab.training.short_windows import ShortWindowOptions, Stretch, compose_stretch
 
 QUIET = ShortWindowOptions(augmentation=replace(Augmentation.none(), level_db=(-6.0, -6.0)), ended=0.0)
 

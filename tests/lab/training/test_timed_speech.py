@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.lab.speech.installed import installed
-from whispertide.lab.speech.text import is_test_sentence
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED
-from whispertide.lab.training.shards import open_shards
-from whispertide.lab.training.timed_speech import PACES
+from whispertide_lab.speech.installed import installed
+from whispertide_lab.speech.text import is_test_sentence
+from whispertide_lab.speech.voices import HELD_OUT, TRAINED
+from whispertide_lab.training.shards import open_shards
+from whispertide_lab.training.timed_speech import PACES
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_shard(tmp_path: Path, number: int) -> None:
-    command = [sys.executable, "-m", "whispertide.lab.training.timed_speech", str(tmp_path), str(number), "7", "20"]
+    command = [sys.executable, "-m", "whispertide_lab.training.timed_speech", str(tmp_path), str(number), "7", "20"]
     subprocess.run(command, check=True, timeout=120)
     said = list(open_shards([tmp_path]))
     assert 20 <= sum(len(utterance.samples) for utterance in said) / 16_000 < 40

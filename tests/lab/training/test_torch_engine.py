@@ -13,7 +13,7 @@ from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.errors import GraphError, ProviderError
 from whispertide.events import Confirmed
 from whispertide.features import log_mel
-from whispertide.lab.training.torch_engine import TorchEngine
+from whispertide.methods.agreement.whole_window import WholeWindow
 from whispertide.model.batched import BatchedEngine
 from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, DecoderRun, Encoded, EncoderState
 from whispertide.model.installed import is_accelerated, is_installed, load_engine
@@ -21,12 +21,12 @@ from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.providers import choose_provider
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.streaming.allocation import Allocation, Placement
-from whispertide.streaming.executor import make_executor
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.allocation import Allocation, Placement
+from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.round import RoundPlan
-from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import FloatArray, Span
+from whispertide_lab.training.torch_engine import TorchEngine
 
 pytestmark = pytest.mark.slow
 
@@ -210,7 +210,7 @@ def missing(name: str) -> None:
 def test_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whispertide.model.installed.find_spec", missing)
     assert not is_installed("torch")
-    with pytest.raises(ProviderError, match=r"pip install '\.\[train\]'"):
+    with pytest.raises(ProviderError, match=r"pip install '\./lab\[train\]'"):
         choose_provider("torch")
 
 

@@ -13,17 +13,17 @@ from typer.testing import CliRunner
 
 from few_examples import quick
 from whispertide.cli.main import app
-from whispertide.decoding.truncation import TruncationDetector
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.training.shards import Utterance, write_shard
-from whispertide.lab.training.truncation import (
+from whispertide.methods.attention.truncation import TruncationDetector
+from whispertide.model.engine import LAST_LAYER
+from whispertide.types import FRAME_SAMPLES, FloatArray
+from whispertide_lab.training.shards import Utterance, write_shard
+from whispertide_lab.training.truncation import (
     TruncationOptions,
     cut_window,
     train_truncation,
     wanted_weights,
 )
-from whispertide.model.engine import LAST_LAYER
-from whispertide.types import FRAME_SAMPLES, FloatArray
 
 pytestmark = pytest.mark.slow
 
@@ -160,8 +160,8 @@ def test_the_command_trains_the_bundled_model(tmp_path: Path, utterances: list[U
 def test_the_command_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    monkeypatch.delitem(sys.modules, "whispertide.lab.training.device", raising=False)
+    monkeypatch.delitem(sys.modules, "whispertide_lab.training.device", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     result = CliRunner().invoke(app, ["train", "truncation", "nano.en", "-o", str(tmp_path / "x.npz")])
     assert result.exit_code == 2
-    assert "pip install '.[train]'" in result.stderr
+    assert "pip install './lab[train]'" in result.stderr

@@ -22,16 +22,16 @@ from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import MaskedAdapter
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.main import app
-from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError
 from whispertide.graphs.store import GraphFiles
-from whispertide.lab.training.widen import TARGETS, Widening, plan_widening, widen, widened, write_safetensors
+from whispertide.methods.attention.truncation import KIND, TruncationDetector
+from whispertide.methods.short.hush import HushWord
 from whispertide.model.engine import LAST_LAYER, DecodeRequest
 from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
-from whispertide.streaming.hush import HushWord
 from whispertide.types import FloatArray, IntArray
+from whispertide_lab.training.widen import TARGETS, Widening, plan_widening, widen, widened, write_safetensors
 
 TOLERANCE = 1e-4
 DEMO = BUNDLED_DIR / "audio" / "demo.flac"
@@ -293,8 +293,8 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
         raise OSError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr("whispertide.lab.training.widen.write_safetensors", lambda *_: None)
-        patch.setattr("whispertide.lab.training.widen._write_attachments", fail)
+        patch.setattr("whispertide_lab.training.widen.write_safetensors", lambda *_: None)
+        patch.setattr("whispertide_lab.training.widen._write_attachments", fail)
         with pytest.raises(OutputError, match="no room"):
             widen("nano.en", "base.en", output)
     assert list(tmp_path.iterdir()) == []
@@ -303,7 +303,7 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
 def test_refuses_an_openai_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "model.pt"
     monkeypatch.setattr(NARROW.tensors, "files", (file,))
-    monkeypatch.setattr("whispertide.lab.training.widen.load_checkpoint", lambda *_, **__: NARROW)
+    monkeypatch.setattr("whispertide_lab.training.widen.load_checkpoint", lambda *_, **__: NARROW)
     with pytest.raises(CheckpointError, match=r"OpenAI \.pt"):
         widen(file, "base.en", tmp_path / "out")
 

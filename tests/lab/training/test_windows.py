@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from small_training import RATE, SENTENCES, nano, spoken
 from whispertide.checkpoint import Tokenizer
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.lab.speech.noise import Dice
-from whispertide.lab.training.augment import Augmentation, SpokenWord
-from whispertide.lab.training.shards import Utterance
-from whispertide.lab.training.windows import (
+from whispertide_lab.speech.noise import Dice
+from whispertide_lab.training.augment import Augmentation, SpokenWord
+from whispertide_lab.training.shards import Utterance
+from whispertide_lab.training.windows import (
     HEARD_SHARE,
     N_TEXT_CTX,
     NOWHERE,

@@ -33,6 +33,7 @@ from served import in_thread
 from watcher import Watcher
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
+from whispertide.recipes.catalogue import get_recipe, make_gate
 from whispertide.server.hub import Hub
 from whispertide.server.options import Limits, ServerOptions, Work
 from whispertide.server.protocols.base import Audio, Configure, Finish, Flush
@@ -41,7 +42,6 @@ from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.serving import running
 from whispertide.server.tcp import TcpListener
 from whispertide.session import Session
-from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

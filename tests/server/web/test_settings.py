@@ -8,7 +8,7 @@ from headless_chromium import SLOW_IN_CHROMIUM, Page
 from served import KnowingModel, OfflineModel, keyed, limited, multilingual
 from served_page import STATE, drop, reload, serving, start_anew
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipes import ABOUT
+from whispertide.recipes.catalogue import ABOUT
 
 pytestmark = SLOW_IN_CHROMIUM
 

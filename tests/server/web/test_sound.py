@@ -32,11 +32,11 @@ from watcher import Watcher
 from wav_file import save_wav
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
+from whispertide.recipes.catalogue import get_recipe, make_gate
 from whispertide.server.hub import Hub
 from whispertide.server.options import Limits, ServerOptions, Work
 from whispertide.server.serving import running
 from whispertide.session import Session
-from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 
 pytestmark = SLOW_IN_CHROMIUM

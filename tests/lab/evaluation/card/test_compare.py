@@ -1,7 +1,7 @@
 from lab.evaluation.card.values import RIGHT, WRONG, Counted, make_card, make_result
-from whispertide.lab.evaluation.card.compare import INVENTED, TIMING, WER, changes, verdict
-from whispertide.lab.evaluation.card.results import Card
-from whispertide.lab.evaluation.card.sets import PADDED_TIMES
+from whispertide_lab.evaluation.card.compare import INVENTED, TIMING, WER, changes, verdict
+from whispertide_lab.evaluation.card.results import Card
+from whispertide_lab.evaluation.card.sets import PADDED_TIMES
 
 MUTE: Counted = (0, 0, 0, 0)
 CHATTY: Counted = (0, 0, 0, 3)

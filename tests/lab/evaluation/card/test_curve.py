@@ -3,8 +3,8 @@
 import pytest
 
 from lab.evaluation.card.values import RIGHT, WRONG, make_card, make_result
-from whispertide.lab.evaluation.card.curve import curve_table, draw_curve, points
-from whispertide.lab.evaluation.card.sets import UNPADDED
+from whispertide_lab.evaluation.card.curve import curve_table, draw_curve, points
+from whispertide_lab.evaluation.card.sets import UNPADDED
 
 
 def test_errors_against_hours() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from reference import NANO
 from whispertide.audio.file import load_audio
-from whispertide.lab.evaluation.card import make as cards
-from whispertide.lab.evaluation.card.make import TRAINING, WORDS, CardOptions, make_card, write_card
-from whispertide.lab.evaluation.card.results import read_card
-from whispertide.lab.evaluation.card.sets import PADDED, UNPADDED, Part
-from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.options import EngineOptions
+from whispertide_lab.evaluation.card import make as cards
+from whispertide_lab.evaluation.card.make import TRAINING, WORDS, CardOptions, make_card, write_card
+from whispertide_lab.evaluation.card.results import read_card
+from whispertide_lab.evaluation.card.sets import PADDED, UNPADDED, Part
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 CLIP = Path(__file__).parents[3] / "clips" / "quiet.flac"
 OPTIONS = CardOptions(engine=EngineOptions(precision="fp32", threads=1))

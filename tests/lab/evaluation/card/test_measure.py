@@ -8,15 +8,15 @@ import pytest
 
 from reference import nano
 from whispertide.audio.file import load_audio
-from whispertide.lab.evaluation import store as versions
-from whispertide.lab.evaluation.card import measure as module
-from whispertide.lab.evaluation.card.measure import Record, Records, measure, recognise, timing_errors
-from whispertide.lab.evaluation.card.sets import MODES, PADDED, PADDED_TIMES, UNPADDED, Mode, Part
-from whispertide.lab.evaluation.wer import Counts
-from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions, ProviderName
 from whispertide.types import Word
+from whispertide_lab.evaluation import store as versions
+from whispertide_lab.evaluation.card import measure as module
+from whispertide_lab.evaluation.card.measure import Record, Records, measure, recognise, timing_errors
+from whispertide_lab.evaluation.card.sets import MODES, PADDED, PADDED_TIMES, UNPADDED, Mode, Part
+from whispertide_lab.evaluation.wer import Counts
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 CLIP = Path(__file__).parents[3] / "clips" / "quiet.flac"
 TEXT = CLIP.with_suffix(".txt").read_text().split()
@@ -106,7 +106,7 @@ def test_records_depend_on_the_code_that_makes_them_and_on_the_engine(
         options = EngineOptions(precision="fp32", provider=provider)
         return Records(cast(WhisperModel, SimpleNamespace(content_hash="", generation=None, options=options))).key
 
-    monkeypatch.setattr(versions, "_SOURCE", tmp_path)
+    monkeypatch.setattr(versions, "_SOURCES", {"": tmp_path})
     places = [f"lab/evaluation/card/{name}.py" for name in ("measure", "sets", "page")]
     torch = ["lab/training/torch_engine.py", "lab/training/network.py"]
     for place in (*places, *torch):

@@ -3,8 +3,8 @@ import re
 import pytest
 
 from lab.evaluation.card.values import RIGHT, WRONG, Counted, make_card, make_result
-from whispertide.lab.evaluation.card.page import page
-from whispertide.lab.evaluation.card.sets import PADDED_TIMES, UNPADDED
+from whispertide_lab.evaluation.card.page import page
+from whispertide_lab.evaluation.card.sets import PADDED_TIMES, UNPADDED
 
 RUN_AWAY: Counted = (8, 2, 0, 12)
 

@@ -5,11 +5,11 @@ import pytest
 
 from lab.evaluation.card.values import RIGHT, WRONG, make_card, make_result
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.card.measure import Record
-from whispertide.lab.evaluation.card.results import Card, paired, pooled, read_card, result_of
-from whispertide.lab.evaluation.card.sets import PADDED, PADDED_TIMES, Part
-from whispertide.lab.evaluation.wer import Counts
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide_lab.evaluation.card.measure import Record
+from whispertide_lab.evaluation.card.results import Card, paired, pooled, read_card, result_of
+from whispertide_lab.evaluation.card.sets import PADDED, PADDED_TIMES, Part
+from whispertide_lab.evaluation.wer import Counts
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 
 def test_a_card_survives_its_json() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from lab.evaluation.corpora.layouts import sound, write_flac
 from whispertide.errors import CorpusError
-from whispertide.lab.evaluation.card import sets
-from whispertide.lab.evaluation.card.sets import (
+from whispertide_lab.evaluation.card import sets
+from whispertide_lab.evaluation.card.sets import (
     EXCERPT_S,
     MODES,
     PADDED_TIMES,
@@ -18,8 +18,8 @@ from whispertide.lab.evaluation.card.sets import (
     total_decodes,
     trained_words,
 )
-from whispertide.lab.evaluation.corpora.listed import ListedCorpus, Recording, plain_words
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Voice
+from whispertide_lab.evaluation.corpora.listed import ListedCorpus, Recording, plain_words
+from whispertide_lab.speech.voices import HELD_OUT, TRAINED, Voice
 
 
 def spoken(texts: tuple[str, ...]) -> ListedCorpus:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from whispertide.lab.evaluation.card.results import Card, Result
-from whispertide.lab.evaluation.card.sets import PADDED, Kind
+from whispertide_lab.evaluation.card.results import Card, Result
+from whispertide_lab.evaluation.card.sets import PADDED, Kind
 
 Counted = tuple[int, int, int, int]  # hits, substitutions, deletions, insertions
 RIGHT: Counted = (10, 0, 0, 0)

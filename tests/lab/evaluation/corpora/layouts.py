@@ -5,8 +5,8 @@ from pathlib import Path
 import av
 import numpy as np
 
-from whispertide.lab.speech.voices import Int16Array
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.speech.voices import Int16Array
 
 
 def sound(count: int) -> Int16Array:

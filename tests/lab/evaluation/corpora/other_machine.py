@@ -13,7 +13,7 @@ def hash_elsewhere(expression: str, cache: Path) -> str:
     multiarray = np._core._multiarray_umath  # type: ignore[attr-defined]
     features = [name for name in multiarray.__cpu_dispatch__ if multiarray.__cpu_features__.get(name)]
     imports = (
-        "from whispertide.lab.evaluation.corpora import degraded, nonspeech\nfrom whispertide.lab.speech import talks"
+        "from whispertide_lab.evaluation.corpora import degraded, nonspeech\nfrom whispertide_lab.speech import talks"
     )
     code = f"{imports}\nprint({expression})"
     plain = {"NPY_DISABLE_CPU_FEATURES": " ".join(features), "SOXR_USE_SIMD": "0", "WHISPERTIDE_CACHE": str(cache)}

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from whispertide.lab.speech.voices import Spoken
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.speech.voices import Spoken
 
 _OFF = SAMPLE_RATE * 80 // 1000  # where a voice fades, or a final stop is not released; flite's rms fades by chance
 

@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from whispertide.lab.evaluation.corpora.conditions import NOISES, TONES, Condition, degrade, noisy, recorded
-from whispertide.lab.speech.noise import Sound, rms
-from whispertide.lab.speech.talks import TALKS
 from whispertide.types import Span
+from whispertide_lab.evaluation.corpora.conditions import NOISES, TONES, Condition, degrade, noisy, recorded
+from whispertide_lab.speech.noise import Sound, rms
+from whispertide_lab.speech.talks import TALKS
 
 WORDS = [Span(8000, 16000), Span(24000, 40000)]
 

@@ -3,11 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whispertide.lab.evaluation.corpora.degraded import open_noisy, open_rooms
-from whispertide.lab.speech.noise import rms
-from whispertide.lab.speech.talks import open_talks
-from whispertide.lab.speech.utterance import Beginnings
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation.corpora.degraded import open_noisy, open_rooms
+from whispertide_lab.speech.noise import rms
+from whispertide_lab.speech.talks import open_talks
+from whispertide_lab.speech.utterance import Beginnings
 
 
 @pytest.mark.slow

@@ -6,14 +6,14 @@ import pytest
 
 from lab.evaluation.corpora.layouts import librispeech, sound, write_flac, write_sphere, write_text
 from whispertide.errors import CorpusError
-from whispertide.lab.evaluation.corpora.published import (
+from whispertide_lab.evaluation.corpora.published import (
     open_fleurs,
     open_librispeech,
     open_meanwhile,
     open_tedlium,
     open_timit,
 )
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 
 def text_of(utterance: Utterance) -> str:

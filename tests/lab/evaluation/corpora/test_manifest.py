@@ -6,10 +6,10 @@ import pytest
 
 from lab.evaluation.corpora.layouts import sound, write_flac
 from whispertide.errors import CorpusError
-from whispertide.lab.evaluation.corpora import open_corpus
-from whispertide.lab.evaluation.corpora.manifest import open_manifest
-from whispertide.lab.speech.text import is_reserved
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide_lab.evaluation.corpora import open_corpus
+from whispertide_lab.evaluation.corpora.manifest import open_manifest
+from whispertide_lab.speech.text import is_reserved
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 
 def entry(folder: Path, file: str, **fields: Any) -> dict[str, Any]:

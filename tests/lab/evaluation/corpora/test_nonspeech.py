@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from lab.evaluation.corpora.other_machine import hash_elsewhere
-from whispertide.lab.evaluation.corpora.nonspeech import RECORDINGS, SECONDS, open_nonspeech
-from whispertide.lab.speech.noise import KINDS
+from whispertide_lab.evaluation.corpora.nonspeech import RECORDINGS, SECONDS, open_nonspeech
+from whispertide_lab.speech.noise import KINDS
 
 
 @pytest.mark.slow

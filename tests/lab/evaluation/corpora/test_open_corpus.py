@@ -6,7 +6,7 @@ import pytest
 
 from lab.evaluation.corpora.layouts import librispeech
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.evaluation.corpora import MADE, READ, check_corpus, open_corpus
+from whispertide_lab.evaluation.corpora import MADE, READ, check_corpus, open_corpus
 
 
 @pytest.mark.parametrize("spec", ["", "talk", "speech:/tmp", "LIBRISPEECH"])
@@ -46,9 +46,9 @@ def test_ratios_that_are_none(ratio: str) -> None:
 def test_a_missing_synthesizer_is_said(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.setattr("whispertide.lab.speech.espeak.find_library", lambda name: "libnot-there.so.9")
+    monkeypatch.setattr("whispertide_lab.speech.espeak.find_library", lambda name: "libnot-there.so.9")
     for checked in (check_corpus, open_corpus):
-        with pytest.raises(CorpusError, match=r"libnot-there.*pip install '\.\[bench\]'"):
+        with pytest.raises(CorpusError, match=r"libnot-there.*pip install \./lab"):
             checked(kind)
     assert not list(tmp_path.iterdir())
 
@@ -62,8 +62,8 @@ def test_no_more_is_made_than_an_excerpt_needs(
     def noted(name: str, version: str, folder: Path, recordings: Mapping[str, object]) -> None:
         asked.append(tuple(recordings))
 
-    module = "lab.speech.talks" if kind == "talks" else "lab.evaluation.corpora.nonspeech"
-    monkeypatch.setattr(f"whispertide.{module}.cached_corpus", noted)
+    module = "speech.talks" if kind == "talks" else "evaluation.corpora.nonspeech"
+    monkeypatch.setattr(f"whispertide_lab.{module}.cached_corpus", noted)
     for length_s in (120, 440, None, math.inf):
         open_corpus(kind, length_s=length_s)
     assert [len(names) for names in asked] == [8, 18, whole, whole]

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.evaluation.corpora.parts import (
+from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide_lab.evaluation.corpora.parts import (
     SHORTEST_S,
     Excerpt,
     beginnings_for,
@@ -15,8 +16,7 @@ from whispertide.lab.evaluation.corpora.parts import (
     part_label,
     part_of,
 )
-from whispertide.lab.speech.utterance import Beginnings, Recordings, RefWord, Utterance, by_turns
-from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide_lab.speech.utterance import Beginnings, Recordings, RefWord, Utterance, by_turns
 
 
 def audio_of(length: int) -> Callable[[], FloatArray]:

@@ -6,9 +6,9 @@ import pytest
 import whispertide
 from lab.evaluation.corpora.test_manifest import entry, timed, write
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.evaluation.corpora import check_corpus, open_corpus
-from whispertide.lab.evaluation.corpora.parts import part_of
-from whispertide.lab.evaluation.corpora.people import HALVES, NAMES, half_of, open_people
+from whispertide_lab.evaluation.corpora import check_corpus, open_corpus
+from whispertide_lab.evaluation.corpora.parts import part_of
+from whispertide_lab.evaluation.corpora.people import HALVES, NAMES, half_of, open_people
 
 ONE_EACH: dict[str, dict[str, Any]] = {
     "readings": {"speaker": "libri-1", "tags": ["read"]},

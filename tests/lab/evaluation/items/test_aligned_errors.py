@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.lab.evaluation.items.aligned_errors import AlignedErrors, aligned_errors
-from whispertide.lab.evaluation.trace import Shown, Trace
-from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation.items.aligned_errors import AlignedErrors, aligned_errors
+from whispertide_lab.evaluation.trace import Shown, Trace
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 
 def utterance(*words: tuple[str, float]) -> Utterance:

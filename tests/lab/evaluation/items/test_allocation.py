@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whispertide.lab.evaluation.items import allocation
-from whispertide.lab.evaluation.items.allocation import division_figure
 from whispertide.options import EngineOptions
-from whispertide.streaming.allocation import Allocation, Measured, Placement
+from whispertide.recipes.allocation import Allocation, Measured, Placement
 from whispertide.types import FloatArray
+from whispertide_lab.evaluation.items import allocation
+from whispertide_lab.evaluation.items.allocation import division_figure
 
 ONE, TWO = Placement("cpu", 1), Placement("cpu", 2)
 FOUND = [

@@ -14,13 +14,13 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.errors import OptionError
 from whispertide.features import log_mel
-from whispertide.lab.evaluation.clips import Clip
-from whispertide.lab.evaluation.items import attention as items
-from whispertide.lab.evaluation.items.attention import Looked, Spoken, look, unhidden, width_s
-from whispertide.lab.evaluation.items.guard import decode_clip
-from whispertide.lab.evaluation.wer import Counts
-from whispertide.lab.speech.utterance import RefWord
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation.clips import Clip
+from whispertide_lab.evaluation.items import attention as items
+from whispertide_lab.evaluation.items.attention import Looked, Spoken, look, unhidden, width_s
+from whispertide_lab.evaluation.items.guard import decode_clip
+from whispertide_lab.evaluation.wer import Counts
+from whispertide_lab.speech.utterance import RefWord
 
 FOLDER = Path(__file__).parents[3] / "clips"
 TALK = reference(

@@ -8,14 +8,14 @@ import pytest
 
 from whispertide.api import load
 from whispertide.audio.file import load_audio
-from whispertide.lab.evaluation import report
-from whispertide.lab.evaluation.items import chunks as items
-from whispertide.lab.evaluation.items import static_decoding
-from whispertide.lab.evaluation.items.chunks import SIZES, Work, work
-from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
-from whispertide.lab.evaluation.watch import Watch
-from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation.items import chunks as items
+from whispertide_lab.evaluation.items import static_decoding
+from whispertide_lab.evaluation.items.chunks import SIZES, Work, work
+from whispertide_lab.evaluation.trace import RoundCost, Shown, Trace
+from whispertide_lab.evaluation.watch import Watch
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 CLIP = Path(__file__).parents[3] / "clips" / "quiet.flac"
 

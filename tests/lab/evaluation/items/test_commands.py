@@ -9,8 +9,8 @@ from lab.evaluation.traces import reference
 from reference import nano
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
-from whispertide.lab.evaluation.items.commands import BASE, WAYS, Sentence, Way, area, hear, sentences
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation.items.commands import BASE, WAYS, Sentence, Way, area, hear, sentences
 
 FOLDER = Path(__file__).parents[3] / "clips"
 TALK = reference(

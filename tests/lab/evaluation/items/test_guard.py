@@ -9,13 +9,13 @@ import pytest
 
 from attention_ramps import looking_at
 from whispertide.checkpoint import load_checkpoint
-from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.guards import Scene
 from whispertide.decoding.token_words import TokenKinds
-from whispertide.lab.evaluation.clips import Clip
-from whispertide.lab.evaluation.items import guard as items
-from whispertide.lab.evaluation.items.guard import Label, Unguarded, label, outcomes, stop_of
-from whispertide.lab.evaluation.wer import Counts
+from whispertide.methods.attention.backward_shift import BackwardShift
+from whispertide_lab.evaluation.clips import Clip
+from whispertide_lab.evaluation.items import guard as items
+from whispertide_lab.evaluation.items.guard import Label, Unguarded, label, outcomes, stop_of
+from whispertide_lab.evaluation.wer import Counts
 
 TOKENIZER = load_checkpoint("nano.en").tokenizer
 MODEL: Any = SimpleNamespace(

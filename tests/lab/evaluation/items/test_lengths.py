@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whispertide.lab.evaluation.clips import Clip
-from whispertide.lab.evaluation.items import lengths as items
-from whispertide.lab.evaluation.items.lengths import framing, judge
 from whispertide.streaming.framing import BARE, PAD30
+from whispertide_lab.evaluation.clips import Clip
+from whispertide_lab.evaluation.items import lengths as items
+from whispertide_lab.evaluation.items.lengths import framing, judge
 
 CLIP = Clip(("the", "cat", "sat"), np.zeros(16_000, np.float32))
 

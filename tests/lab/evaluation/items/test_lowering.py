@@ -10,9 +10,9 @@ import pytest
 
 from lab.evaluation.counting_watch import CountingWatch
 from whispertide.api import load
-from whispertide.lab.evaluation.items import lowering as items
-from whispertide.lab.evaluation.items.static_decoding import FRAMES
 from whispertide.options import EngineOptions
+from whispertide_lab.evaluation.items import lowering as items
+from whispertide_lab.evaluation.items.static_decoding import FRAMES
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from whispertide.lab.evaluation.items.offloading import POINT, Both, by_chance, choice, mean_wait_s, needed
+from whispertide_lab.evaluation.items.offloading import POINT, Both, by_chance, choice, mean_wait_s, needed
 
 
 def both(local: int, remote: int, surprise: float = 0.0, entropy: float = 0.0) -> Both:

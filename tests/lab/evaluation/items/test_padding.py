@@ -11,14 +11,14 @@ import pytest
 
 from whispertide import api
 from whispertide.audio.file import load_audio
-from whispertide.lab.evaluation.clips import Clip, clips_of
-from whispertide.lab.evaluation.items import padding as items
-from whispertide.lab.evaluation.items.padding import NOISE_BELOW_DB, Way, ways
-from whispertide.lab.evaluation.store import Json
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.methods.short.hush import HushWord
 from whispertide.streaming.framing import Hush
-from whispertide.streaming.hush import HushWord
 from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide_lab.evaluation.clips import Clip, clips_of
+from whispertide_lab.evaluation.items import padding as items
+from whispertide_lab.evaluation.items.padding import NOISE_BELOW_DB, Way, ways
+from whispertide_lab.evaluation.store import Json
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 CLIP = Path(__file__).parents[3] / "clips" / "quiet.flac"
 WORD = HushWord(np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE // 2).astype(np.float32))

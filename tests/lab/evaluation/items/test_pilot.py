@@ -9,11 +9,11 @@ import pytest
 from lab.evaluation.tables import by_first
 from lab.evaluation.traces import reference
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.items import pilot as items
-from whispertide.lab.evaluation.items.commands import Sentence, Way
-from whispertide.lab.evaluation.items.offloading import Both, by_chance, choice, mean_wait_s, needed
-from whispertide.lab.evaluation.items.pilot import delay, selected
 from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation.items import pilot as items
+from whispertide_lab.evaluation.items.commands import Sentence, Way
+from whispertide_lab.evaluation.items.offloading import Both, by_chance, choice, mean_wait_s, needed
+from whispertide_lab.evaluation.items.pilot import delay, selected
 
 TALK = reference(("It", 5.0, 5.5), ("rains.", 6.0, 7.0))
 

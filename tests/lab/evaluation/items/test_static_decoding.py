@@ -9,8 +9,9 @@ import pytest
 from lab.evaluation.counting_watch import CountingWatch
 from whispertide.checkpoint import load_checkpoint
 from whispertide.errors import GraphError
-from whispertide.lab.evaluation.items import static_decoding
-from whispertide.lab.evaluation.items.static_decoding import (
+from whispertide.options import EngineOptions
+from whispertide_lab.evaluation.items import static_decoding
+from whispertide_lab.evaluation.items.static_decoding import (
     Decoding,
     Speed,
     contenders,
@@ -18,7 +19,6 @@ from whispertide.lab.evaluation.items.static_decoding import (
     speeds,
     static_figure,
 )
-from whispertide.options import EngineOptions
 
 
 @pytest.fixture(scope="module")

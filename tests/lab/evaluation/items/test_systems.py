@@ -9,14 +9,14 @@ import pytest
 from lab.evaluation.tables import by_first
 from lab.evaluation.traces import reference, trace
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.lab.evaluation import report
-from whispertide.lab.evaluation.items import systems as items
-from whispertide.lab.evaluation.items.systems import errors_of, first_text_taken_s, spread, stages
-from whispertide.lab.evaluation.latency import first_text_s
-from whispertide.lab.evaluation.trace import RoundCost, Trace
-from whispertide.lab.evaluation.views import look
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
+from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation.items import systems as items
+from whispertide_lab.evaluation.items.systems import errors_of, first_text_taken_s, spread, stages
+from whispertide_lab.evaluation.latency import first_text_s
+from whispertide_lab.evaluation.trace import RoundCost, Trace
+from whispertide_lab.evaluation.views import look
 
 SAID = reference(("the", 0, 1), ("cat", 1, 2), ("sits", 2, 3), ("down", 3, 4), seconds=4)
 

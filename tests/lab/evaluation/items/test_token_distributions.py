@@ -13,12 +13,12 @@ from lab.evaluation.traces import reference
 from reference import nano
 from whispertide.audio.file import load_audio
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.items import token_distributions as items
-from whispertide.lab.evaluation.items.token_distributions import expected, sentences_of
-from whispertide.lab.speech.utterance import Utterance
 from whispertide.model.engine import Encoded
 from whispertide.streaming.framing import BARE
 from whispertide.types import to_samples
+from whispertide_lab.evaluation.items import token_distributions as items
+from whispertide_lab.evaluation.items.token_distributions import expected, sentences_of
+from whispertide_lab.speech.utterance import Utterance
 
 FOLDER = Path(__file__).parents[3] / "clips"
 TALK = reference(

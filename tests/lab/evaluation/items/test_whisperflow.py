@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import pytest
 
 from evaluation_cells import SPEC
-from whispertide.lab.evaluation import report
-from whispertide.lab.evaluation.items import whisperflow as items
-from whispertide.lab.evaluation.trace import RoundCost, Trace
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.streaming.searches import Pruned
+from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation.items import whisperflow as items
+from whispertide_lab.evaluation.trace import RoundCost, Trace
 
 _NO_REPORT: dict[str, Any] = {"QUALITY": (), "LATENCY": (), "COST": ()}
 _NO_REPORT |= {"cells_table": lambda *_, **__: None, "mark_notes": lambda _: []}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from lab.evaluation.tables import by_first
-from whispertide.lab.evaluation.items import whisperkit as items
-from whispertide.lab.evaluation.peer_cells import PeerMissing
-from whispertide.lab.evaluation.peers import PEERS
-from whispertide.lab.evaluation.report import UNRELIABLE_NOTE
+from whispertide_lab.evaluation.items import whisperkit as items
+from whispertide_lab.evaluation.peer_cells import PeerMissing
+from whispertide_lab.evaluation.peers import PEERS
+from whispertide_lab.evaluation.report import UNRELIABLE_NOTE
 
 
 def cell(number: int, **more: Any) -> Any:

@@ -8,9 +8,9 @@ import pytest
 
 from lab.evaluation.counting_watch import CountingWatch
 from lab.evaluation.traces import reference
-from whispertide.lab.evaluation.items import whisperkit_compression as items
-from whispertide.lab.evaluation.items.whisperkit_compression import Row, eight_bits, four_bits
-from whispertide.lab.evaluation.wer import Counts
+from whispertide_lab.evaluation.items import whisperkit_compression as items
+from whispertide_lab.evaluation.items.whisperkit_compression import Row, eight_bits, four_bits
+from whispertide_lab.evaluation.wer import Counts
 
 WEIGHT = np.random.default_rng(1).standard_normal((6, 64)).astype(np.float32)
 

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.lab.evaluation.items import whisperkit_masks as items
-from whispertide.lab.evaluation.report import UNRELIABLE_NOTE
-from whispertide.lab.evaluation.trace import RoundCost, Trace
-from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.recipes.catalogue import get_recipe
+from whispertide.recipes.recipe import Recipe, parse_overrides
+from whispertide_lab.evaluation.items import whisperkit_masks as items
+from whispertide_lab.evaluation.report import UNRELIABLE_NOTE
+from whispertide_lab.evaluation.trace import RoundCost, Trace
 
 
 @dataclass

@@ -12,18 +12,18 @@ import pytest
 from lab.evaluation.traces import reference
 from whispertide.audio.file import load_audio
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.flops import encoder_gflop
-from whispertide.lab.evaluation.grid import Setup
-from whispertide.lab.evaluation.items import whisperrt as items
-from whispertide.lab.evaluation.items.aligned_errors import AlignedErrors
-from whispertide.lab.evaluation.items.whisperrt import Work, work_by_length
-from whispertide.lab.evaluation.runner import Runner
-from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
-from whispertide.lab.speech.utterance import Corpus, Utterance
 from whispertide.options import EngineOptions
-from whispertide.streaming.recipe import parse_overrides
-from whispertide.streaming.recipes import RECIPES, get_recipe
+from whispertide.recipes.catalogue import RECIPES, get_recipe
+from whispertide.recipes.recipe import parse_overrides
 from whispertide.types import seconds
+from whispertide_lab.evaluation.flops import encoder_gflop
+from whispertide_lab.evaluation.grid import Setup
+from whispertide_lab.evaluation.items import whisperrt as items
+from whispertide_lab.evaluation.items.aligned_errors import AlignedErrors
+from whispertide_lab.evaluation.items.whisperrt import Work, work_by_length
+from whispertide_lab.evaluation.runner import Runner
+from whispertide_lab.evaluation.trace import RoundCost, Shown, Trace
+from whispertide_lab.speech.utterance import Corpus, Utterance
 
 CLIP = Path(__file__).parents[3] / "clips" / "quiet.flac"
 SAID = reference(("one", 0.0, 0.5), ("two", 0.5, 1.0), seconds=3.0)

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.lab.evaluation.peers import clocks
-from whispertide.lab.evaluation.peers.clocks import Screen, Words, settle, step_through, whole
-from whispertide.lab.evaluation.trace import Shown
 from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide_lab.evaluation.peers import clocks
+from whispertide_lab.evaluation.peers.clocks import Screen, Words, settle, step_through, whole
+from whispertide_lab.evaluation.trace import Shown
 
 
 class Watch:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.lab.evaluation.peers.clocks import Words
-from whispertide.lab.evaluation.peers.gated import Gated, silero
 from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide_lab.evaluation.peers.clocks import Words
+from whispertide_lab.evaluation.peers.gated import Gated, silero
 
 
 class Script:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.lab.evaluation.peers import PEERS, livekit
-from whispertide.lab.evaluation.peers.livekit import open_engine
-from whispertide.lab.evaluation.peers.wire import Job, Setting
+from whispertide_lab.evaluation.peers import PEERS, livekit
+from whispertide_lab.evaluation.peers.livekit import open_engine
+from whispertide_lab.evaluation.peers.wire import Job, Setting
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_the_step_and_the_gate_are_passed_on(told: dict[str, Any], tmp_path: Pat
 
 
 def test_the_whole_program_has_its_gate_unless_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from whispertide.lab.evaluation.peers import run_livekit_live
+    from whispertide_lab.evaluation.peers import run_livekit_live
 
     gates = []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from whispertide.lab.evaluation.peers.run_moonshine import Lines
+from whispertide_lab.evaluation.peers.run_moonshine import Lines
 
 
 def line(number: int, text: str, *, done: bool) -> Any:

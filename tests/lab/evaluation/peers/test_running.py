@@ -11,7 +11,7 @@ import pytest
 
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.peers import (
+from whispertide_lab.evaluation.peers import (
     PEERS,
     PeerUnavailable,
     get_peer,
@@ -21,9 +21,9 @@ from whispertide.lab.evaluation.peers import (
     running,
     why_not,
 )
-from whispertide.lab.evaluation.peers.wire import Job, Setting, dump_trace, parse_trace
-from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
-from whispertide.lab.speech.utterance import Utterance
+from whispertide_lab.evaluation.peers.wire import Job, Setting, dump_trace, parse_trace
+from whispertide_lab.evaluation.trace import RoundCost, Shown, Trace
+from whispertide_lab.speech.utterance import Utterance
 
 NANO = BUNDLED_DIR / "nano.en"
 

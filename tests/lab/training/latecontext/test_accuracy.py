@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from small_late import SOUND, TEXTS, small_late
-from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
-from whispertide.decoding.ctc_attention import ctc_attention_search
 from whispertide.errors import CheckpointError
-from whispertide.lab.training.latecontext.accuracy import Answer, Listener
-from whispertide.lab.training.latecontext.intent_words import learn_intents
-from whispertide.lab.training.latecontext.network import tensors_of
-from whispertide.lab.training.latecontext.run import make_network
-from whispertide.lab.training.latecontext.understood import around
-from whispertide.lab.training.shards import Utterance
-from whispertide.model.latecontext import LateModel
-from whispertide.streaming.understanding import _Scorer
+from whispertide.understand.checkpoint import LateCheckpoint, save_late
+from whispertide.understand.ctc_attention import ctc_attention_search
+from whispertide.understand.model import LateModel
+from whispertide.understand.understanding import _Scorer
+from whispertide_lab.training.latecontext.accuracy import Answer, Listener
+from whispertide_lab.training.latecontext.intent_words import learn_intents
+from whispertide_lab.training.latecontext.network import tensors_of
+from whispertide_lab.training.latecontext.run import make_network
+from whispertide_lab.training.latecontext.understood import around
+from whispertide_lab.training.shards import Utterance
 
 pytestmark = pytest.mark.slow
 

@@ -13,11 +13,11 @@ from small_late import small_late
 from small_rivals import small_rival
 from told_gate import Loud
 from whispertide.audio.vad import SpeechGate
-from whispertide.checkpoint.latecontext import LateDims, save_late
-from whispertide.lab.evaluation.items.commands import Sentence
-from whispertide.lab.training.latecontext import encoder_table as items
-from whispertide.lab.training.latecontext import pilot_items
 from whispertide.options import EngineOptions
+from whispertide.understand.checkpoint import LateDims, save_late
+from whispertide_lab.evaluation.items.commands import Sentence
+from whispertide_lab.training.latecontext import encoder_table as items
+from whispertide_lab.training.latecontext import pilot_items
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ def test_trained_networks_have_errors_and_waits(tmp_path: Path, monkeypatch: pyt
     save_late(small_late(), tmp_path / "late")
     save_late(small_rival("rnnt"), tmp_path / "rnnt")
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
-    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", partial(SpeechGate, detector=Loud()))
+    monkeypatch.setattr("whispertide.understand.understanding.SpeechGate", partial(SpeechGate, detector=Loud()))
     monkeypatch.setattr(items, "encoding", lambda *_: items.Encoding(2_000_000, 1.0, 0.9, 0.01))
     sound = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
     said = [Sentence(("play", "music"), sound, "play_music")]

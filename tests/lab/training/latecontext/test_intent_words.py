@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from whispertide.checkpoint.intent_words import IntentWords
-from whispertide.lab.training.latecontext.intent_words import learn_intents
+from whispertide.understand.intent_words import IntentWords
+from whispertide_lab.training.latecontext.intent_words import learn_intents
 
 pytestmark = pytest.mark.slow
 

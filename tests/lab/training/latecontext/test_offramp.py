@@ -12,20 +12,21 @@ from typer.testing import CliRunner
 from small_late import TEXTS, late_model, small_late
 from told_gate import Loud
 from whispertide.audio.vad import SpeechGate
-from whispertide.checkpoint.latecontext import save_late
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError
-from whispertide.lab.evaluation.items.offloading import asked_of
-from whispertide.lab.training.augment import Augmentation
-from whispertide.lab.training.latecontext import offramp
-from whispertide.lab.training.latecontext.intent_words import learn_intents
-from whispertide.lab.training.latecontext.offramp import hear_commands
-from whispertide.lab.training.latecontext.understood import hear
-from whispertide.lab.training.offramp import OfframpOptions
-from whispertide.lab.training.shards import Utterance, write_shard
-from whispertide.model.latecontext import LateModel
-from whispertide.streaming.trained_offramp import TRAINED, TrainedOfframp
+from whispertide.methods.pilot.trained_offramp import TRAINED
+from whispertide.understand.checkpoint import save_late
+from whispertide.understand.model import LateModel
+from whispertide.understand.offramp import load_offramp
+from whispertide_lab.evaluation.items.offloading import asked_of
+from whispertide_lab.training.augment import Augmentation
+from whispertide_lab.training.latecontext import offramp
+from whispertide_lab.training.latecontext.intent_words import learn_intents
+from whispertide_lab.training.latecontext.offramp import hear_commands
+from whispertide_lab.training.latecontext.understood import hear
+from whispertide_lab.training.offramp import OfframpOptions
+from whispertide_lab.training.shards import Utterance, write_shard
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +50,7 @@ def model(folder: Path) -> Iterator[LateModel]:
 @pytest.fixture(autouse=True)
 def hears_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """The voice gate takes everything for speech: these commands are noise."""
-    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", partial(SpeechGate, detector=Loud()))
+    monkeypatch.setattr("whispertide.understand.understanding.SpeechGate", partial(SpeechGate, detector=Loud()))
 
 
 def command(number: int, seconds: float = 1.2) -> Utterance:
@@ -78,8 +79,8 @@ def test_where_nothing_was_heard_there_is_nothing_to_learn(model: LateModel) -> 
 
 
 def test_the_command(model: LateModel, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.lab.training.offramp._FEWEST", 1)
-    monkeypatch.setattr("whispertide.lab.training.offramp.OfframpOptions", partial(OfframpOptions, epochs=2))
+    monkeypatch.setattr("whispertide_lab.training.offramp._FEWEST", 1)
+    monkeypatch.setattr("whispertide_lab.training.offramp.OfframpOptions", partial(OfframpOptions, epochs=2))
     (tmp_path / "data").mkdir()
     people = [replace(command(number), intent=None) for number in range(9)]
     write_shard(tmp_path / "data", 0, [*(command(number) for number in range(20)), *people])
@@ -92,7 +93,7 @@ def test_the_command(model: LateModel, folder: Path, tmp_path: Path, monkeypatch
     assert result.stdout.split() == [str(tmp_path / "out" / f"offramp-{kind}.npz") for kind in TRAINED]
     late = LateModel.open(folder).checkpoint
     for kind in TRAINED:
-        found = TrainedOfframp.of_commands(tmp_path / "out", late, kind)
+        found = load_offramp(tmp_path / "out", late, kind)
         assert found.report["utterances"] == 20, "recordings without an intent are left out"
     asked = asked_of(tmp_path / "out", late)
     asked.offload_probability((-0.5,), np.zeros((50, late.dims.width), np.float32))

@@ -9,12 +9,12 @@ import pytest
 
 from lab.evaluation.tables import by_first
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation.items import pilot as by_whisper
-from whispertide.lab.evaluation.paper import Outcome
-from whispertide.lab.evaluation.papers import get_paper
-from whispertide.lab.speech.utterance import RefWord, Utterance
-from whispertide.lab.training.latecontext import pilot_items as items
-from whispertide.lab.training.latecontext.understood import BASE, CommandResult
+from whispertide_lab.evaluation.items import pilot as by_whisper
+from whispertide_lab.evaluation.paper import Outcome
+from whispertide_lab.evaluation.papers import get_paper
+from whispertide_lab.speech.utterance import RefWord, Utterance
+from whispertide_lab.training.latecontext import pilot_items as items
+from whispertide_lab.training.latecontext.understood import BASE, CommandResult
 
 NETWORK = "commands"
 WAITS = {BASE: 0.02, "every 1 s": 0.01, "no collapse": 0.03}

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from whispertide.checkpoint.latecontext import Kind, LateCheckpoint, LateDims
 from whispertide.errors import CheckpointError, CorpusError, OptionError
-from whispertide.lab.training.augment import Augmentation, SpokenWord
-from whispertide.lab.training.latecontext.batches import LateBatches, LateBatchOptions, labels, spoken_in
-from whispertide.lab.training.latecontext.network import LateNetwork, tensors_of
-from whispertide.lab.training.latecontext.run import LateOptions, LateTrainer, open_trainer
-from whispertide.lab.training.latecontext.work import encoder_work
-from whispertide.lab.training.shards import Shards, Utterance, open_shards, write_shard
+from whispertide.understand.checkpoint import Kind, LateCheckpoint, LateDims
+from whispertide_lab.training.augment import Augmentation, SpokenWord
+from whispertide_lab.training.latecontext.batches import LateBatches, LateBatchOptions, labels, spoken_in
+from whispertide_lab.training.latecontext.network import LateNetwork, tensors_of
+from whispertide_lab.training.latecontext.run import LateOptions, LateTrainer, open_trainer
+from whispertide_lab.training.latecontext.work import encoder_work
+from whispertide_lab.training.shards import Shards, Utterance, open_shards, write_shard
 
 pytestmark = pytest.mark.slow
 

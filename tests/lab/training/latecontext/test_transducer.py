@@ -11,11 +11,11 @@ import torch
 
 from lab.training.latecontext.test_run import DIMS, OPTIONS, command
 from whispertide.audio.buffer import to_float
-from whispertide.lab.training.latecontext.batches import LateBatch
-from whispertide.lab.training.latecontext.run import open_trainer
-from whispertide.lab.training.latecontext.transducer import Transducer, transducer_loss
-from whispertide.lab.training.shards import open_shards, write_shard
-from whispertide.model.latecontext import features
+from whispertide.understand.model import features
+from whispertide_lab.training.latecontext.batches import LateBatch
+from whispertide_lab.training.latecontext.run import open_trainer
+from whispertide_lab.training.latecontext.transducer import Transducer, transducer_loss
+from whispertide_lab.training.shards import open_shards, write_shard
 
 pytestmark = pytest.mark.slow
 

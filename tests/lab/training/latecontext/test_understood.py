@@ -9,9 +9,12 @@ import pytest
 
 from benchmark_scripts import benchmark
 from small_late import small_late
-from whispertide.checkpoint.latecontext import save_late
-from whispertide.lab.evaluation.items.offloading import Asked
-from whispertide.lab.training.latecontext.understood import (
+from whispertide.understand import understanding
+from whispertide.understand.checkpoint import save_late
+from whispertide.understand.model import LateModel
+from whispertide.understand.understanding import PilotTimes, Understood
+from whispertide_lab.evaluation.items.offloading import Asked
+from whispertide_lab.training.latecontext.understood import (
     BASE,
     WAYS,
     CommandResult,
@@ -21,10 +24,7 @@ from whispertide.lab.training.latecontext.understood import (
     hear_asking,
     score,
 )
-from whispertide.lab.training.shards import Utterance
-from whispertide.model.latecontext import LateModel
-from whispertide.streaming import understanding
-from whispertide.streaming.understanding import PilotTimes, Understood
+from whispertide_lab.training.shards import Utterance
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +67,12 @@ def said(text: str, intent: str | None, wait_s: float, *, final: bool = True) ->
 def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     guess = said("play", "play_music", 0.5, final=False)
     told = Scripted([guess, said("play a music", "play_music", 0.2), said("now", None, 0.1)])
-    monkeypatch.setattr("whispertide.lab.training.latecontext.understood.Understanding", told)
+    monkeypatch.setattr("whispertide_lab.training.latecontext.understood.Understanding", told)
     clock = iter(range(1000))
-    monkeypatch.setattr("whispertide.lab.training.latecontext.understood.time.process_time", lambda: next(clock))
+    monkeypatch.setattr("whispertide_lab.training.latecontext.understood.time.process_time", lambda: next(clock))
     usage = SimpleNamespace(energy_j=0.25)
     meter = SimpleNamespace(read=lambda: usage)
-    monkeypatch.setattr("whispertide.lab.training.latecontext.understood.Meter", lambda: meter)
+    monkeypatch.setattr("whispertide_lab.training.latecontext.understood.Meter", lambda: meter)
     heard = hear(model, command(), WAYS[BASE])
     pushes = -(-len(around(command())) // 1600)
     assert heard == CommandResult(
@@ -105,7 +105,7 @@ def test_offramps_are_asked_about_the_last_guess(model: LateModel, monkeypatch: 
             offramp.offload_probability((-1.0 * number,), None)
         return Scripted(told)
 
-    monkeypatch.setattr("whispertide.lab.training.latecontext.understood.Understanding", stream)
+    monkeypatch.setattr("whispertide_lab.training.latecontext.understood.Understanding", stream)
     offramp: Any = SimpleNamespace(kind="bilstm", hears=False, offload_probability=lambda logprobs, _: logprobs[0])
     asked = Asked([offramp], [((-7.0,), None)])
     heard = hear_asking(model, command(), WAYS[BASE], asked)

@@ -1,0 +1,143 @@
+"""`whispertide bench paper`: the tables and figures of a paper once more, and what is missing for the others."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whispertide.cli import arguments, completion
+from whispertide.cli.exit import ExitCode, code_for, combine, guarded
+from whispertide.errors import WhispertideError
+from whispertide.extras import require
+from whispertide_lab.cli.bench_options import (
+    CORPORA_HELP,
+    DEFAULT_CORPORA,
+    DEFAULT_FOLDER,
+    DEFAULT_MODELS,
+    PAPER_EXCERPT_S,
+    PIECES,
+    AlignerOption,
+    AlignOption,
+    ClockOption,
+    ExcerptOption,
+    FolderOption,
+    ModelsOption,
+    PiecesOption,
+    QuickOption,
+    SeedOption,
+    measuring,
+    names_in,
+    wanted_in,
+    write_page,
+)
+from whispertide_lab.cli.completion import corpora
+
+if TYPE_CHECKING:
+    from whispertide_lab.evaluation.paper import Item, Outcome, Paper
+    from whispertide_lab.evaluation.runner import Runner
+
+
+@guarded
+@arguments.grouped
+def paper(
+    *,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt, pilot, or all.")
+    ],
+    items: Annotated[
+        str, typer.Option("--items", metavar="A,B", help="Some of them: 'table 1,figure 11'. Default: all.")
+    ] = "",
+    models: ModelsOption = DEFAULT_MODELS,
+    corpora: Annotated[
+        str,
+        typer.Option(
+            "--corpus",
+            "-c",
+            metavar="A,B",
+            help=f"{CORPORA_HELP}. Default: talks, or noisy for what is about inventions; two for what the paper has "
+            "of two corpora.",
+            autocompletion=completion.listed(corpora),
+        ),
+    ] = "",
+    quick: QuickOption = False,
+    excerpt: ExcerptOption = None,
+    pieces: PiecesOption = PIECES,
+    align: AlignOption = False,
+    aligner: AlignerOption = "",
+    clock: ClockOption = "simulated",
+    output: FolderOption = DEFAULT_FOLDER,
+    page: Annotated[
+        Path | None, typer.Option("--page", metavar="FILE", help="The page. Default: DIR/paper-NAME.html.")
+    ] = None,
+    seed: SeedOption = 0,
+    engine: arguments.Engine,
+) -> ExitCode:
+    """Repeat the tables and figures of a paper, or of all, where that is possible. For the others say what is missing.
+
+    An item that fails says why, and the others go on.
+    """
+    require("lab", "measuring")
+    from whispertide.checkpoint.names import find
+    from whispertide.understand.checkpoint import is_late
+    from whispertide_lab.evaluation import papers
+    from whispertide_lab.evaluation.grid import Setup
+    from whispertide_lab.evaluation.paper import joined
+    from whispertide_lab.evaluation.paper_page import build
+
+    wanted = papers.choose(name, wanted_in(items))
+    for model in names_in(models):  # some items use only the first
+        if not is_late(Path(model)):
+            find(model)
+    setup = Setup(
+        *(clock, quick, excerpt, seed, engine, names_in(models), align or bool(aligner), aligner, pieces),
+        usual_s=PAPER_EXCERPT_S,
+    )
+    outcomes: dict[tuple[str, str], Outcome] = {}
+    codes: list[ExitCode] = []
+    with measuring(output, setup) as runner:
+        asked = wanted_in(corpora)
+        runner.use_corpus(asked[0] if asked else _usual_corpus(wanted))
+        about = runner.about()
+        for one in wanted:
+            for item in one.items:
+                if measure := item.function():
+                    made = {corpus: _on(runner, corpus, item, measure, codes) for corpus in asked or item.corpora}
+                    outcomes[one.name, item.id] = joined(made)
+                _print_item(one.name if len(wanted) > 1 else "", item, outcomes.get((one.name, item.id)))
+    write_page(page or output / f"paper-{name}.html", build(wanted, outcomes, about))
+    return combine(codes)
+
+
+def _usual_corpus(wanted: "Sequence[Paper]") -> str:
+    """The first of those that all items are made on, if these are the same."""
+    names = {item.corpora for one in wanted for item in one.items if item.measure}
+    return names.pop()[0] if len(names) == 1 else DEFAULT_CORPORA
+
+
+def _on(
+    runner: "Runner", corpus: str, item: "Item", measure: "Callable[[Runner], Outcome]", codes: list[ExitCode]
+) -> "Outcome":
+    """What an item comes to on a corpus; if it fails, why, and the exit code is noted."""
+    from whispertide_lab.evaluation.paper import Outcome
+
+    try:
+        with runner.on_corpus(corpus, item.usual_s):
+            return measure(runner)
+    except WhispertideError as error:
+        codes.append(code_for(error))
+        return Outcome(note=f"not measured: {error}")
+
+
+def _print_item(paper: str, item: "Item", outcome: "Outcome | None") -> None:
+    from whispertide.tuning.page import text_table
+    from whispertide_lab.evaluation.paper import missing_line
+
+    name = f"{paper}, " if paper else ""
+    if outcome is not None:
+        typer.echo(f"{name}{item.id}: {item.title}")
+        for line in (outcome.note, *(text_table(table) for table in outcome.tables)):
+            if line:
+                typer.echo(line)
+    if line := missing_line(item):
+        typer.echo(f"{name}{line}")

@@ -1,0 +1,104 @@
+"""`whispertide train offramp`: small networks that say which utterances a model hears badly."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whispertide.atomic import writing
+from whispertide.cli import arguments
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.errors import OptionError
+from whispertide_lab.cli.train_epochs import timed_speech, told_figures
+from whispertide_lab.cli.train_fit import train_device
+
+if TYPE_CHECKING:
+    from whispertide_lab.training.offramp import Example, OfframpOptions
+    from whispertide_lab.training.shards import Utterance
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """A model that hears utterances: its folder, what their last texts were like, and which it can learn from."""
+
+    folder: Path
+    content_hash: str
+    hear: "Callable[[list[Utterance], OfframpOptions], Iterator[Example | None]]"
+    suits: "Callable[[Utterance], bool]" = lambda _: True
+
+
+def _listener(name: str) -> _Listener:
+    """A Whisper checkpoint."""
+    import whispertide
+    from whispertide_lab.training.offramp import hear_examples, pilots_recipe
+
+    loaded = whispertide.load(name, announce=say)
+    hear = partial(hear_examples, loaded.model, loaded.framed(pilots_recipe()).recipe)
+    return _Listener(loaded.model.checkpoint.folder, loaded.model.content_hash, hear)
+
+
+def _commands_listener(name: str, data: list[Path] | None) -> _Listener:
+    """A network of late contextualisation. Raises `OptionError` without commands."""
+    from whispertide.understand.checkpoint import place_of
+    from whispertide.understand.model import LateModel
+    from whispertide_lab.training.latecontext.offramp import hear_commands
+
+    if not data:
+        raise OptionError(f"expected commands for {name}: --data FOLDER, of `whispertide train commands`; got none")
+    model = LateModel.open(Path(name))
+    hear = partial(hear_commands, model)
+    return _Listener(place_of(Path(name)), model.checkpoint.content_hash, hear, lambda said: said.intent is not None)
+
+
+@guarded
+def offramp(
+    model: arguments.ModelArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Default: next to the checkpoint.")
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option("--data", metavar="DIR", help="Speech with its text, as shards. Default: synthetic speech."),
+    ] = None,
+    minutes: Annotated[float, typer.Option("--minutes", min=1.0, help="Of synthetic speech.")] = 60.0,
+    utterances: Annotated[int, typer.Option("--utterances", min=50, help="That are heard at most.")] = 2000,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for speech, noise and training.")] = 0,
+) -> ExitCode:
+    """Train networks that tell which utterances a model hears badly (pilot, executor.offramp=bilstm, cnn or linear).
+
+    The model hears every utterance, in noise and rooms, with pilots. From the newest pilot the networks learn which
+    texts had more than 10 % of wrong words. Of a network of `train latecontext` they learn which intents were wrong, so
+    --data has commands (`train commands`); `understand --send-by` asks them.
+    """
+    train_device("cpu")
+    from whispertide.atomic import check_place
+    from whispertide.cli.progress import counting
+    from whispertide.methods.pilot.trained_offramp import TRAINED
+    from whispertide.understand.checkpoint import is_late
+    from whispertide_lab.training.offramp import OfframpOptions, fitting, train_offramp
+
+    options = OfframpOptions(utterances=utterances, seed=seed)
+    listener = _commands_listener(model, data) if is_late(Path(model)) else _listener(model)
+    folder = output or listener.folder
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        check_place(folder / TRAINED[0])
+    examples = []
+    with timed_speech(data, minutes, seed) as speech:
+        said = fitting(speech, options, listener.suits)
+        with counting("utterances") as advance:
+            for number, example in enumerate(listener.hear(said, options), 1):
+                examples += [] if example is None else [example]
+                advance("hearing", number, len(said))
+    for kind in TRAINED:
+        with counting("epochs") as advance:
+            progress = partial(advance, f"training {kind}")
+            trained = train_offramp(kind, examples, options, listener.content_hash, progress)
+        with writing(folder):
+            path = trained.save(folder)
+        say(told_figures(trained.report))
+        typer.echo(path)
+    return ExitCode.OK

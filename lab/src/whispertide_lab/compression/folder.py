@@ -1,0 +1,55 @@
+"""A compressed checkpoint as a folder: the file of palettes, and what lies next to the original's weights."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from whispertide.checkpoint import Checkpoint, load_checkpoint
+from whispertide.checkpoint.attachments import carry_over
+from whispertide.checkpoint.palette_file import Stored, write_palette_file
+from whispertide.checkpoint.weights import WEIGHTS, Weights
+from whispertide.errors import CheckpointError
+from whispertide_lab.new_folder import check_new
+
+_COPIED = (".json", ".txt")  # configurations, vocabulary; an index of shards is not copied
+
+
+def check_folders(checkpoint: Checkpoint, output: Path) -> None:
+    """Raise `CheckpointError` for a checkpoint that is no folder in Hugging Face's layout, `OutputError` unless the
+    output is new or empty and can be written.
+    """
+    if not (checkpoint.folder / "config.json").is_file():
+        raise CheckpointError(
+            f"expected a folder in Hugging Face layout to compress; {checkpoint.name} is an OpenAI .pt: take the same "
+            "model from the hub"
+        )
+    check_new(output, "for the compressed checkpoint")
+
+
+def as_kept(weight: Weights) -> Weights:
+    """A tensor that is not palettised, as it is stored: float16 unless that cannot hold it."""
+    half = np.asarray(weight).astype(np.float16)
+    return half if np.isfinite(half).all() else np.asarray(weight, np.float32)
+
+
+def half_size(checkpoint: Checkpoint) -> int:
+    """Bytes of all its tensors as float16."""
+    shapes = map(checkpoint.tensors.shape, checkpoint.tensors.names())
+    return sum(2 * int(np.prod(shape, dtype=np.int64)) for shape in shapes)
+
+
+def write_folder(checkpoint: Checkpoint, tensors: Mapping[str, Stored], folder: Path) -> int:
+    """Write the checkpoint with these tensors into a folder that is there; returns the bytes of its weights.
+
+    What was learned for the original goes along as it is, and says so. Raises OSError.
+    """
+    for path in sorted(checkpoint.folder.iterdir()):
+        if path.is_file() and path.suffix in _COPIED and not path.name.endswith(".index.json"):
+            shutil.copyfile(path, folder / path.name)
+    write_palette_file(folder / WEIGHTS, tensors, checkpoint.content_hash)
+    content_hash = load_checkpoint(folder).content_hash
+    for path in sorted(checkpoint.folder.glob("*.npz")):
+        carry_over(path, folder / path.name, checkpoint.content_hash, content_hash)
+    return (folder / WEIGHTS).stat().st_size

@@ -1,0 +1,81 @@
+"""Why a round does not confirm a word that it heard: the reason that the policy had, in a few words.
+
+Looks at a policy's state before the result is applied. Only AlignAtt has more than one reason; of a learned rule the
+part of its features is named by which the chance falls shortest of that of a word that has long been settled.
+"""
+
+from typing import Any
+
+from whispertide.decoding.token_words import spoken
+from whispertide.methods.attention.align_att import AlignAtt, AlignAttState
+from whispertide.methods.attention.listening import HeardWords
+from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, read_rule, steady
+from whispertide.session import Session
+from whispertide.streaming.round import RoundResult
+from whispertide.types import to_samples
+
+ANOTHER_ROUND = "another round must hear it"
+NEAR_THE_END = "too near to the end of the audio"
+UNSURE = "the decoder is unsure"
+HEARD_ONCE = "heard too few times"
+GOES_ON = "its word goes on"
+REASONS = (NEAR_THE_END, UNSURE, HEARD_ONCE, GOES_ON, ANOTHER_ROUND)
+
+_PARTS = {  # of a rule; the others are about how often the word was heard, and the text after it
+    NEAR_THE_END: ("frontier_1s", "frontier_0.5s", "frontier_0.2s", "ended_1s", "ended_0.3s", "width", "firm"),
+    UNSURE: ("probability", "least", "weakest_before", "next", "probability_near", "stop", "stop_near"),
+    HEARD_ONCE: ("heard_twice", "heard_three_times", "heard_twice_near", "one_after", "more_after", "step"),
+}
+_SETTLED = Facts(
+    frontier=16_000,
+    ended=16_000,
+    width=2,
+    probability=0.999,
+    least=0.999,
+    before=1.0,
+    following=0.999,
+    after=4,
+    rounds=3,
+    firm=True,
+    closes=False,
+    step=4_800,
+)
+
+
+def holds_back(session: Session, result: RoundResult[Any]) -> str:
+    """Why the first word that the round heard and does not confirm has to wait; "" where none does."""
+    policy, heard = session.recipe.policy, result.heard
+    if heard is None or result.plan.is_last:
+        return ""
+    if not isinstance(policy, AlignAtt) or not isinstance(heard, HeardWords):
+        return ANOTHER_ROUND
+    utterance = session.snapshot().turns.utterance
+    if utterance is None:
+        return ""
+    state: AlignAttState = utterance.policy
+    return _by_rule(policy, state, heard, result) if policy.patience.steadiness else _by_thresholds(policy, heard)
+
+
+def _by_rule(policy: AlignAtt, state: AlignAttState, heard: HeardWords, result: RoundResult[Any]) -> str:
+    rule, facts = read_rule(policy.rule), policy.known(state, heard, result.plan)
+    firm = steady(facts, rule.chances(facts), policy.patience.steadiness, settle=to_samples(policy.patience.settle_s))
+    if firm < len(facts):
+        return furthest_short(rule, facts[firm])
+    return GOES_ON if heard.word_ended is False and facts else ""
+
+
+def furthest_short(rule: Rule, facts: Facts) -> str:
+    """The part of the features that takes most from the word's chance."""
+    gaps = [w * (best - x) for w, best, x in zip(rule.weights, _SETTLED.features(), facts.features(), strict=True)]
+    missing = dict(zip(FEATURES, gaps, strict=True))
+    return max(_PARTS, key=lambda part: sum(missing[name] for name in _PARTS[part]))
+
+
+def _by_thresholds(policy: AlignAtt, heard: HeardWords) -> str:
+    """The first of the thresholds that a word does not reach."""
+    words = spoken(heard.words)
+    firm = len(spoken(heard.words[: heard.firm]))
+    stands = policy.attentive(heard)
+    if stands == len(words):
+        return ""
+    return NEAR_THE_END if stands == firm else GOES_ON

@@ -1,0 +1,103 @@
+"""The inventory of the papers: what every table and figure says, what came out here, and whether that agrees.
+
+docs/papers.md is made by `python -m whispertide_lab.evaluation.inventory docs/papers.md` from the data of `papers`.
+Measures nothing.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from whispertide.tuning.page import Table, markdown_table
+from whispertide_lab.evaluation.paper import VERDICTS, Item, Paper
+from whispertide_lab.evaluation.papers import every_paper
+
+_INTRODUCTION = """# The papers' tables and figures
+
+This page is made by `python -m whispertide_lab.evaluation.inventory docs/papers.md`. A test compares it with its data.
+
+`whispertide bench paper NAME` makes the items that can be made, `--items "table 1,figure 7"` some of them;
+`whispertide bench paper all` makes those of all papers, on one page: 179 minutes (`--threads 1`) on one core of a slow
+Xeon whose other core was busy, on 2026-11-27 (WhisperFlow 76, NPUsper 20, WhisperKit 23, WhisperRT 55, pilot
+inference 5). Install the laboratory for it; one item needs its extra `train`, and says so. Unless told otherwise it
+takes 120 s of talks, and of noisy talks or rooms too where the paper has two corpora, or as many clips as the paper
+has, or for WhisperRT's figure 4 a minute of each corpus. Pilot inference's items take a network of its own
+kind with `--models commands,nano.en --corpus commands:FOLDER` (`whispertide train commands`), and its rivals with
+`--models commands,my-branchformer,nano.en`. It uses our definitions (untruncated text, untruncated
+clocks), our models and our corpora, which are synthetic. So compare its figures with a paper's in direction and size,
+not digit by digit. What the papers say is told in our words, with their figures where their text gives them.
+
+| state | meaning |
+|---|---|
+| whole | all of it is made |
+| part | the column "what is made" says which part |
+| missing | nothing yet |
+
+| verdict | meaning |
+|---|---|
+| confirmed | direction and order of size are as the paper says, in a result that is stored |
+| refuted | they are not, in a result that is stored. The reason says for which checkpoint and corpus |
+| not decidable here | it is about an NPU, GPU, power meter, weights or languages that we lack; or samples are too few |
+| not measured yet | we could measure it, or nearly, and no result is stored |
+
+A stored result is a section of [LOG.md](LOG.md), or of the page that is named, with its command. It is of the weights
+and of the day that stand there. What an item lacks is written as `field=value` of a recipe, as `recipe NAME`, as
+`network KIND` (of `train latecontext`), or in words. The state follows from the recipes and networks that exist.
+"""
+
+
+def build() -> str:
+    """The page, as Markdown."""
+    papers = every_paper().values()
+    parts = [_INTRODUCTION, _overview(papers)]
+    for paper in papers:
+        parts.append(f"## {paper.name}\n\n{paper.title}\n\n{_listing(paper)}")
+        parts += [_section(paper, item) for item in paper.items]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _overview(papers: Collection[Paper]) -> str:
+    """How many statements of each paper have which verdict."""
+    rows = [_counts(paper.name, paper.items) for paper in papers]
+    rows.append(_counts("all", [item for paper in papers for item in paper.items]))
+    columns = ("paper", "tables and figures", *(f"statements {verdict}" for verdict in VERDICTS))
+    return markdown_table(Table(columns, tuple(rows)))
+
+
+def _counts(name: str, items: Sequence[Item]) -> tuple[str, ...]:
+    counts = Counter(claim.verdict for item in items for claim in item.claims)
+    return (name, str(len(items)), *(str(counts[verdict]) for verdict in VERDICTS))
+
+
+def _listing(paper: Paper) -> str:
+    """The items of a paper with their states."""
+    rows = tuple((item.id, item.title, item.state, item.covers, item.lacks) for item in paper.items)
+    return markdown_table(Table(("item", "what it shows", "state", "what is made", "what is missing"), rows))
+
+
+def _section(paper: Paper, item: Item) -> str:
+    """An item: how it is made, and its statements."""
+    made = "not made yet" if item.state == "missing" else f'`whispertide bench paper {paper.name} --items "{item.id}"`'
+    made += f", which needs the laboratory's extra `{item.extra}`" if item.extra else ""
+    facts = f"- in the paper: {item.source}\n- measured here on: {item.stand_in}\n- made by: {made}"
+    rows = tuple((claim.published, claim.here, f"**{claim.verdict}**", claim.why) for claim in item.claims)
+    table = markdown_table(Table(("the paper", "here", "verdict", "why"), rows))
+    results = dict.fromkeys((claim.result, claim.command) for claim in item.claims if claim.result)
+    stored = "\n".join(_stored(result, command) for result, command in results)
+    return "\n\n".join(part for part in (f"### {paper.name}, {item.id}", facts, table, stored) if part)
+
+
+def _stored(result: str, command: str) -> str:
+    file, _, heading = result.partition(": ")
+    return f'[{file}]({file}), "{heading}": `{command}`  '
+
+
+def main(arguments: Sequence[str]) -> None:
+    """FILE: write the page."""
+    (file,) = arguments
+    Path(file).write_text(build(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

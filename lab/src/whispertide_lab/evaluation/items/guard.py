@@ -1,0 +1,317 @@
+"""NPUsper's tables of its guard: how often a decode without padding makes words up, and what the guard does about it.
+
+Every clip is decoded once without a guard, on its own; a guard that only cuts gives the same text as if it had watched
+the decode, so each variant is played over what the decode left.
+
+Labelling rule. Texts are aligned with what was said by the least number of errors (`wer.align`). A clip *hallucinates*
+if at least three of its words are insertions. A *shift* is a clip in which the guard stops the decode. Such a stop is
+*undesired* if a word that is right without the guard is missing with it. Hallucinations and shifts are shares of clips,
+undesired stops are a share of the stops: only so do the paper's rows add up (9.9 % of 36.4 % of 250 clips are 9 of 91).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from whispertide.decoding.guards import Scene
+from whispertide.methods.attention.backward_shift import BackwardShift
+from whispertide.methods.attention.listening import HeardWords
+from whispertide.methods.attention.single_pass import SinglePass
+from whispertide.options import DecodeOptions
+from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing
+from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.stages import SerialExecutor
+from whispertide.tuning import plots
+from whispertide.tuning.drawing import Curve
+from whispertide.tuning.page import Table
+from whispertide.types import FloatArray, Span
+from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation.clips import ABOUT, Clip
+from whispertide_lab.evaluation.paper import Outcome, Plot
+from whispertide_lab.evaluation.store import Json
+from whispertide_lab.evaluation.wer import Counts, align
+from whispertide_lab.from_json import built
+
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
+    from whispertide_lab.evaluation.runner import Runner
+
+CLIPS, QUICK_CLIPS = 250, 10
+INVENTED = 3  # inserted words that make a hallucination
+WIDTHS = ((1, 1), (5, 1), (10, 1), (15, 1), (10, 3), (10, 5), (10, 7))  # average and median of table 3; 1 is none
+USUAL = BackwardShift()
+
+Variant = tuple[str, Framing, BackwardShift | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A row of the paper, in per cent: hallucinating clips, stops, and undesired ones among these."""
+
+    hallucinating: float
+    shifts: float | None = None
+    undesired: float | None = None
+
+
+# The variants of table 2, each with what the one before has. The paper's baseline compares every token.
+_ALL = replace(USUAL, compared="all")
+_COMPONENTS: tuple[Variant, ...] = (
+    ("30 s, no guard", PAD30, None),
+    ("no padding, no guard", BARE, None),
+    ("+ backward shifts", BARE, replace(_ALL, median=1, average=1)),
+    ("+ moving average", BARE, replace(_ALL, median=1)),
+    ("+ median", BARE, _ALL),
+    ("+ punctuation is skipped", BARE, replace(USUAL, compared="no-marks")),
+    ("+ pieces of words are skipped", BARE, USUAL),
+)
+_OTHERS: tuple[Variant, ...] = (
+    ("the same as in the published code", BARE, replace(USUAL, row="fed", search_from=15)),
+    ("bucket, no guard", Buckets(), None),
+    ("bucket, encoder masked too, no guard", Buckets(masked=True), None),
+)
+_FILTERS: tuple[Variant, ...] = tuple(
+    (
+        f"{0 if average == 1 else average}, {0 if median == 1 else median}{', words only' if rule is USUAL else ''}",
+        BARE,
+        replace(rule, median=median, average=average),
+    )
+    for rule in (_ALL, USUAL)
+    for average, median in WIDTHS
+)
+_PUBLISHED_SIZES: Mapping[str, Published] = MappingProxyType(
+    {
+        "small: no guard": Published(24.0),
+        "small: guard, layer 5": Published(2.0, 5.2, 7.7),
+        "small: guard, layer 7": Published(2.0, 3.2, 12.5),
+        "medium: no guard": Published(36.4),
+        "medium: guard, layer 8": Published(6.8, 28.8, 6.9),
+    }
+)
+_PUBLISHED: Mapping[str, Published] = MappingProxyType(
+    {
+        "30 s, no guard": Published(0.0),
+        "no padding, no guard": Published(34.4),
+        "+ backward shifts": Published(4.4, 70.8, 75.7),
+        "+ moving average": Published(2.8, 65.2, 82.2),
+        "+ median": Published(1.2, 51.6, 67.4),
+        "+ punctuation is skipped": Published(0.0, 39.6, 19.2),
+        "+ pieces of words are skipped": Published(0.0, 36.4, 9.9),
+        "0, 0": Published(4.4, 70.8, 75.7),
+        "5, 0": Published(3.6, 62.0, 83.2),
+        "10, 0": Published(2.8, 65.2, 82.2),
+        "15, 0": Published(3.2, 67.6, 84.0),
+        "10, 3": Published(2.4, 60.0, 74.7),
+        "10, 5": Published(1.2, 59.2, 73.0),
+        "10, 7": Published(1.2, 51.6, 67.4),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What one variant made of one clip. `invented`: whether it hallucinates without the guard."""
+
+    counts: Counts
+    hallucinated: bool
+    shifted: bool
+    undesired: bool
+    invented: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unguarded:
+    """A decode without guard: its tokens, the attention [heads, queries, frames] that guards are played over, and what
+    the encoder took.
+    """
+
+    tokens: tuple[int, ...]
+    attention: FloatArray | None
+    scene: Scene
+    encode_s: float = 0.0
+
+
+def guard_table(runner: "Runner") -> Outcome:
+    """NPUsper, table 2: what each component does."""
+    return _table(runner, (*_COMPONENTS, *_OTHERS), "variant", "guard")
+
+
+def filter_table(runner: "Runner") -> Outcome:
+    """NPUsper, table 3: widths of the two filters, over all tokens as in the paper, and over words."""
+    return _table(runner, _FILTERS, "average, median (frames)", "filters")
+
+
+def outcome_figure(runner: "Runner") -> Outcome:
+    """NPUsper, figure 10: what becomes of the clips under each variant of the guard, and its precision and recall."""
+    guarded = [(name, frame, rule) for name, frame, rule in _COMPONENTS if rule is not None]
+    labels = _label_all(runner, guarded, "outcomes")
+    shares = {name: outcomes(found) for (name, _, _), found in zip(guarded, labels, strict=True)}
+    exact = {name: precision_and_recall(of) for name, of in shares.items()}
+    rows = [(name, *(report.percent(share) for share in (*shares[name].values(), *exact[name]))) for name in shares]
+    parts = [(name, {fate: 100 * share for fate, share in of.items()}) for name, of in shares.items()]
+    points = [Curve(name, (100 * recall,), (100 * precision,)) for name, (precision, recall) in exact.items()]
+    fates, both = "What becomes of the clips", "Precision and recall of the guard"
+    drawn = (
+        Plot(plots.stacked(parts, x_label="clips (%)", title=fates.lower()), fates),
+        Plot(
+            plots.scatter(points, x_label="recall (%)", y_label="precision (%)", title=both.lower(), zero=False), both
+        ),
+    )
+    note = (
+        f"{_about(runner, len(labels[0]))} Of each clip one thing is said: the guard stopped it and lost nothing, it "
+        "stopped it and lost a word that was right, it let a hallucination pass, or it rightly let the clip pass. "
+        "Precision and recall are of the first against the second and third."
+    )
+    columns = ("variant", *(f"{name} %" for name in _FATES), "precision %", "recall %")
+    return Outcome((Table(columns, tuple(rows)),), drawn, note)
+
+
+_STOPPED, _UNDESIRED, _MISSED, _PASSED = _FATES = ("stopped rightly", "stopped wrongly", "missed", "left alone")
+
+
+def outcomes(labels: Sequence[Label]) -> dict[str, float]:
+    """What became of the clips, as shares that add up to one."""
+    counts = dict.fromkeys(_FATES, 0)
+    for label in labels:
+        stopped = _UNDESIRED if label.undesired else _STOPPED
+        passed = _MISSED if label.invented else _PASSED
+        counts[stopped if label.shifted else passed] += 1
+    return {name: count / len(labels) for name, count in counts.items()}
+
+
+def precision_and_recall(shares: Mapping[str, float]) -> tuple[float, float]:
+    """Of stops that cut nothing right: how many of the stops they are, and of the clips that need one."""
+    rightly = shares[_STOPPED]
+    return _ratio(rightly, rightly + shares[_UNDESIRED]), _ratio(rightly, rightly + shares[_MISSED])
+
+
+def _table(runner: "Runner", variants: Sequence[Variant], heading: str, name: str) -> Outcome:
+    labels = _label_all(runner, variants, name)
+    rows = [
+        (name, *_row(found, rule), *_theirs(_PUBLISHED.get(name)))
+        for (name, _, rule), found in zip(variants, labels, strict=True)
+    ]
+    headings = (heading, *_COLUMNS, "WER %", *(f"paper: {column}" for column in _COLUMNS))
+    return Outcome(tables=(Table(headings, tuple(rows)),), note=_about(runner, len(labels[0])))
+
+
+_COLUMNS = ("hallucinating %", "backward shifts %", "undesired % of them")
+
+
+def _row(found: Sequence[Label], rule: BackwardShift | None) -> tuple[str, ...]:
+    """What one variant made of the clips: as `_COLUMNS` say, and its word errors."""
+    counts = sum((label.counts for label in found), Counts())
+    stops = _stops(found) if rule is not None else ("–", "–")
+    return (_share(label.hallucinated for label in found), *stops, report.percent(counts.rate))
+
+
+def _theirs(published: Published | None) -> tuple[str, ...]:
+    return tuple(report.number(value, 1) for value in (astuple(published) if published else 3 * (None,)))
+
+
+def size_table(runner: "Runner") -> Outcome:
+    """NPUsper, table 4: the guard, set as for one model, with others, on each decoder layer. The paper's rows stand
+    below ours.
+    """
+    rows = []
+    for model in runner.models:
+        variants = _by_layer(runner.transcriber(model).model.dims.n_text_layer)
+        labels = _label_all(runner, variants, "sizes", model)
+        for (name, _, rule), found in zip(variants, labels, strict=True):
+            rows.append((f"{Path(model).name}: {name}", *_row(found, rule)))
+    rows += [(f"the paper, {name}", *_theirs(row), "–") for name, row in _PUBLISHED_SIZES.items()]
+    note = (
+        f"{_about(runner, len(labels[0]), ', '.join(runner.models))} The guard is that of table 2's last row, on one "
+        "decoder layer. "
+        "`--models A,B` says which checkpoints are compared."
+    )
+    return Outcome((Table(("model", *_COLUMNS, "WER %"), tuple(rows)),), note=note)
+
+
+def _by_layer(layers: int) -> tuple[Variant, ...]:
+    guarded = ((f"no padding, guard, layer {n + 1} of {layers}", BARE, replace(USUAL, layer=n)) for n in range(layers))
+    return (_COMPONENTS[0], _COMPONENTS[1], *guarded)
+
+
+def _stops(labels: Sequence[Label]) -> tuple[str, str]:
+    """The share of clips that the guard stops, and the share of these stops that lose a word."""
+    stops = [label for label in labels if label.shifted]
+    undesired = sum(label.undesired for label in stops)
+    lost = f"{report.percent(undesired / len(stops))} ({undesired} of {len(stops)})" if stops else "–"
+    return _share(label.shifted for label in labels), lost
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _about(runner: "Runner", count: int, models: str = "") -> str:
+    return (
+        f"{ABOUT}, {count} of {runner.corpus_name}, each decoded by itself by {models or runner.models[0]}, greedy, "
+        f"with its real end of text. A clip hallucinates if {INVENTED} or more of its words are insertions. A stop is "
+        "undesired if it loses a word that is right without it. The WER is over all clips, untruncated. The paper's "
+        "rows are of 250 recordings of LibriSpeech, with Whisper base."
+    )
+
+
+def _share(flags: Iterable[bool]) -> str:
+    values = list(flags)
+    return report.percent(sum(values) / len(values))
+
+
+def _label_all(
+    runner: "Runner", variants: Sequence[Variant], name: str, model_name: str | None = None
+) -> list[list[Label]]:
+    """One list per variant, one label per clip; by the first model unless told otherwise."""
+    model_name = model_name or runner.models[0]
+    model = runner.transcriber(model_name).model
+    layers = sorted({rule.layer for _, _, rule in variants if rule is not None and rule.layer is not None}) or (None,)
+
+    def judge(clip: Clip) -> Json:
+        frames = dict.fromkeys(frame for _, frame, _ in variants)
+        decoded = {frame: decode_clip(model, frame, clip, layers) for frame in frames}
+        return {"labels": [asdict(label(model, clip, decoded[frame], rule)) for _, frame, rule in variants]}
+
+    found = runner.each_clip(name, judge, usual=CLIPS, quick=QUICK_CLIPS, made_by=(__name__,), model=model_name)
+    return [[built(Label, clip["labels"][place]) for clip in found] for place in range(len(variants))]
+
+
+def decode_clip(model: "WhisperModel", frame: Framing, clip: Clip, layers: Sequence[int | None] = (None,)) -> Unguarded:
+    """Greedily, by itself, with its real end of text; the attention of these decoder layers is kept, None: the last."""
+    watches = tuple(replace(USUAL, detect=False, layer=layer) for layer in layers)
+    hearing = SinglePass(watch=watches, loop_guard=False, context_tokens=0, keep_attention=True)
+    plan = RoundPlan(0, Span(0, len(clip.samples)), hearing, is_last=True)
+    equipment = Equipment(model, frame)
+    result = SerialExecutor(equipment).run(plan, clip.samples, DecodeOptions(language=clip.language))
+    heard = result.heard or HeardWords()
+    heads = tuple(sorted({*model.alignment_heads, *(head for watch in watches for head in watch.heads(model))}))
+    opening = len(model.tokenizer.sot_sequence(clip.language, timestamps=False))
+    scene = Scene(equipment.kinds(clip.language), heads, opening, (), heard.frames)
+    stats = result.stats
+    return Unguarded(heard.tokens, heard.attention, scene, stats.encode_s - stats.features_s)
+
+
+def label(model: "WhisperModel", clip: Clip, decode: Unguarded, rule: BackwardShift | None) -> Label:
+    """Play a guard over a decode and judge what is left of it."""
+    keep = None if rule is None else stop_of(model, decode, rule)
+    heard = align(clip.words, model.tokenizer.decode(decode.tokens[:keep]).split(), clip.language)
+    without = heard
+    if keep is not None:
+        without = align(clip.words, model.tokenizer.decode(decode.tokens).split(), clip.language)
+    lost = without.matched_words().keys() - heard.matched_words().keys()
+    hallucinated, invented = (of.words.insertions >= INVENTED for of in (heard, without))
+    return Label(heard.words, hallucinated, keep is not None, bool(lost), invented)
+
+
+def stop_of(model: "WhisperModel", decode: Unguarded, rule: BackwardShift) -> int | None:
+    """How many tokens a guard leaves; None if it does not stop the decode."""
+    if decode.attention is None:
+        return None
+    guard = rule.guard(decode.scene, model)
+    for count in range(1, len(decode.tokens) + 1):
+        seen = decode.attention[:, : decode.scene.opening + count - 1]
+        keep = guard.check(decode.tokens[:count], seen)
+        if keep is not None:
+            return keep
+    return None

@@ -1,0 +1,189 @@
+"""Finished cells as a Markdown page with plots next to it: what `docs/peers.md` is made of.
+
+Reads cells, computes nothing that they do not say, and does not know how they were run. Every part is a function from
+cells to text; plots are files that the text names.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from whispertide.tuning.drawing import Drawing
+from whispertide.tuning.page import Table, markdown_table
+from whispertide_lab.evaluation import charts
+from whispertide_lab.evaluation.agreement import agreement, differences
+from whispertide_lab.evaluation.grid import PEER
+from whispertide_lab.evaluation.report import (
+    COST,
+    LATENCY,
+    QUALITY,
+    RECOGNISER,
+    UNRELIABLE_NOTE,
+    Named,
+    counted,
+    formatted,
+    is_unreliable,
+    latency_marks,
+    number,
+    table_of,
+)
+from whispertide_lab.evaluation.store import Cell
+from whispertide_lab.evaluation.trace import Trace
+from whispertide_lab.speech.utterance import Utterance
+
+NOTHING = "Not measured."
+ENOUGH_WORDS = 1000  # for differences between rows to mean something
+_STREAMING = (
+    *("wer", "insertions", "confirmed_mean_s", "confirmed_median_s", "confirmed_p99_s", "first_seen_mean_s"),
+    *("ttft_s", "matched", "revisions_per_100", "cpu_s_per_s", "peak_mb"),
+)
+_OFFLINE = ("wer", "substitutions", "insertions", "deletions", "cpu_s_per_s", "peak_mb")
+_CLOCKS = ("wer", "confirmed_mean_s", "confirmed_median_s", "confirmed_p90_s", "confirmed_p99_s", "ttft_s", "matched")
+_COLUMNS = {column.key: column for column in (*QUALITY, *LATENCY, *COST)}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section: its heading, its text in Markdown, and the plots it names, by their files' names without ".png"."""
+
+    title: str
+    text: str
+    plots: Mapping[str, Drawing] = field(default_factory=dict)
+
+
+def page(title: str, lead: str, parts: Iterable[Part]) -> tuple[str, dict[str, Drawing]]:
+    """The page, and all its plots."""
+    parts = list(parts)
+    sections = (f"## {part.title}\n\n{part.text.strip()}\n" for part in parts)
+    return "\n".join((f"# {title}\n\n{lead.strip()}\n", *sections)), dict(
+        chain(*(part.plots.items() for part in parts))
+    )
+
+
+def streaming_part(title: str, note: str, cells: Sequence[Cell], name: str) -> Part:
+    """Recognisers of one model on one corpus: tables and plots, which are called `name`-... and lie in `benchmarks`."""
+    if not cells:
+        return Part(title, f"{note}\n\n{NOTHING}")
+    live = sorted((cell for cell in cells if cell.spec.streaming), key=_place)
+    offline = sorted((cell for cell in cells if not cell.spec.streaming), key=_place)
+    text = [f"{note} {_amount(cells)}".strip(), markdown_table(_table(live, _STREAMING, marks(live)))]
+    if is_unreliable(live):
+        text.append(UNRELIABLE_NOTE)
+    plots: dict[str, Drawing] = {}
+    if any(cell.score.get("confirmed_mean_s") is not None for cell in live):
+        plots[f"{name}-trade-off"] = charts.trade_off_plot(live)
+        plots[f"{name}-latency"] = charts.latency_plot(charts.typical(live))
+        text.append(f"![Latency against word error rate, a point per step](benchmarks/{name}-trade-off.png)")
+        text.append(f"![How late words are confirmed, as shares](benchmarks/{name}-latency.png)")
+    if offline:
+        text.append("Offline, for comparison: the same weights on the same audio, all of it at once.")
+        text.append(markdown_table(_table(offline, _OFFLINE, {})))
+    return Part(title, "\n\n".join(part for part in text if part), plots)
+
+
+def glance_part(title: str, note: str, groups: Mapping[str, Sequence[Cell]]) -> Part:
+    """Recognisers in rows, groups (a name -> its cells) in columns: word errors, and when a word is confirmed."""
+    found = {(cell.spec.recogniser, group): cell for group, cells in groups.items() for cell in cells}
+    everyone = sorted(found.values(), key=lambda cell: (not cell.spec.streaming, _place(cell)))
+    if not everyone:
+        return Part(title, f"{note}\n\n{NOTHING}")
+    names = dict.fromkeys(cell.spec.recogniser for cell in everyone)
+    rows = tuple((name, *(_glance(found.get((name, group))) for group in groups)) for name in names)
+    heads = ("WER, confirmed after", *groups)
+    return Part(
+        title,
+        "\n\n".join((note, markdown_table(Table(heads, rows)), UNRELIABLE_NOTE if is_unreliable(everyone) else "")),
+    )
+
+
+def _glance(cell: Cell | None) -> str | None:
+    if cell is None:
+        return None
+    wer, confirmed = formatted(_COLUMNS["wer"], cell.score), cell.score.get("confirmed_mean_s")
+    shown = confirmed is not None and cell.spec.streaming
+    return f"{wer} %" + (f", {number(confirmed, 2)} s{latency_marks(cell.score)}" if shown else "")
+
+
+def _place(cell: Cell) -> tuple[bool, str, float]:
+    """Ours before other programs, and the steps of a recogniser together."""
+    return (cell.spec.recogniser.startswith(PEER), cell.spec.label, cell.spec.step_s or 0.0)
+
+
+def _amount(cells: Sequence[Cell]) -> str:
+    """How much was heard, and a warning where it is little."""
+    words = sum(int(item.get("words") or 0) for item in cells[0].utterances)
+    said = f"{words} words in {counted(len(cells[0].utterances), 'piece')}."
+    if words >= ENOUGH_WORDS:
+        return said
+    return f"{said} With so few, differences of some points of WER or some tenths of a second may be chance."
+
+
+def _table(cells: Sequence[Cell], keys: Sequence[str], said: Mapping[str, str]) -> Table:
+    about: Named = {**RECOGNISER, **({"": lambda cell: said.get(cell.key)} if said else {})}
+    return table_of(cells, about, [_COLUMNS[key] for key in keys])
+
+
+def marks(cells: Sequence[Cell]) -> dict[str, str]:
+    """Key -> what is to be said of a cell: that it is as the program comes."""
+    return {cell.key: "default" for cell in cells if _is_default(cell)}
+
+
+def _is_default(cell: Cell) -> bool:
+    from whispertide.recipes.catalogue import RECIPES
+    from whispertide_lab.evaluation.peers import PEERS
+
+    name, step = cell.spec.recogniser, cell.spec.step_s
+    if name.startswith(PEER):
+        default = PEERS[name.removeprefix(PEER)].defaults.get("step_s")
+    else:
+        default = RECIPES[name].schedule.step_s if name in RECIPES else None
+    return not cell.spec.changes and step == default
+
+
+def clocks_part(
+    title: str, note: str, cells: Mapping[str, Cell], pairs: Sequence[tuple[str, str]], utterances: Sequence[Utterance]
+) -> Part:
+    """One recogniser on one excerpt by several clocks (a name -> its cell), and how far some are apart word by word."""
+    names = {id(cell): name for name, cell in cells.items()}  # two runs in real time have the same key
+    table = table_of(cells.values(), {"clock": lambda cell: names[id(cell)]}, [_COLUMNS[key] for key in _CLOCKS])
+    apart = tuple(
+        (f"{b} after {a}", *_apart(utterances, cells[a], cells[b])) for a, b in pairs if {a, b} <= cells.keys()
+    )
+    heads = ("pair", "words", "mean difference s", "median amount s", "p90 amount s")
+    text = (
+        note,
+        markdown_table(table),
+        "How much later the one confirmed words than the other, over the words that both got right:",
+        markdown_table(Table(heads, apart)),
+    )
+    return Part(title, "\n\n".join(text))
+
+
+def _apart(utterances: Sequence[Utterance], a: Cell, b: Cell) -> tuple[str | None, ...]:
+    first, second = (_by_id(cell.traces()) for cell in (a, b))
+    both = [item for item in utterances if item.id in first and item.id in second]
+    found = agreement(tuple(chain(*(differences(item, first[item.id], second[item.id]) for item in both))))
+    if found is None:
+        return ("0", None, None, None)
+    return (str(found.words), f"{found.mean_s:+.3f}", f"{found.median_s:.3f}", f"{found.p90_s:.3f}")
+
+
+def _by_id(traces: Iterable[Trace]) -> dict[str, Trace]:
+    return {trace.utterance: trace for trace in traces}
+
+
+def facts(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """Where figures come from: machine, dates, commit, code, models and corpora, each with all that there are of it."""
+
+    def every(of: Callable[[Cell], str]) -> str:
+        return "; ".join(sorted({of(cell) for cell in cells} - {""}))
+
+    return [
+        ("machine", every(lambda cell: cell.spec.machine)),
+        ("date", every(lambda cell: cell.date[:10])),
+        ("commit", every(lambda cell: str(cell.score.get("commit") or ""))),
+        ("measured code", every(lambda cell: cell.spec.code)),
+        ("threads", every(lambda cell: str(cell.score.get("threads") or ""))),
+        ("models", every(lambda cell: f"{cell.spec.model} ({cell.spec.model_hash})")),
+        ("corpora", every(lambda cell: f"{cell.spec.corpus_name} ({cell.spec.corpus_hash})")),
+    ]

@@ -1,0 +1,117 @@
+"""Commands of other packages, found among the installed ones by entry point and loaded when somebody asks for them.
+
+A package names a command in the group `whispertide.commands`: a function, or a `typer.Typer` with commands of its own.
+So the laboratory brings `bench`, `train` and `compress`; where it is not installed, they say what to install.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from whispertide.cli.exit import HELP, ExitCode, guarded
+from whispertide.errors import OptionError
+from whispertide.extras import not_installed
+
+if TYPE_CHECKING:
+    from whispertide.checkpoint import Checkpoint
+
+GROUP, TEACHERS = "whispertide.commands", "whispertide.teachers"
+# The laboratory's commands: the extra that brings each, and what it does.
+LABORATORY = {
+    "bench": ("lab", "Measure latency, accuracy and cost."),
+    "train": ("train", "Make checkpoints from recordings, from synthetic speech, or from other checkpoints."),
+    "compress": ("lab", "Make a checkpoint smaller."),
+}
+
+
+class WithPlugins(TyperGroup):
+    """The commands of this package, and after them those of others."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names; loads the other packages' commands."""
+        for point in entry_points(group=GROUP):
+            if point.name not in self.commands:
+                self.commands[point.name] = _loaded(point)
+        for name, (extra, about) in LABORATORY.items():
+            if name not in self.commands:
+                self.commands[name] = _missing(name, extra, about)
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, or None. Whoever asks for one of this package waits for no other."""
+        if cmd_name not in self.commands:
+            self.list_commands(ctx)
+        return super().get_command(ctx, cmd_name)
+
+
+class Lessons(Protocol):
+    """Lessons that a checkpoint is about to get: on which device, in how many windows and updates."""
+
+    @property
+    def device(self) -> str:
+        """Where it is trained."""
+        ...
+
+    @property
+    def windows(self) -> int:
+        """How many the checkpoint answers first."""
+        ...
+
+    @property
+    def updates(self) -> int:
+        """Of the weights, at most."""
+        ...
+
+    def teach(self, audio: Sequence[Path]) -> ExitCode:
+        """Teach it on these recordings, and keep what it learned."""
+        ...
+
+
+Teacher = Callable[["Checkpoint", int], Lessons]
+
+
+def find_teacher(name: str) -> Teacher | None:
+    """Find what makes lessons of this name, given a checkpoint and how many windows; None where no package can."""
+    for point in entry_points(group=TEACHERS, name=name):
+        teacher: Teacher = point.load()
+        return teacher
+    return None
+
+
+def _loaded(point: EntryPoint) -> Any:
+    try:
+        return _command(point.name, point.load())
+    except (ImportError, AttributeError) as error:  # a package that is damaged must not end all commands
+        text = f"the package that brings `whispertide {point.name}` does not load ({error}): install it again"
+        return _refusing(point.name, "Does not load.", text)
+
+
+def _missing(name: str, extra: str, about: str) -> Any:
+    text = not_installed(extra, f"`whispertide {name}`")
+    return _refusing(name, f"{about} Not installed: it comes with the laboratory.", text)
+
+
+def _refusing(name: str, about: str, text: str) -> Any:
+    """A command that says why there is none, whatever it is given."""
+
+    @guarded
+    def refuse() -> ExitCode:
+        raise OptionError(text)
+
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+    return _command(name, refuse, help=about, context_settings=anything)
+
+
+def _command(name: str, plugin: Any, **settings: Any) -> Any:
+    """Make a command of a function, or of a group of them, as typer does."""
+    app = typer.Typer()
+    if isinstance(plugin, typer.Typer):
+        app.add_typer(plugin, name=name, epilog=HELP)
+    else:
+        app.command(name, epilog=HELP, **settings)(plugin)
+    return get_group(app).commands[name]

@@ -1,0 +1,1 @@
+"""Confirming words that two rounds agree on: local agreement, and agreement in one decode."""

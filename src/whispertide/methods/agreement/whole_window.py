@@ -1,0 +1,145 @@
+"""A window heard whole: Whisper's transcription of it, with word times, in as many decodes as it takes.
+
+What local agreement needs. Knows the model and the framing, nothing of policies, other rounds or sessions.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from whispertide.decoding.longform import Frame, OfflineSegment, Transcription
+from whispertide.decoding.search import Guard
+from whispertide.features import Features
+from whispertide.model.engine import EncoderState
+from whispertide.options import DecodeOptions
+from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult
+from whispertide.types import N_FRAMES, FloatArray, Span, Word
+
+if TYPE_CHECKING:
+    from whispertide.model.engine import Encoded
+    from whispertide.model.whisper import WhisperModel
+
+
+@dataclass(frozen=True, slots=True)
+class HeardSegment:
+    """One segment of a window: words with absolute times, and the probability that nobody speaks in it."""
+
+    span: Span
+    words: tuple[Word, ...]
+    no_speech_prob: float = 0.0
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeardSegments:
+    """What a whole window says, and all tokens of it, timestamps included."""
+
+    segments: tuple[HeardSegment, ...] = ()
+    tokens: tuple[int, ...] = ()
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """The words of all segments."""
+        return tuple(word for segment in self.segments for word in segment.words)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeWindow:
+    """A `round.Hearing`: the window as Whisper transcribes a recording.
+
+    reread  where the window is one segment without an end, what is after its last word is a window of its own
+    """
+
+    reread: bool = True
+
+    def encode(
+        self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
+    ) -> EncodedWindow | None:
+        """The first window, and usually the only one. None: there is less than 10 ms."""
+        began = time.perf_counter()
+        features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
+        if not features.frames:
+            return None
+        return equipment.open(features, min(features.frames, N_FRAMES), state, began=began)
+
+    def decode(
+        self,
+        equipment: Equipment,
+        plan: RoundPlan,
+        opened: EncodedWindow,
+        options: DecodeOptions,
+        guards: Sequence[Guard] = (),
+    ) -> RoundResult[HeardSegments]:
+        """All of it, window after window."""
+        model = equipment.model
+        language = equipment.language(opened.encoded, options, plan)
+        if equipment.waits(plan, language):
+            return equipment.result(plan, None, language, (opened.cost,), 0)
+        transcription = Transcription(
+            model,
+            opened.features,
+            replace(options, word_timestamps=True),  # policies confirm words, whatever is asked for
+            language.language,
+            seek=0,
+            end=opened.features.frames,
+            frame=_opened(opened, equipment.frame),
+            context=_context(model, plan, options),
+            reread=self.reread,
+            guards=guards,
+            drafter=equipment.drafter,
+            reference=plan.reference and plan.reference.since(plan.window.start),
+        )
+        segments: list[OfflineSegment] = []
+        while not transcription.done:
+            segments += transcription.next_window()
+        tokens = tuple(token for segment in segments for token in segment.tokens)
+        # The first of the transcription's costs is for handing out the window that was encoded before (`_opened`).
+        costs = (opened.cost, *transcription.costs[1:])
+        heard = HeardSegments(tuple(_segment(segment, plan.window) for segment in segments), tokens)
+        return equipment.result(plan, heard, language, costs, len(tokens))
+
+
+def _context(model: "WhisperModel", plan: RoundPlan, options: DecodeOptions) -> list[int]:
+    """The user's own prompt, then what was said before the window, as tokens."""
+    said = plan.prompt if options.condition_on_previous_text is not False else ""
+    text = " ".join(part for part in (options.prompt.strip(), said.strip()) if part)
+    return model.tokenizer.encode(" " + text) if text else []
+
+
+def _opened(opening: EncodedWindow, frame: Frame) -> Frame:
+    """`frame`, but the first window is encoded already."""
+    there = [opening.encoded]
+
+    def encode(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+        return there.pop() if there else frame(model, mel, taps=taps)
+
+    return encode
+
+
+def _segment(segment: OfflineSegment, window: Span) -> HeardSegment:
+    """A segment of the window's own time in absolute samples, kept inside the window."""
+
+    def absolute(sample: int) -> int:
+        return min(window.start + sample, window.end)
+
+    return HeardSegment(
+        span=Span(absolute(segment.span.start), absolute(segment.span.end)),
+        words=tuple(
+            Word(word.text, absolute(word.start), absolute(word.end), word.probability) for word in segment.words
+        ),
+        no_speech_prob=segment.no_speech_prob,
+        tokens=segment.tokens,
+    )
+
+
+def segment_cut(segments: Sequence[HeardSegment], last_time: int) -> int | None:
+    """The end of the last segment but one; earlier segments while that is after the confirmed words' end `last_time`.
+
+    None if no segment but the last one heard is confirmed to its end (`OnlineASRProcessor.chunk_completed_segment`).
+    """
+    ends = [segment.span.end for segment in segments]
+    # The last segment always stays: it may go on after the window.
+    while len(ends) > 2 and ends[-2] > last_time:
+        ends.pop()
+    return ends[-2] if len(ends) > 1 and ends[-2] <= last_time else None

@@ -1,0 +1,84 @@
+"""Whether this machine hears the end of an utterance itself, or leaves it to a larger model elsewhere.
+
+The decision is made when speech ends, by what the newest pilot was like: it is there already, and most of the text was
+in it. A score above the threshold is an utterance for the other one. Source: pilot inference (arXiv 2311.17065), 5.
+
+    perplexity  of the pilot's text
+    entropy     of its first token, as DeeBERT decides (arXiv 2004.12993): a baseline
+    random      a share of all utterances, 1 - threshold: what any other has to beat
+    bilstm, cnn, linear
+                the probability that its text is not good enough, by a small network (`trained_offramp`)
+"""
+
+import random
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeGuard
+
+from whispertide.errors import OptionError
+from whispertide.methods.pilot.pilot import Scores
+from whispertide.methods.pilot.trained_offramp import TRAINED, Trained
+from whispertide.streaming.choice import setting
+from whispertide.streaming.executors import Where
+from whispertide.types import Span
+
+Signal = Literal["perplexity", "entropy", "random", "bilstm", "cnn", "linear"]
+
+
+def is_trained(signal: Signal) -> TypeGuard[Trained]:
+    """Whether a network decides."""
+    return signal in TRAINED
+
+
+@dataclass(frozen=True, slots=True)
+class Offramp:
+    """Decides by one number. `threshold` 0 sends every utterance that had a pilot, infinity none."""
+
+    signal: Signal = "perplexity"
+    threshold: float = 2.0
+
+    def score(self, pilot: Scores, window: Span) -> float:
+        """How little the pilot is to be trusted."""
+        if self.signal == "random":
+            # Seeded by the window, so that a recording gives the same choices each time. As a text, because the
+            # generator takes no pair of numbers.
+            return random.Random(f"{window.start} {window.end}").random()
+        if is_trained(self.signal):
+            return pilot.offload_probability
+        return pilot.perplexity if self.signal == "perplexity" else pilot.entropy
+
+    def sends(self, pilot: Scores | None, window: Span) -> bool:
+        """Whether the utterance in `window` is for the other one. Without a pilot nobody knows, and it stays here."""
+        return pilot is not None and self.score(pilot, window) > self.threshold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hybrid(Where):
+    """In the background, one round after the other; the last of an utterance here or on a server (pilot inference).
+
+    Which server is no part of a recipe: `WHISPERTIDE_REMOTE` says it (`hybrid`). Without one all is heard here.
+    """
+
+    kind: ClassVar[str] = "hybrid"
+    ahead: ClassVar[bool] = True
+    offramp: Signal = setting(
+        "perplexity",
+        'what sends an utterance there: the newest pilot\'s "perplexity", the "entropy" of its first token, '
+        '"bilstm", "cnn" or "linear" (networks of `whispertide train offramp`), or "random" choice',
+    )
+    threshold: float = setting(2.0, "it is sent where that is more than this (0 = always)", least=0, most=1e6)
+    remote_s: float = setting(2.0, "so long after the end of speech its answer counts", least=0.05, most=60)
+    tries: int = setting(2, "requests in all, as long as there is time", least=1, most=10)
+    early: bool = setting(False, "uploads begin while somebody speaks, where the pilots are that unlikely")
+
+    def check(self) -> None:
+        """A trained offramp gives probabilities, and chance numbers from 0 to 1."""
+        Where.check(self)
+        if (is_trained(self.offramp) or self.offramp == "random") and self.threshold >= 1:
+            raise OptionError(
+                f"expected a threshold below 1 for offramp={self.offramp}, whose numbers all are; got "
+                f"{self.threshold:g}: choose threshold=0.5, for instance"
+            )
+
+    def decides(self) -> Offramp:
+        """What decides."""
+        return Offramp(self.offramp, self.threshold)

@@ -1,0 +1,1 @@
+"""Windows shorter than 30 s: a hush word after them, or blocks of a mask."""

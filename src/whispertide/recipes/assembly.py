@@ -1,0 +1,108 @@
+"""Where rounds are computed, and with what: `make_executor` chooses.
+
+`stages.SerialExecutor` runs one after the other on the caller's thread, `pipelined` the two stages of a round on
+threads of their own. How a window is heard is the plan's affair. An executor knows nothing of policies, of other rounds
+or of sessions, so any number of sessions can share it (one call at a time).
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whispertide.decoding.word_end import WordEndDetector
+from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.truncation import TruncationDetector
+from whispertide.methods.pilot.offramp import Hybrid, is_trained
+from whispertide.methods.pilot.trained_offramp import TrainedOfframp
+from whispertide.methods.short.hush import HushWord, suffix_for
+from whispertide.recipes.allocation import Allocation, split_evenly
+from whispertide.recipes.recipe import Recipe
+from whispertide.streaming.framing import Framing, Hush
+from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
+from whispertide.streaming.policy import Executor
+from whispertide.streaming.round import Equipment
+from whispertide.streaming.searches import Search
+from whispertide.streaming.stages import SerialExecutor
+
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
+
+
+ExecutorKey = tuple[Framing, bool, Search | None, Hybrid | None]
+
+
+def make_executor(
+    model: "WhisperModel",
+    recipe: Recipe,
+    detector: WordEndDetector | None = None,
+    hush: HushWord | None = None,
+    allocation: Allocation | None = None,
+) -> Executor:
+    """What computes the rounds of `recipe`; recipes of the same `executor_key` may share it.
+
+    `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint; so is a trained
+    offramp. Raises
+    `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or a detector another
+    model's; `OptionError` where `hush` has another length than the recipe says. A recipe with `search=unrolled` has its
+    static graphs built now, if they are not in the cache; `GraphError` where they cannot be.
+
+    `allocation` says where the stages compute (`allocation.allocate` finds it); None: as `model` does, and a pipeline
+    shares its threads out evenly. Graphs for other places than the model's are opened now.
+    """
+    if allocation is None and recipe.executor.overlaps:
+        allocation = split_evenly(model.options)
+    equipment = _equipment(model, recipe, detector, hush, allocation)
+    if isinstance(recipe.executor, Hybrid):
+        from whispertide.methods.pilot.hybrid import hybrid_executor  # with it comes an HTTP client
+
+        return hybrid_executor(SerialExecutor(equipment), recipe.executor)
+    if allocation is None or allocation.decoder is None:
+        return SerialExecutor(equipment)
+    exchange = Exchange(equipment.encodes, allocation.exchange) if allocation.exchange else None
+    return PipelinedExecutor(SerialExecutor(equipment), exchange)
+
+
+def _equipment(
+    model: "WhisperModel",
+    recipe: Recipe,
+    detector: WordEndDetector | None,
+    hush: HushWord | None,
+    allocation: Allocation | None,
+) -> Equipment:
+    encoder = None
+    if allocation is not None:
+        encoder, model = _views(model, allocation)
+    frame, plain = (
+        recipe.framing,
+        model.checkpoint,
+    )  # what was learned belongs to it, not to what an adapter makes of it
+    encoder, model = (frame.adapted(encoder) if encoder is not None else None), frame.adapted(model)
+    suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
+    if detector is None and _detects(recipe):
+        detector = TruncationDetector.of_checkpoint(plain)
+    drafter, where = recipe.search.drafter(plain), recipe.executor
+    equipment = Equipment(model, frame, suffix, detector, encoder=encoder, drafter=drafter)
+    if isinstance(where, Hybrid) and is_trained(where.offramp):
+        equipment.offramp = TrainedOfframp.of_checkpoint(plain, where.offramp)
+    if recipe.search.static:
+        equipment.open_unrolled()
+    return equipment
+
+
+def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel, WhisperModel]":
+    """The model for the encoder's place and for the decoder's; serially that is one."""
+    encoder = model.view(allocation.encoder.engine(model.options))
+    decoder = encoder if allocation.decoder is None else model.view(allocation.decoder.engine(model.options))
+    decoder.decoder(encoder.encode(np.zeros((model.dims.n_mels, 2), np.float32)))  # opens the graphs
+    return encoder, decoder
+
+
+def executor_key(recipe: Recipe) -> ExecutorKey:
+    """All of a recipe that an executor depends on."""
+    search, where = recipe.search, recipe.executor
+    built = search if search.kind in ("unrolled", "drafted") else None
+    return recipe.framing, _detects(recipe), built, where if isinstance(where, Hybrid) else None
+
+
+def _detects(recipe: Recipe) -> bool:
+    return isinstance(recipe.policy, AlignAtt) and recipe.policy.truncate == "detector"

@@ -1,0 +1,193 @@
+"""The published systems and our own as recipes, under their names.
+
+Five choices each, on one screen. This module knows no model and no audio.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from whispertide.audio.vad import GateOptions, SpeechGate
+from whispertide.errors import OptionError, UnknownRecipeError
+from whispertide.methods.agreement.held_agreement import HeldAgreement
+from whispertide.methods.agreement.local_agreement import LocalAgreement
+from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.causal.blocks import Blocks
+from whispertide.methods.causal.stable import Stable
+from whispertide.methods.pilot.final import Final
+from whispertide.methods.pilot.pilots import Pilots
+from whispertide.options import DecodeOptions
+from whispertide.recipes.recipe import Recipe
+from whispertide.streaming.framing import Bare, Hush, Open, Pad30
+from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
+from whispertide.streaming.searches import Beam, Greedy, Pruned, Verified
+
+_WHISPER_STREAMING = Recipe(
+    "whisper-streaming",
+    schedule=Fixed(step_s=1.0),
+    framing=Pad30(),
+    search=Beam(beam=5),
+    policy=LocalAgreement(),
+)
+# The paper runs the stages on two processors; `executor=pipelined` does. Its pruning is `align=first follows=shown`
+# without recovery; ours finds its place by time and gets narrow again. Rounds that follow each other so fast make the
+# same mistakes about a word that is still being spoken, so agreement alone is not enough: `least_probability` is ours,
+# and so is leaving what breaks off to the next round (docs/LOG.md).
+_WHISPERFLOW = Recipe(
+    "whisperflow",
+    schedule=BestEffort(step_s=0.1),
+    framing=Hush(),
+    search=Pruned(beam=5, align="time"),
+    policy=LocalAgreement(reread=False, least_probability=0.8, settle_s=0.6),
+)
+_SIMULSTREAMING = Recipe(
+    "simulstreaming",
+    schedule=Fixed(step_s=1.2),
+    framing=Pad30(),
+    search=Greedy(),
+    policy=AlignAtt(
+        truncate="none",
+        must_speak=True,
+        context_tokens=400,
+        word_times="attended",
+        hard_cap_s=30.0,
+        no_speech=0.5,
+    ),
+)
+_NPUSPER = Recipe(
+    "npusper",
+    schedule=Fixed(step_s=2.0),
+    framing=Bare(),
+    search=Greedy(),
+    policy=Grounded(
+        near_end_s=0.6,
+        shift_guard=True,
+        way=3,
+        carry_back_s=0.0,
+        same_token=3,
+        least_s=1.0,
+        silence_s=1.0,
+        heads_first=True,
+        hard_cap_s=30.0,
+    ),
+)
+# The paper's chunks of 300 ms are `block_s=0.3`; what is confirmed is ours, as published nothing ever is.
+# A stream that hears one sentence keeps its place better than one that hears many, so short pauses end utterances.
+_WHISPERRT = Recipe(
+    "whisperrt",
+    schedule=Fixed(step_s=0.1, vad_pause_s=0.2),
+    framing=Blocks(block_s=0.1),
+    search=Greedy(),
+    policy=Stable(confirm_s=0.1, least_probability=0.7, settle_s=0.8, drop_below=0.45),
+)
+# As Argmax's open app has it, without what that loses. The paper's encoder is a framing of its own.
+_WHISPERKIT = Recipe(
+    "whisperkit",
+    schedule=Fixed(step_s=1.0),
+    framing=Pad30(),
+    search=Greedy(),
+    policy=HeldAgreement(),
+)
+# For voice commands. The paper's network is not Whisper's, whose encoder hears a window as a whole: what pilots save is
+# the search.
+_PILOT = Recipe(
+    "pilot",
+    schedule=Pilots(),
+    framing=Open(),
+    search=Beam(beam=5),
+    policy=Final(),
+)
+# Ours: tuned by measurement, the ablations in docs/LOG.md and a search around it (benchmarks/search.py).
+_TIDE = Recipe(
+    "tide",
+    schedule=Adaptive(step_s=0.4, pending_step_s=0.15, vad_turn_s=1.5),
+    framing=Open(),
+    search=Verified(beam=1),
+    policy=AlignAtt(
+        margin_s=0.24,
+        margin_last_s=0.04,
+        rewind_s=2.0,
+        backward_s=0.06,
+        attention_floor=0.1,
+        steadiness=0.03,
+        calm=0.7,
+        drop_below=0.45,
+        memory="words",
+        window_s=9.0,
+        context_tokens=60,
+        beyond=12,
+        waiting_marks=True,
+        guess_least=0.3,
+        rescue_logprob=-1.0,
+        silence_s=1.0,
+        shed_s=1.5,
+        reopen_s=1.6,
+        word_times="checked",
+        hard_cap_s=20.0,
+    ),
+)
+RECIPES: Mapping[str, Recipe] = MappingProxyType(
+    {
+        recipe.name: recipe
+        for recipe in (
+            _WHISPER_STREAMING,
+            _WHISPERFLOW,
+            _SIMULSTREAMING,
+            _NPUSPER,
+            _WHISPERRT,
+            _WHISPERKIT,
+            _PILOT,
+            _TIDE,
+        )
+    }
+)
+# What each is like, in a line, for whoever has to choose one (docs/benchmarks.md has the figures).
+ABOUT: Mapping[str, str] = MappingProxyType(
+    {
+        "whisper-streaming": "Two rounds must agree on a word. Suits every model; words are late.",
+        "whisperflow": "Like whisper-streaming on short windows, as often as the machine can.",
+        "simulstreaming": "AlignAtt as published: the model's attention decides, every 1.2 s.",
+        "npusper": "Made for NPUs: short windows, the least computing, words every 2 s.",
+        "whisperrt": "Every tenth of a second is heard once; needs a model with a causal adapter.",
+        "whisperkit": "Two rounds must agree, and the last two words wait; for Apple's chips, every second.",
+        "pilot": "For voice commands: the whole utterance after its end, prepared while it is spoken.",
+        "tide": "The model's attention decides, every 0.4 s or sooner: words soon, at little cost.",
+    }
+)
+
+
+def get_recipe(name: str) -> Recipe:
+    """The recipe of that name. Raises `UnknownRecipeError`, which lists those that exist."""
+    if name not in RECIPES:
+        near = get_close_matches(name, RECIPES, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UnknownRecipeError(f"expected a recipe among {', '.join(RECIPES)}; got {name!r}{hint}")
+    return RECIPES[name]
+
+
+def usual_window_s(recipe: Recipe) -> float:
+    """How long windows usually get at most, in seconds without padding: what a round has to be computed for."""
+    return min(recipe.policy.usual_s + recipe.schedule.step_s, recipe.policy.hard_cap_s)
+
+
+def make_gate(recipe: Recipe) -> SpeechGate | None:
+    """The voice gate, or None if the recipe has none. Raises `CheckpointError` if its weights are missing."""
+    schedule = recipe.schedule
+    if not schedule.vad:
+        return None
+    # The gate cannot add more audio after speech than the pause that ends it.
+    pad = min(GateOptions().post_pad, schedule.vad_pause_s)
+    return SpeechGate(GateOptions(min_silence=schedule.vad_pause_s, pre_roll=schedule.vad_pre_roll_s, post_pad=pad))
+
+
+def decode_options(recipe: Recipe, options: DecodeOptions) -> DecodeOptions:
+    """`options` with the recipe's search: `beam` is the recipe's affair, what is written down the user's.
+
+    Raises `OptionError` for a patience with which no hypothesis of that beam could end.
+    """
+    beam = recipe.search.hypotheses
+    if beam > 1 and round(beam * options.patience) < 1:
+        raise OptionError(f"expected beam * patience >= 1; got {beam} and {options.patience:g}")
+    return replace(options, beam=beam)

@@ -1,0 +1,138 @@
+"""How windows reach a checkpoint that may never have heard short ones: the meaning of `framing=auto`.
+
+Whisper was trained on windows padded to 30 s. On a bare one, as long as its audio, it makes words up (NPUsper, table 2:
+base on a third of the clips). What `whispertide tune` has found out about a checkpoint counts first (`calibration`).
+Checkpoints that heard windows of many lengths say so in their generation configuration (`short_windows`), and theirs
+are bare. Any other gets the padding it knows where a round of that fits the step on this machine (`COMFORTABLE`, the
+rule of `whispertide doctor` too); else as much of it as fits, down to a window of usual length with some silence; and
+where that does not fit either, the step is lengthened. NPUsper's guard watches for backward shifts.
+
+What is chosen depends on the recipe, on what is known of the checkpoint and on one measurement; so it can be chosen
+again, or asked for by name (`framing=pad30`). Knows nothing of rounds or sessions.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whispertide.decoding.search import DecodeRequest
+from whispertide.options import EngineOptions
+from whispertide.recipes.calibration import Calibration, applied_or_none, with_step
+from whispertide.recipes.catalogue import usual_window_s
+from whispertide.recipes.recipe import Recipe
+from whispertide.streaming.framing import BARE, PAD30, Bare, Framing, Open, Pad30, Zeros
+from whispertide.types import CHUNK_SECONDS, N_FRAMES
+
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
+
+LENGTHS_S = (20, 15, 12, 10, 8)  # to which windows are padded where 30 s is too much
+COMFORTABLE = 0.8  # share of a step that a round may take; the rest is for the voice gate, the screen, everything else
+TOKENS_PER_S = 4.0  # of fluent speech, time marks included
+_TENTHS = 10  # steps are lengthened to a tenth of a second
+_REPEATS = 3
+_SLOW_S = 2.0  # no recipe's step makes this quick; one measurement tells
+_FILLER = 11  # any text token; speed does not depend on it
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What this machine takes for the parts of a round, in seconds: encoding 30 s, and a token of a greedy text."""
+
+    encode_s: float
+    token_s: float = 0.0
+
+    def round_s(self, recipe: Recipe, padded_s: float) -> float:
+        """A round of this recipe whose usual window has so many seconds with its padding."""
+        return self.encode_s * padded_s / CHUNK_SECONDS + TOKENS_PER_S * usual_window_s(recipe) * self.token_s
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """`recipe` with its framing chosen; `why` says in a sentence for the user what was chosen, and for what reason."""
+
+    recipe: Recipe
+    why: str
+
+
+def choose_framing(
+    recipe: Recipe,
+    knows_short: bool,
+    costs: Callable[[], Costs] | None,
+    tuned: Calibration | None = None,
+    options: EngineOptions | None = None,
+) -> Framed:
+    """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is.
+
+    `costs` tells what rounds take on this machine, and is asked only where that counts. None: the audio is not live, so
+    that the machine does not count. `tuned` is what was found out about the checkpoint before, `options` those of its
+    engine.
+    """
+    if not isinstance(recipe.framing, Open):
+        return Framed(recipe, f"framing={recipe.framing.kind}, as the recipe says")
+    options = options or EngineOptions()
+    if tuned is not None and (framed := applied_or_none(tuned, recipe, options)) is not None:
+        return Framed(framed, tuned.said(recipe, framed, options))
+    if knows_short:
+        return Framed(as_tuned(recipe), f"{BARE.name}, because this checkpoint has heard short ones")
+    reason = "because this checkpoint has not heard short windows"
+    if costs is None:
+        return Framed(_guarded(recipe, PAD30), f"{PAD30.name}, {reason} and nobody waits")
+    return _careful(recipe, costs(), reason)
+
+
+def _careful(recipe: Recipe, costs: Costs, reason: str) -> Framed:
+    """As much padding as a round has time for, guarded; never less than the least, for which the step gets longer."""
+    step_s = recipe.schedule.step_s
+    takes = {length: costs.round_s(recipe, length) for length in (round(CHUNK_SECONDS), *LENGTHS_S)}
+    # The longest comes first, so this is as much padding as there is time for.
+    fits = next((length for length, round_s in takes.items() if round_s <= COMFORTABLE * step_s), None)
+    padded_s = LENGTHS_S[-1] if fits is None else fits
+    framing = Pad30() if padded_s == CHUNK_SECONDS else Zeros(whole_s=float(padded_s))
+    framed = _guarded(recipe, framing)
+    why = f"{framing.name} and the backward-shift guard, {reason}; with that a round takes {takes[padded_s]:.2f} s here"
+    if fits == CHUNK_SECONDS:
+        return Framed(framed, why)
+    if fits is not None:
+        return Framed(framed, f"{why}, and with more it would take over {COMFORTABLE:.0%} of a step")
+    longer = min(CHUNK_SECONDS, ceil(_TENTHS * takes[padded_s] / COMFORTABLE) / _TENTHS)
+    return Framed(with_step(framed, longer), f"{why}, so the step is {longer:g} s in place of {step_s:g} s")
+
+
+def _guarded(recipe: Recipe, framing: Framing) -> Recipe:
+    """With that framing, and with the guard against backward shifts where there is one."""
+    return recipe.replace(framing=framing, **({"shift_guard": True} if recipe.has("shift_guard") else {}))
+
+
+def as_tuned(recipe: Recipe) -> Recipe:
+    """The recipe for a checkpoint that knows short windows, with which it was tuned."""
+    return recipe.replace(framing=Bare()) if isinstance(recipe.framing, Open) else recipe
+
+
+def measure_costs(model: "WhisperModel") -> Costs:
+    """How long this machine takes to encode 30 s, and for a token: medians of some runs after one that does not count.
+
+    What is slow by far is not repeated.
+    """
+    # Zeros will do, because the speed does not depend on the values.
+    mel = np.zeros((model.dims.n_mels, N_FRAMES), np.float32)
+    encode_s = _median_s(lambda: model.encode(mel))
+    # Over 5 s, which is the usual window of a stream (`window_s`).
+    decoder = model.decoder(model.encode(mel[:, : N_FRAMES // 6]))
+    token = DecodeRequest(np.full((1, 1), _FILLER, np.int64), logits_at=(0,))
+    return Costs(encode_s, _median_s(lambda: decoder.run(token)))
+
+
+def _median_s(run: Callable[[], object]) -> float:
+    run()
+    taken: list[float] = []
+    while len(taken) < _REPEATS and max(taken, default=0.0) < _SLOW_S:
+        began = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - began)
+    return median(taken)

@@ -1,0 +1,1 @@
+"""Tuning to a checkpoint and a machine, and what a machine can do: for users, without transcripts."""

@@ -1,0 +1,232 @@
+"""What plots have in common: their style, the figure with its title, legend and notes, and the numbers that were drawn.
+
+Matplotlib's own drawings on white, as PNG and PDF, with the numbers as CSV (`Drawing`). The colours are the eight of
+Petroff (2021, "Accessible Color Sequences for Data Visualization", arXiv 2107.02270), which people who confuse colours
+can tell apart. Legends stand below the plot. Matplotlib is imported only when something is drawn.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import cycle, repeat
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from whispertide.errors import OptionError
+from whispertide.extras import how_to_install
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#1845fb", "#ff5e02", "#c91f16", "#c849a9", "#adad7d", "#86c8dd", "#578dff", "#656364")
+SERIES = len(COLOURS)
+_WIDTH, _HEIGHT = 5.6, 3.2  # inches, without title and legend: letters are legible on a phone's page, too
+_DPI = 160
+_ROW = 0.2  # inches: of a line of the title or the legend
+_LINE = 76  # characters that fit into a line of the title or the legend
+_HANDLE = 9  # characters as wide as the line before a label, and the gaps around it
+
+# How every plot differs from matplotlib's own
+STYLE: dict[str, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
+    "grid.color": "#e1e4e8",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "legend.handlelength": 3.0,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5.5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Points to be joined; `notes`, one for each or none at all, stand next to them."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A level to compare with, drawn across the plot."""
+
+    label: str
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A plot and its numbers: rows of text, under a heading that begins with the title."""
+
+    figure: "Figure"
+    heading: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def title(self) -> str:
+        """What is drawn, of what."""
+        return self.heading[0]
+
+    def image(self, kind: str = "png") -> bytes:
+        """The picture as "png" or "pdf"; the same every time."""
+        buffer = io.BytesIO()
+        unknown = {"Software": None} if kind == "png" else {"CreationDate": None, "Creator": None, "Producer": None}
+        self.figure.savefig(buffer, format=kind, dpi=_DPI, metadata=unknown)
+        return buffer.getvalue()
+
+    def csv(self) -> str:
+        """The numbers."""
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows((self.heading, *self.rows))
+        return buffer.getvalue()
+
+    def save(self, stem: Path) -> None:
+        """Write STEM.png, STEM.pdf and STEM.csv. Raises `OSError`."""
+        stem.with_name(f"{stem.name}.png").write_bytes(self.image("png"))
+        stem.with_name(f"{stem.name}.pdf").write_bytes(self.image("pdf"))
+        stem.with_name(f"{stem.name}.csv").write_text(self.csv(), encoding="utf-8")
+
+
+# --- numbers as text -------------------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Curve], list[Line]]:
+    """The CSV of a plot of curves: its title and the labels of its axes as the functions here take them, the curves,
+    and the levels. Raises `OSError`, `ValueError`.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        (title, x_label, y_label, *_), *rows = csv.reader(file)
+    points: dict[str, list[tuple[float, float, str]]] = {}
+    levels = []
+    for label, x, y, note in rows:
+        if x:
+            points.setdefault(label, []).append((float(x), float(y), note))
+        else:
+            levels.append(Line(label, float(y)))
+    curves = []
+    for label, found in points.items():
+        xs, ys, notes = zip(*found, strict=True)
+        curves.append(Curve(label, xs, ys, notes if any(notes) else ()))
+    return {"title": title, "x_label": x_label, "y_label": y_label}, curves, levels
+
+
+def as_text(value: float | None) -> str:
+    """Six digits, as they stand in a CSV; nothing for None."""
+    return "" if value is None else f"{value:.6g}"
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def of_curves(
+    draw: "Callable[[Axes], None]",
+    curves: Sequence[Curve],
+    levels: Sequence[Line] = (),
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+) -> Drawing:
+    """What `draw` draws of curves and levels, with the curves' notes, and its numbers."""
+    figure = figure_of(draw, title=title, x_label=x_label, y_label=y_label)
+    _annotate(figure, curves, levels)
+    rows = [
+        (curve.label, as_text(x), as_text(y), note)
+        for curve in curves
+        for x, y, note in zip(curve.x, curve.y, curve.notes or repeat(""), strict=False)
+    ]
+    rows += [(level.label, "", as_text(level.y), "") for level in levels]
+    return Drawing(figure, (title, x_label, y_label, "note"), tuple(rows))
+
+
+@contextmanager
+def drawing(**settings: Any) -> "Iterator[Figure]":
+    """An empty figure, and while entered the style of every plot. Raises `OptionError` without matplotlib."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('plots')}") from error
+    with mpl.rc_context(STYLE):
+        yield Figure(layout="constrained", **settings)
+
+
+def figure_of(
+    draw: "Callable[[Axes], None]", *, x_label: str, y_label: str, title: str, height: float = _HEIGHT
+) -> "Figure":
+    """A figure of what `draw` puts on its axes; `height` in inches is without the title and the legend."""
+    heading = fill(title, _LINE)
+    with drawing() as figure:
+        axes = figure.add_subplot()
+        draw(axes)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        figure.suptitle(heading, x=0.01, ha="left", fontsize=9)
+        rows = heading.count("\n") + 1 + _legend(figure, *axes.get_legend_handles_labels())
+        figure.set_size_inches(_WIDTH, height + _ROW * rows)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # everything has its place now, for notes to be put next to
+    return figure
+
+
+def _legend(figure: "Figure", handles: "Sequence[Artist]", labels: Sequence[str]) -> int:
+    """The legend below the plot, in as many columns as fit. Returns how many rows it has."""
+    if not labels:
+        return 0
+    rows = next(rows for rows in range(1, len(labels) + 1) if rows == len(labels) or _width(labels, rows) <= _LINE)
+    columns = -(-len(labels) // rows)
+    figure.legend(handles, labels, loc="outside lower left", ncols=columns)
+    return rows
+
+
+def _width(labels: Sequence[str], rows: int) -> int:
+    """Of a legend with so many rows, in characters."""
+    columns = [labels[start : start + rows] for start in range(0, len(labels), rows)]
+    return sum(max(map(len, column)) + _HANDLE for column in columns)
+
+
+def _annotate(figure: "Figure", curves: Sequence[Curve], levels: Sequence[Line]) -> None:
+    """Each point's note, where it covers no other note, point or line."""
+    noted = [
+        (x, y, note, colour)
+        for curve, colour in zip(curves, cycle(COLOURS), strict=False)
+        for x, y, note in zip(curve.x, curve.y, curve.notes, strict=False)
+        if note
+    ]
+    if not noted:
+        return
+    from textalloc import allocate
+
+    x, y, notes, colours = (list(column) for column in zip(*noted, strict=True))
+    axes = figure.axes[0]
+    axes.set_prop_cycle(None)  # the lines that lead to notes have neither markers nor dashes
+    lines = [(list(curve.x), list(curve.y)) for curve in curves if len(curve.x) > 1]
+    lines += [(list(axes.get_xlim()), [level.y, level.y]) for level in levels]
+    allocate(
+        axes,
+        x,
+        y,
+        notes,
+        x_scatter=[x for curve in curves for x in curve.x],
+        y_scatter=[y for curve in curves for y in curve.y],
+        x_lines=[x for x, _ in lines],
+        y_lines=[y for _, y in lines],
+        nbr_candidates=1000,
+        textsize=8,
+        linecolor=colours,
+        linewidth=0.6,
+        margin=0.012,
+        min_distance=0.015,
+        max_distance=0.15,
+    )

@@ -1,0 +1,214 @@
+"""The kinds of plots, each a `Drawing`: curves, cumulative distributions, bars, lines over time.
+
+Curves differ in colour, and in marker or dashes too. Knows numbers and labels, no cells.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+from whispertide.tuning.drawing import COLOURS, SERIES, Curve, Drawing, Line, as_text, figure_of, of_curves
+
+_MARKED = {"color": COLOURS, "marker": tuple("os^Dv<>p")}  # what tells one curve from the next
+_DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
+_DASHED = {"color": COLOURS, "linestyle": 2 * _DASHES}
+_BAR_HEIGHT = 0.36
+_LABEL = 32  # characters in a line of a bar's label
+_SHARES = 250  # points of a cumulative distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A value with the interval around it, if there is one. `colour` counts from 0; bars of a kind share one."""
+
+    label: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    colour: int = 0
+
+
+def scatter(
+    curves: Sequence[Curve], *, x_label: str, y_label: str, title: str, levels: Sequence[Line] = (), zero: bool = True
+) -> Drawing:
+    """Points joined in their order, each with its note.
+
+    With `zero` axes begin there, the upright one only if the values are not all far from it.
+    """
+
+    def draw(axes: "Axes") -> None:
+        axes.set_prop_cycle(**_MARKED)
+        for curve in curves:
+            axes.plot(curve.x, curve.y, lw=1.2, label=curve.label)
+        for level, dash in zip(levels, cycle((*_DASHES[1:], _DASHES[0])), strict=False):
+            axes.axhline(level.y, color="black", linestyle=dash, lw=1.0, label=level.label)
+        axes.margins(x=0.12, y=0.2)
+        heights = [y for curve in curves for y in curve.y] + [level.y for level in levels]
+        _from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
+
+    return of_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
+
+
+def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Drawing:
+    """Cumulative distributions of latencies in seconds, of many values by some of them."""
+    return shares([_cumulative(label, values) for label, values in samples], x_label="latency (s)", title=title)
+
+
+def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = "words (%)") -> Drawing:
+    """Cumulative distributions: values in order, and how many per cent are no larger. The last hundredth may lie beyond
+    the right edge, where it would flatten the rest.
+    """
+
+    def draw(axes: "Axes") -> None:
+        edges = []
+        axes.set_prop_cycle(**_DASHED)
+        for curve in curves:
+            axes.step(curve.x, curve.y, where="post", label=curve.label)
+            most = [x for x, share in zip(curve.x, curve.y, strict=True) if share <= 99.5]
+            edges.append((curve.x[0], max(most, default=curve.x[0])))
+        if edges:
+            low, high = min(low for low, _ in edges), max(high for _, high in edges)
+            margin = 0.03 * (high - low) or 0.1
+            axes.set_xlim(min(low, 0) - margin, high + margin)
+        axes.set_ylim(0, 101)
+
+    return of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
+
+
+def _cumulative(label: str, values: Sequence[float]) -> Curve:
+    """Of many values only some, evenly, with the first and the last."""
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    ranks = sorted({round(last * step / _SHARES) for step in range(_SHARES + 1)})
+    return Curve(
+        label,
+        tuple(ordered[rank] for rank in ranks),
+        tuple(100 * (rank + 1) / len(ordered) for rank in ranks),
+    )
+
+
+def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
+    """Horizontal bars, the first on top, each with its value; whiskers where it has an interval; long labels break."""
+
+    def draw(axes: "Axes") -> None:
+        reach = max((max(item.value, item.high or item.value) for item in items), default=1.0) or 1.0
+        for row, item in enumerate(items):
+            axes.barh(row, item.value, height=0.62, color=COLOURS[item.colour % SERIES])
+            edge = item.value
+            if item.low is not None and item.high is not None:
+                spread = [[max(item.value - item.low, 0.0)], [max(item.high - item.value, 0.0)]]
+                axes.errorbar(item.value, row, xerr=spread, color="black", capsize=3, lw=1.1)
+                edge = max(edge, item.high)
+            axes.annotate(
+                f"{item.value:.3g}", (max(edge, 0), row), xytext=(5, 0), textcoords="offset points", va="center"
+            )
+        _in_rows(axes, [item.label for item in items])
+        low = min((min(item.value, item.low or item.value) for item in items), default=0.0)
+        axes.set_xlim(min(0.0, 1.1 * low), 1.2 * reach)
+
+    height = 0.7 + _BAR_HEIGHT * max(len(items), 2)
+    drawn = figure_of(draw, x_label=x_label, y_label="", title=title, height=height)
+    rows = tuple((item.label, *map(as_text, (item.value, item.low, item.high))) for item in items)
+    return Drawing(drawn, (title, x_label, "low", "high"), rows)
+
+
+def read_bars(path: Path) -> tuple[str, str, list[Bar]]:
+    """The CSV of a plot of bars: its title, the label of its axis, and the bars. Raises `OSError`, `ValueError`."""
+    with path.open(encoding="utf-8", newline="") as file:
+        (title, x_label, *_), *rows = csv.reader(file)
+    items = []
+    for label, value, low, high in rows:
+        items.append(Bar(label, float(value), float(low) if low else None, float(high) if high else None))
+    return title, x_label, items
+
+
+def stacked(items: Sequence[tuple[str, Mapping[str, float]]], *, x_label: str, title: str) -> Drawing:
+    """Horizontal bars, the first on top, each of parts side by side; what is below zero lies left of it.
+
+    An item is a label and its parts' values. The order of the parts, and so their colours, is that of the first item
+    that has them.
+    """
+    parts = list(dict.fromkeys(part for _, values in items for part in values))
+
+    def draw(axes: "Axes") -> None:
+        for colour, part in enumerate(parts):
+            widths = [values.get(part, 0.0) for _, values in items]
+            before = [
+                sum(value for other in parts[:colour] if (value := values.get(other, 0.0)) * width > 0)
+                for (_, values), width in zip(items, widths, strict=True)
+            ]
+            axes.barh(range(len(items)), widths, left=before, height=0.62, color=COLOURS[colour % SERIES], label=part)
+        for row, (_, values) in enumerate(items):
+            edge = sum(value for value in values.values() if value > 0)
+            total = f"{sum(values.values()):.3g}"
+            axes.annotate(total, (edge, row), xytext=(5, 0), textcoords="offset points", va="center")
+        _in_rows(axes, [label for label, _ in items])
+        axes.margins(x=0.15)
+
+    height = 0.7 + _BAR_HEIGHT * max(len(items), 2)
+    drawn = figure_of(draw, x_label=x_label, y_label="", title=title, height=height)
+    rows = tuple((label, *(as_text(values.get(part)) for part in parts)) for label, values in items)
+    return Drawing(drawn, (title, *parts), rows)
+
+
+def over_time(
+    curves: Sequence[Curve],
+    *,
+    y_label: str,
+    title: str,
+    x_label: str = "audio time (s)",
+    zero: bool = True,
+    bands: Sequence[tuple[float, float] | None] = (),
+) -> Drawing:
+    """Lines without markers; `bands`, one for each or none at all, are stretches of x in the colours of the lines."""
+
+    def draw(axes: "Axes") -> None:
+        axes.set_prop_cycle(**_DASHED)
+        for curve in curves:
+            axes.plot(curve.x, curve.y, label=curve.label)
+        for band, colour in zip(bands, cycle(COLOURS), strict=False):
+            if band is not None:
+                axes.axvspan(*band, color=colour, alpha=0.15, linewidth=0)
+        axes.margins(x=0.01)
+        _from_zero(axes, y=zero)
+
+    return of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
+
+
+def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str, title: str) -> Drawing:
+    """What a search tried, the best of it joined, and a ring around what was usual before. The upright axis is
+    logarithmic.
+    """
+
+    def draw(axes: "Axes") -> None:
+        axes.plot(tried.x, tried.y, ".", color=COLOURS[-1], label=tried.label)
+        axes.step(best.x, best.y, where="post", marker="o", color=COLOURS[0], label=best.label)
+        axes.plot(usual.x, usual.y, "o", ms=11, mfc="none", mew=1.6, color=COLOURS[1], label=usual.label)
+        axes.set_yscale("log")
+        axes.grid(visible=True, which="both")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
+
+    return of_curves(draw, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
+
+
+def _in_rows(axes: "Axes", labels: Sequence[str]) -> None:
+    """A label for each bar, the first on top; one bar alone is no thicker than others."""
+    axes.set_yticks(range(len(labels)), [fill(label, _LABEL) for label in labels])
+    axes.set_ylim(max(len(labels), 2) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+
+
+def _from_zero(axes: "Axes", *, x: bool = False, y: bool = False) -> None:
+    if x and axes.get_xlim()[0] > 0:
+        axes.set_xlim(left=0)
+    if y and axes.get_ylim()[0] > 0:
+        axes.set_ylim(bottom=0)

@@ -1,0 +1,303 @@
+"""What suits a checkpoint on this machine: its framing, then the threads and the step. No transcripts are needed.
+
+    (a) the framing that suits it (`framing_choice`)
+    (b) threads, and the step that rounds leave room for
+    (c) the rule that says which words will stay (`attention.steadiness`), fitted anew to streams in that framing where
+        there is enough speech and the machine is not busy, and used where it predicts parts of the audio that it was
+        not fitted to better than the shipped one, and where streams that confirm by it make no more errors
+
+The short form hears as many windows as fit into 20 s, and leaves threads and step. Returns values; keeping
+them is `recipes.calibration`'s business, printing the command line's.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from whispertide.errors import OptionError
+from whispertide.methods.attention.steadiness import shipped_rule
+from whispertide.model.providers import physical_cores, thread_count
+from whispertide.options import DecodeOptions
+from whispertide.recipes.calibration import Calibration, Pace, machine_of
+from whispertide.recipes.short_windows import COMFORTABLE
+from whispertide.streaming.framing import BARE, Framing, Pad30
+from whispertide.tuning import framing_choice
+from whispertide.tuning.doctor import BUSY
+from whispertide.tuning.framing_choice import SPEECH_S, Tried, Window, changes, differences, plain, tide_in
+from whispertide.tuning.steadiness import as_busy, fit_rule, held_out, record_stream, reliability, replay_stream
+from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
+
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
+
+SHORT_S, RESERVE_S = 20.0, 1.0  # what the short form takes at most; what is left of it for all but hearing
+MOST_WINDOWS, FEW_WORDS, MANY_WORDS = 160, 8, 24
+STEPS_S = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
+_PART_S = 10.0  # of audio; rules are tried on parts that they were not fitted to
+_MOST_PARTS, _MOST_REPLAYED = 60, 20
+_FEWEST_WORDS = 600  # that rounds heard; the same word counts in each round that hears it
+_BETTER = 0.95  # of the shipped rule's error
+_USUAL_S = 5.0  # of tide's windows
+_ROUNDS = 5  # that are timed with each number of threads
+_WORTH = 0.9  # of the time that more threads have to save
+
+Advance = Callable[[str, int, int], None]
+
+
+@dataclass(slots=True)
+class Budget:
+    """Seconds from now on. Asked before each piece of work, it says when the next one might take too long: one like the
+    longest so far. Only a first piece that alone takes longer can exceed it.
+    """
+
+    total_s: float
+    began: float = field(init=False)
+    last: float = field(init=False)
+    longest_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.began = self.last = time.perf_counter()
+
+    def is_spent(self, share: float = 1.0) -> bool:
+        """Whether nothing more is to begin, where so much of it may be used."""
+        now = time.perf_counter()
+        self.longest_s, self.last = max(self.longest_s, now - self.last), now
+        return now - self.began + self.longest_s > share * self.total_s
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """The quickest and the slowest of a few equal rounds with so many threads, in seconds."""
+
+    threads: int
+    quickest_s: float
+    slowest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refit:
+    """The rule fitted to this checkpoint: mean squared errors of its chances (held out) and of the shipped rule's, and
+    how many words of replayed streams differ with it, and with the shipped rule, from what patience confirms.
+    """
+
+    words: int
+    error: float
+    shipped: float
+    rule: str = field(repr=False, default="")
+    differ: int = 0
+    shipped_differ: int = 0
+
+    @property
+    def is_better(self) -> bool:
+        """By more than chance would often have it, and with no more errors in streams."""
+        return self.error < _BETTER * self.shipped and self.differ <= self.shipped_differ
+
+    @property
+    def sentence(self) -> str:
+        """For the user."""
+        outcome = "used" if self.is_better else "not better, so the shipped one stays"
+        return (
+            f"the rule for confirming words, fitted anew to {self.words} heard words: mean squared error "
+            f"{self.error:.4f} where the shipped one has {self.shipped:.4f}; of what streams confirmed {self.differ} "
+            f"words differ, with the shipped one {self.shipped_differ} ({outcome})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Everything that was measured.
+
+    chosen  None: too little was heard to say anything
+    refit   None: not fitted anew
+    pace    None: not measured, or the machine was busy with something else
+    speech_s  how much of what was heard is speech
+    """
+
+    model: str
+    tried: tuple[Tried, ...]
+    chosen: Tried | None
+    pace: Pace | None
+    refit: Refit | None = None
+    rounds: tuple[Rounds, ...] = ()
+    heard_s: float = 0.0
+    speech_s: float = 0.0
+    short: bool = False
+    options: Any = field(default=None, repr=False)
+
+    @property
+    def why(self) -> str:
+        """Half a sentence for the user."""
+        form = "the short form of `whispertide tune`" if self.short else "`whispertide tune`"
+        if self.chosen is None:
+            return f"{form} heard too little to tell which framing suits this checkpoint"
+        if isinstance(self.chosen.framing, Pad30):
+            return f"{form} found nothing shorter that suits this checkpoint and is as quick"
+        return (
+            f"{form} found {self.chosen.differing:.1%} of the words different from padded windows, "
+            f"{self.tried[0].median_s / max(self.chosen.median_s, 1e-9):.0f} times as fast"
+        )
+
+    @property
+    def sentence(self) -> str:
+        """What comes of it, for the user."""
+        if self.chosen is None:
+            return f"{self.why}, so tide keeps the careful framing with {self.model}; more audio may tell"
+        return f"tide uses {self.chosen.label} with {self.model} from now on"
+
+    def calibration(self, before: Calibration | None = None) -> Calibration:
+        """What is kept of it, with the rule that was fitted `before` in the same framing, where none was fitted now."""
+        framing = {} if self.chosen is None else changes(self.chosen.framing)
+        rule = {"rule": self.refit.rule} if self.refit is not None and self.refit.is_better else {}
+        if self.refit is None and before is not None and before.framing == framing:
+            rule = {name: value for name, value in before.changes.items() if name == "rule"}
+        return Calibration(
+            changes={**framing, **rule},
+            why=self.why,
+            short=self.short,
+            pace={} if self.pace is None else {machine_of(self.options): self.pace},
+            report=self.report(),
+        )
+
+    def report(self) -> dict[str, Any]:
+        """All figures as plain data."""
+        return {
+            "model": self.model,
+            "heard_s": round(self.heard_s, 1),
+            "speech_s": round(self.speech_s, 1),
+            "framings": [each.to_json() for each in self.tried],
+            "chosen": None if self.chosen is None else self.chosen.framing.kind,
+            "rule": None if self.refit is None else {**asdict(self.refit), "used": self.refit.is_better},
+            "rounds": [asdict(each) for each in self.rounds],
+            "pace": None if self.pace is None else asdict(self.pace),
+        }
+
+
+def tune(
+    model: "WhisperModel",
+    recordings: Sequence[FloatArray],
+    *,
+    options: DecodeOptions | None = None,
+    short: bool = False,
+    advance: Advance = lambda what, done, total: None,
+) -> Tuning:
+    """Measure; `recordings` [n] at 16 kHz are speech, the more and the more like the user's the better.
+
+    Raises what computing raises, and `CheckpointError` where the voice gate's weights are missing.
+    """
+    budget = Budget(SHORT_S - RESERVE_S if short else math.inf)
+    executors = framing_choice.open_executors(model, framing_choice.candidates(model, few=short))
+    windows = [window for audio in recordings for window in framing_choice.cut(audio)]
+    speech = framing_choice.spread(windows)[:MOST_WINDOWS]
+    padded = next(iter(executors.values()))
+    alone = framing_choice.single_words(
+        padded, speech, FEW_WORDS if short else MANY_WORDS, lambda: budget.is_spent(0.2)
+    )
+    tried = framing_choice.measure(
+        executors,
+        framing_choice.spread([*speech, *alone]),
+        options=options,
+        until=budget.is_spent,
+        progress=lambda done, total: advance("which framing suits", done, total),
+    )
+    chosen = framing_choice.choose(tried, BARE if model.knows_short else None)
+    framing = tried[0].framing if chosen is None else chosen.framing
+    rounds = () if short else measure_threads(model, framing, speech, advance)
+    pace, speech_s = choose_pace(rounds), 0.0 if short else sum(map(framing_choice.speech_s, recordings))
+    may_fit = chosen is not None and pace is not None and speech_s >= SPEECH_S
+    refit = refit_rule(model, framing, recordings, advance) if may_fit else None
+    return Tuning(
+        model=model.name,
+        tried=tuple(tried),
+        chosen=chosen,
+        pace=pace,
+        refit=refit,
+        rounds=rounds,
+        heard_s=sum(len(audio) for audio in recordings) / SAMPLE_RATE,
+        speech_s=speech_s,
+        short=short,
+        options=model.options if model.options.threads == 0 else replace(model.options, threads=0),
+    )
+
+
+def refit_rule(
+    model: "WhisperModel", framing: Framing, recordings: Sequence[FloatArray], advance: Advance
+) -> Refit | None:
+    """The rule fitted to this checkpoint's streams in `framing`; None where they are too few to tell.
+
+    It begins with the shipped rule and moves no further than the audio says. Each part of the audio is predicted by a
+    rule that was fitted to the others.
+    """
+    from whispertide.api import Transcriber
+
+    transcriber, recipe = Transcriber(model), tide_in(framing)
+    length = to_samples(_PART_S)
+    parts = [audio[at : at + length] for audio in recordings for at in range(0, len(audio), length)][:_MOST_PARTS]
+    examples = []
+    for number, part in enumerate(parts):
+        examples.append(record_stream(transcriber, as_busy(recipe, number), part, voice=str(number)))
+        advance("which words stay", number + 1, len(parts))
+    words = sum(len(part.stayed) for part in examples)
+    if words < _FEWEST_WORDS:
+        return None
+    shipped = shipped_rule()
+    try:
+        chances, stayed = held_out(examples, near=shipped)
+        rule = fit_rule(examples, near=shipped)
+    except OptionError:  # all words of some parts came out alike
+        return None
+    in_order = sorted(examples, key=lambda part: part.voice)  # as `held_out` has them
+    usual = [chance for part in in_order for chance in shipped.chances(part.facts)]
+    found = Refit(words, reliability(chances, stayed).brier, reliability(usual, stayed).brier, rule.text())
+    if not found.is_better:
+        return found
+    differ = dict.fromkeys(("", found.rule), 0)
+    step = -(-len(parts) // _MOST_REPLAYED)
+    for number in range(0, len(parts), step):
+        for text in differ:
+            said = replay_stream(transcriber, as_busy(recipe.replace(rule=text), number), parts[number])
+            differ[text] += sum(differences(plain(examples[number].text), plain(said)))
+        advance("streams by that rule", number + 1, len(parts))
+    return replace(found, differ=differ[found.rule], shipped_differ=differ[""])
+
+
+def measure_threads(
+    model: "WhisperModel", framing: Framing, windows: Sequence[Window], advance: Advance
+) -> tuple[Rounds, ...]:
+    """Rounds of about the usual length with every number of threads that is worth trying here."""
+    if not windows:
+        return ()
+    window = min(windows, key=lambda window: abs(len(window.audio) - to_samples(_USUAL_S)))
+    counts = thread_counts(physical_cores(), thread_count(model.options))
+    found = []
+    for number, count in enumerate(counts):
+        view = model.view(replace(model.options, threads=count))
+        executor = framing_choice.open_executors(view, [framing])[framing]
+        heard = [framing_choice.hear(executor, framing, window, DecodeOptions()) for _ in range(_ROUNDS + 1)]
+        taken = [text.seconds for text in heard[1:]]
+        found.append(Rounds(count, min(taken), max(taken)))
+        advance("threads", number + 1, len(counts))
+    return tuple(found)
+
+
+def thread_counts(cores: int, usual: int) -> list[int]:
+    """Those to try: powers of two up to the cores, the cores themselves as far as eight, and what is used now."""
+    return sorted({count for count in (1, 2, 4, 8) if count <= cores} | {min(cores, 8), usual})
+
+
+def choose_pace(rounds: Sequence[Rounds]) -> Pace | None:
+    """The fewest threads that are nearly as quick as any, and the step for them; None where the machine was busy.
+
+    The quickest round of each counts, because other work only ever makes one slower.
+    """
+    if not rounds or any(each.slowest_s > BUSY * each.quickest_s for each in rounds):
+        return None
+    quickest = min(each.quickest_s for each in rounds)
+    best = next(each for each in rounds if each.quickest_s * _WORTH <= quickest)
+    return Pace(best.threads, choose_step(best.quickest_s))
+
+
+def choose_step(round_s: float) -> float:
+    """The shortest step of which a round takes at most a comfortable share (`doctor`)."""
+    return next((step for step in STEPS_S if round_s <= COMFORTABLE * step), STEPS_S[-1])

@@ -1,0 +1,109 @@
+"""The report of a tuning: a table for the terminal, and a page with a plot. Measures nothing."""
+
+from typing import TYPE_CHECKING
+
+from whispertide.tuning import page, plots
+from whispertide.tuning.drawing import Curve, Drawing
+from whispertide.tuning.framing_choice import MOST, SPEECH_S
+
+if TYPE_CHECKING:
+    from whispertide.tuning.tune import Tuning
+
+LEGEND = (
+    "What windows say in each framing, next to the same windows padded to 30 s. changed: of the padded words, heard "
+    "otherwise or not at all. invented: words that no padded text has. single words: words added to each. "
+    "runs away: texts that do not end. heard twice: windows that a guard stopped, heard once more in 30 s of padding. "
+    "ends missing: utterances whose last word is missing. near the end: words where "
+    "the audio is cut off, which tide drops as a rule; they decide between framings that suit. A framing suits "
+    f"up to {MOST['changed']:.0%} changed, {MOST['invented']:.0%} invented, {MOST['alone_added']:g} words added to a "
+    f"single one, {MOST['ends_missing']:.0%} of ends missing, and no text that runs away."
+)
+
+
+def table(found: "Tuning") -> page.Table:
+    """A row for each framing; the chosen one is marked."""
+    rows = []
+    for each in found.tried:
+        rates = each.rates()
+        names = ("changed", "invented", "run_aways", "ends_missing")
+        rows.append(
+            (
+                f"{'* ' if each is found.chosen else ''}{each.label}",
+                "yes" if each.suits else "no",
+                f"{each.median_s * 1000:.0f}",
+                *(f"{rates[name]:.1%}" for name in names),
+                f"{each.twice / max(1, each.windows):.0%}",
+                f"{rates['alone_added']:.2f}",
+                f"{each.loose / max(1, each.words):.1%}",
+            )
+        )
+    return page.Table(
+        (
+            "framing", "suits", "ms a window", "changed", "invented", "runs away", "ends missing", "heard twice",
+            "single words", "near the end",
+        ),
+        tuple(rows),
+        f"{found.model}: {found.tried[0].windows} windows of {found.heard_s:.0f} s of audio (* is used from now on)",
+    )  # fmt: skip
+
+
+def threads_table(found: "Tuning") -> page.Table:
+    """A row for each number of threads."""
+    threads, step_s = (0, 0.0) if found.pace is None else (found.pace.threads, found.pace.step_s)
+    rows = tuple(
+        (f"{'* ' if each.threads == threads else ''}{each.threads}", f"{each.quickest_s * 1000:.0f}")
+        for each in found.rounds
+    )
+    title = f"threads; a step of {step_s:g} s leaves room" if found.pace else "threads; the machine was busy: not used"
+    return page.Table(("threads", "ms a round"), rows, title)
+
+
+def _rule(found: "Tuning") -> list[str]:
+    """What became of the rule for confirming words; the short form does not look at it."""
+    if found.short:
+        return []
+    if found.refit is None and found.speech_s >= SPEECH_S and found.pace is None:
+        return ["the rule for confirming words was not fitted anew: the machine was busy"]
+    if found.refit is None:
+        needed = f"{SPEECH_S / 60:g} minutes of speech, and here were {found.speech_s / 60:.1f}"
+        return [f"the rule for confirming words was not fitted anew: that takes {needed}"]
+    return [found.refit.sentence]
+
+
+def text(found: "Tuning") -> str:
+    """For a terminal."""
+    parts = [page.text_table(table(found)), LEGEND]
+    parts += _rule(found)
+    if found.rounds:
+        parts.append(page.text_table(threads_table(found)))
+    return "\n\n".join(parts)
+
+
+def plot(found: "Tuning") -> Drawing:
+    """What differs against what it takes; down and to the left is better."""
+    points = [
+        Curve(each.label, (1000 * each.median_s,), (100 * each.differing,), ("suits" if each.suits else "",))
+        for each in found.tried
+    ]
+    return plots.scatter(
+        points,
+        x_label="a window (ms)",
+        y_label="words that differ (%)",
+        title=f"which framing suits {found.model}",
+    )
+
+
+def html(found: "Tuning") -> str:
+    """The page."""
+    sections = [
+        page.section(
+            "Framings",
+            page.html_table(table(found)),
+            page.paragraph(LEGEND, "note"),
+            page.figure(plot(found), "Time against difference", "Down and to the left is better."),
+        )
+    ]
+    sections += [page.section("Which words stay", page.paragraph(f"{each}.")) for each in _rule(found)]
+    if found.rounds:
+        sections.append(page.section("Threads", page.html_table(threads_table(found))))
+    return page.page(f"{found.model} on this machine", f"{found.sentence}: {found.why}.", *sections)

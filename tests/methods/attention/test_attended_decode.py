@@ -1,0 +1,43 @@
+import pytest
+
+from whispertide.methods.attention.attended_decode import fit_context
+
+
+def letters(said: str) -> list[int]:
+    """One token per character."""
+    return [ord(c) for c in said]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said", "most", "static", "expected"),
+    [
+        ("", "", 10, True, ""),
+        ("", "one two three", 100, True, " one two three"),
+        ("", "one two three", 10, True, " two three"),
+        ("", "one two three", 9, True, " three"),
+        ("Names:", "one two three", 13, True, " Names: three"),
+        ("Names:", "one two three", 13, False, " two three"),
+        ("Names:", "one", 100, False, " Names: one"),
+        ("much too long", "one", 6, True, " long"),
+        ("much too long", "a", 8, True, " long a"),
+        ("Names:", "one", 0, True, ""),
+    ],
+)
+def test_context_loses_whole_words_from_the_front(
+    prompt: str, said: str, most: int, static: bool, expected: str
+) -> None:
+    tokens = fit_context(letters, prompt, said, most, static=static)
+    assert "".join(map(chr, tokens)) == expected
+
+
+def test_without_spaces_context_loses_characters_from_the_front() -> None:
+    said = "今天天气很好我们去公园散步然后回家吃饭看书睡觉明天早上再去学校上课学习中文和数学"
+    tokens = fit_context(letters, "", said, 20, static=True, spaced=False)
+    assert "".join(map(chr, tokens)) == " " + said[-19:]
+    scrolled = fit_context(letters, "名字", "一二 三", 4, static=False, spaced=False)
+    assert "".join(map(chr, scrolled)) == " 二 三"
+
+
+def test_without_spaces_characters_stay_whole_where_one_is_several_tokens() -> None:
+    tokens = fit_context(lambda text: list(text.encode()), "", "一二三四", 8, static=True, spaced=False)
+    assert bytes(tokens).decode() == " 三四"

@@ -1,0 +1,543 @@
+"""Rounds of one decode, on the bundled model and on small random ones with two and four decoder layers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from random_models import small_multilingual
+from reference import nano
+from whispertide import features
+from whispertide.audio.file import load_audio
+from whispertide.checkpoint.generation import Head
+from whispertide.decoding.draft import Reference
+from whispertide.decoding.guards import Frontier, Halt, Scene
+from whispertide.decoding.rules import NON_SPEECH, Rules
+from whispertide.decoding.token_search import build_search
+from whispertide.decoding.token_words import TokenWord
+from whispertide.features import raw_columns
+from whispertide.methods.attention import attended_decode
+from whispertide.methods.attention.attended_decode import MARGIN_TOKENS, AttendedDecode
+from whispertide.methods.attention.backward_shift import BackwardShift
+from whispertide.methods.attention.listening import HeardWords
+from whispertide.methods.attention.single_pass import UNHEARD, SinglePass
+from whispertide.model.engine import LAST_LAYER, DecodeRequest
+from whispertide.model.runtime import in_runtime
+from whispertide.model.whisper import WhisperModel
+from whispertide.options import DecodeOptions
+from whispertide.streaming.framing import BARE, FRAMINGS, PAD30, Buckets, Framing, get_framing
+from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.stages import SerialExecutor
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span, join_words
+
+CLIP = Path(__file__).parents[2] / "clips" / "river.flac"
+START = 3200 * 320  # somewhere in the middle of a stream
+
+
+@pytest.fixture(scope="module")
+def model() -> WhisperModel:
+    return nano()
+
+
+@pytest.fixture(scope="module")
+def executor(model: WhisperModel) -> SerialExecutor:
+    return SerialExecutor(Equipment(model, PAD30))
+
+
+def hear(executor: SerialExecutor, listen: SinglePass, *, count: int | None = None, beam: int = 1, **plan: Any) -> Any:
+    samples = load_audio(CLIP)[:count]
+    options = DecodeOptions(beam=beam)
+    return executor.run(RoundPlan(7, Span(START, START + len(samples)), hearing=listen, **plan), samples, options)
+
+
+@cache
+def plain(beam: int = 1) -> Any:
+    """The whole clip, padded and watched by nobody: what most tests compare with."""
+    return hear(SerialExecutor(Equipment(nano(), PAD30)), SinglePass(), beam=beam)
+
+
+def listened(result: Any) -> HeardWords:
+    assert result.heard is not None
+    heard: HeardWords = result.heard
+    return heard
+
+
+def text(words: tuple[TokenWord, ...]) -> str:
+    return join_words([word.word for word in words])
+
+
+def test_words_lie_in_the_window_in_order() -> None:
+    result = plain()
+    words = listened(result).words
+    assert len(words) > 5
+    assert all(START <= word.start <= word.end <= result.plan.window.end for word in words)
+    assert all(a.start <= b.start for a, b in pairwise(words))
+    assert result.heard.tokens == tuple(token for word in words for token in word.tokens)
+    assert result.stats.encode_s > 0
+    assert {cost.stage for cost in result.costs} == {"encode", "decode", "align"}
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_text_after_the_frontier_is_dropped(executor: SerialExecutor, beam: int) -> None:
+    whole = listened(plain(beam))
+    margin = whole.frames // 2
+    part = listened(hear(executor, SinglePass(watch=(Frontier(margin=margin),)), beam=beam))
+    assert part.halt is not None
+    assert part.halt.reason == "frontier"
+    assert part.firm == len(part.words) < len(whole.words)
+    assert part.last_frame is not None
+    assert part.frames - part.last_frame <= margin
+    if beam == 1:
+        *before, last = (word.tokens for word in part.words)
+        assert before == [word.tokens for word in whole.words[: part.firm - 1]]
+        assert last == whole.words[part.firm - 1].tokens[: len(last)]  # its full stop may lie after the frontier
+
+
+def unheard(executor: SerialExecutor, heard_to: int | None, **rule: Any) -> HeardWords:
+    """The last round of the clip under a frontier that ends the decode far too early."""
+    listen = SinglePass(watch=(Frontier(**rule),), unheard_from=heard_to)
+    return listened(hear(executor, listen, is_last=True))
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_decode_that_a_guard_ends_before_the_audio_ends_is_done_again_without(
+    executor: SerialExecutor, beam: int
+) -> None:
+    whole = text(listened(plain(beam)).words)
+    nothing = SinglePass(watch=(Frontier(margin=10_000),))
+    assert text(listened(hear(executor, nothing, beam=beam)).words) == ""
+    assert text(listened(hear(executor, replace(nothing, unheard_from=START), beam=beam)).words) == whole
+
+
+def test_a_decode_that_ends_where_the_audio_ends_is_not_done_again(executor: SerialExecutor) -> None:
+    whole = listened(plain()).words
+    end = START + len(load_audio(CLIP))
+    assert unheard(executor, None, margin=10_000).words == ()
+    assert unheard(executor, end - UNHEARD, margin=10_000).words == ()
+    assert len(unheard(executor, end - UNHEARD - 1, margin=10_000).words) == len(whole)
+    half = unheard(executor, None, margin=150)
+    assert 0 < len(half.words) < len(whole), "the rule leaves some words"
+    assert len(unheard(executor, START, margin=150).words) == len(whole)
+
+
+def test_a_guess_follows_where_it_is_wanted(executor: SerialExecutor) -> None:
+    cut = listened(hear(executor, SinglePass(watch=(Frontier(margin=200),))))
+    more = listened(hear(executor, SinglePass(watch=(Frontier(margin=200, beyond=4),))))
+    assert more.halt == cut.halt
+    assert len(more.words) > len(cut.words)
+    assert text(more.words[: more.firm]) == text(cut.words[: more.firm])
+
+
+def test_a_forced_prefix_is_not_heard_again(executor: SerialExecutor) -> None:
+    whole = listened(plain()).words
+    prefix = tuple(token for word in whole[:3] for token in word.tokens)
+    rest = listened(hear(executor, SinglePass(), prefix=prefix)).words
+    assert [word.tokens for word in rest] == [word.tokens for word in whole[3:]]
+    assert rest[0].start >= whole[1].start
+
+
+def test_a_reference_is_verified_not_believed(executor: SerialExecutor) -> None:
+    tokens = plain().heard.tokens
+    right = hear(executor, SinglePass(), reference=Reference.exactly(tokens))
+    assert right.heard.tokens == tokens
+    assert right.stats.decoder_runs < plain().stats.decoder_runs
+    wrong = hear(executor, SinglePass(), reference=Reference.exactly(tokens[:2] + tokens[:1]))
+    assert wrong.heard.tokens == tokens
+
+
+def test_all_heads_of_the_last_layer_are_watched(executor: SerialExecutor, model: WhisperModel) -> None:
+    rule = BackwardShift(near_end=10_000, median=1, average=1)  # whatever comes first is near the end
+    heads = rule.heads(model)
+    assert heads == tuple((model.dims.n_text_layer - 1, head) for head in range(model.dims.n_text_head))
+    result = hear(executor, SinglePass(watch=(rule,), keep_attention=True))
+    found = listened(result)
+    assert found.halt is not None
+    assert found.halt.reason == "near-end"
+    assert len(found.words) == 1
+    assert result.heard.attention is not None
+    rows = sorted({*model.alignment_heads, *heads})
+    opening = len(model.tokenizer.sot_sequence(None, "transcribe", False))
+    seen = result.heard.attention[:, opening - 1 + found.halt.index, : found.frames]
+    assert found.last_frame == seen[[rows.index(head) for head in heads]].mean(axis=0).argmax()
+
+
+def test_the_same_halt_again_leads_to_a_padded_decode(model: WhisperModel) -> None:
+    executor = SerialExecutor(Equipment(model, BARE))
+    listen = SinglePass(watch=(BackwardShift(near_end=10_000),))
+    halt = listened(hear(executor, listen)).halt
+    assert halt is not None
+    other = listened(hear(executor, replace(listen, retry=Halt("backward-shift", 99, 0))))
+    assert not other.retried
+    again = hear(executor, replace(listen, retry=halt))
+    assert listened(again).retried
+    assert [cost.pieces for cost in again.costs if cost.stage == "encode"][-1] == ((1500, None),)
+    assert len(listened(again).words) > 3
+
+
+@dataclass(frozen=True)
+class Shifting:
+    """Takes the token at `index` for a backward shift."""
+
+    index: int
+
+    def heads(self, model: WhisperModel) -> tuple[Head, ...]:
+        return ()
+
+    def guard(self, scene: Scene, model: WhisperModel) -> "ShiftingGuard":
+        return ShiftingGuard(self.index)
+
+
+class ShiftingGuard:
+    last_frame = None
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.halt: Halt | None = None
+
+    def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float) -> int | None:
+        if len(tokens) <= self.index:
+            return None
+        self.halt = Halt("backward-shift", self.index, tokens[self.index])
+        return self.index
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("frame", "other"), [(BARE, PAD30), (PAD30, BARE)])
+def test_what_shifts_backward_is_heard_once_more_in_the_other_framing(
+    model: WhisperModel, frame: Framing, other: Framing
+) -> None:
+    """After the same prefix, and watched as the plan says for that."""
+    executor = SerialExecutor(Equipment(model, frame))
+    whole = listened(hear(executor, SinglePass())).words
+    prefix = tuple(token for word in whole[:2] for token in word.tokens)
+    cut = hear(executor, SinglePass(watch=(Shifting(2),)), prefix=prefix)
+    assert len(cut.heard.tokens) == 2
+    assert not listened(cut).retried
+    again = hear(executor, SinglePass(watch=(Shifting(2),), again=()), prefix=prefix)
+    assert listened(again).retried
+    padded = [cost.pieces == ((1500, None),) for cost in again.costs if cost.stage == "encode"]
+    assert padded == [frame == PAD30, other == PAD30]
+    assert again.heard.tokens == hear(SerialExecutor(Equipment(model, other)), SinglePass(), prefix=prefix).heard.tokens
+    watched = hear(executor, SinglePass(watch=(Shifting(2),), again=(Shifting(4),)), prefix=prefix)
+    assert watched.heard.tokens == again.heard.tokens[:4]
+    assert listened(watched).halt == Halt("backward-shift", 4, again.heard.tokens[4])
+
+
+def test_another_halt_is_no_reason_to_hear_it_again(executor: SerialExecutor) -> None:
+    result = hear(executor, SinglePass(watch=(Frontier(margin=200),), again=()))
+    found = listened(result)
+    assert found.halt is not None
+    assert found.halt.reason == "frontier"
+    assert not found.retried
+    assert not listened(hear(executor, SinglePass(again=()))).retried
+
+
+class Asked(Equipment):
+    """Remembers which tokens were suppressed, and whether something had to be said."""
+
+    asked: ClassVar[tuple[object, bool]] = (None, False)
+
+    def rules(self, options: DecodeOptions, must_speak: bool) -> Rules:
+        Asked.asked = (options.suppress_tokens, must_speak)
+        return super().rules(options, must_speak)
+
+
+def heard_again(executor: SerialExecutor, listen: SinglePass, **about: Any) -> Any:
+    """The window once more, after it halted at the same place before."""
+    listen = replace(listen, watch=(BackwardShift(near_end=10_000),))
+    halt = listened(hear(executor, listen, **about)).halt
+    assert halt is not None
+    again = hear(executor, replace(listen, retry=halt), **about)
+    assert listened(again).retried
+    return again
+
+
+def test_the_padded_decode_has_no_prefix_and_no_annotations_and_speaks(model: WhisperModel) -> None:
+    executor = SerialExecutor(Asked(model, BARE))
+    whole = listened(hear(executor, SinglePass())).words
+    prefix = tuple(token for word in whole[:3] for token in word.tokens)
+    again = listened(heard_again(executor, SinglePass(), prefix=prefix))
+    assert text(again.words).split()[:3] == text(whole).split()[:3]
+    assert Asked.asked == ((NON_SPEECH,), True)
+
+
+@pytest.mark.slow
+def test_the_padded_decode_does_not_end_before_there_are_tokens_for_its_length(model: WhisperModel) -> None:
+    listen = SinglePass(no_speech=1.0, loop_guard=False, must_speak=True)
+    executor = SerialExecutor(Equipment(model, BARE))
+    samples = np.pad(load_audio(CLIP)[:32_000], (0, 8 * 16_000))
+
+    def run(listen: SinglePass) -> Any:
+        return executor.run(RoundPlan(0, Span(0, len(samples)), hearing=listen), samples, DecodeOptions(beam=1))
+
+    halted = replace(listen, watch=(BackwardShift(near_end=10_000),))
+    again = run(replace(halted, retry=listened(run(halted)).halt))
+    assert listened(again).retried
+    assert len(again.heard.tokens) >= 15  # 1.5 per second
+    assert len(run(listen).heard.tokens) < 15
+
+
+def test_only_text_is_said_and_something_where_it_must(executor: SerialExecutor, model: WhisperModel) -> None:
+    free, forced = (executor.equipment.rules(DecodeOptions(), must_speak) for must_speak in (False, True))
+    eot, (blank,) = model.tokenizer.eot, model.tokenizer.encode(" ")
+    for rules in (free, forced):
+        later = rules.suppression([[1000]])
+        assert np.isneginf(later[eot + 1 :]).all()
+        assert (later[[eot, blank]] == 0).all()
+    assert (free.suppression([[]])[[eot, blank]] == 0).all()
+    assert np.isneginf(forced.suppression([[]])[[eot, blank]]).all()
+    strict = executor.equipment.rules(DecodeOptions(suppress_tokens=(NON_SPEECH,)), False).suppression([[]])
+    assert np.isneginf(strict[list(model.tokenizer.non_speech_tokens)]).all()
+
+
+def test_prompt_and_prefix_leave_room_for_text(executor: SerialExecutor, model: WhisperModel) -> None:
+    listen = SinglePass(context_tokens=448, max_tokens=1, keep_attention=True, loop_guard=False)
+    full = model.dims.n_text_ctx - MARGIN_TOKENS
+    for about in ({"prompt": "word " * 1000}, {"prompt": "word " * 1000, "prefix": (1000,) * 300}):
+        result = hear(executor, listen, **about)
+        assert result.heard.attention is not None
+        assert full - 2 <= result.heard.attention.shape[1] <= full
+    crowded = hear(executor, replace(listen, max_tokens=224), prefix=(1000,) * 600)
+    assert crowded.heard.attention is not None
+    assert crowded.heard.attention.shape[1] <= model.dims.n_text_ctx
+
+
+def test_a_short_window_is_not_decoded_unless_it_is_the_last(executor: SerialExecutor) -> None:
+    listen = SinglePass(least=16_000)
+    assert hear(executor, listen, count=8_000).heard is None
+    assert hear(executor, listen, count=8_000, is_last=True).heard is not None
+    assert hear(executor, listen, count=100, is_last=True).heard is None
+
+
+@pytest.mark.slow
+def test_silence_after_the_last_window_counts_for_nothing_but_the_end(executor: SerialExecutor) -> None:
+    listen = SinglePass(silence=8_000, keep_attention=True)
+    open_ended = hear(executor, replace(listen, silence=0), count=40_000, is_last=True)
+    closed = hear(executor, listen, count=40_000, is_last=True)
+    assert listened(closed).frames == listened(open_ended).frames == 125
+    assert all(word.end <= closed.plan.window.end for word in listened(closed).words)
+    going_on = hear(executor, listen, count=40_000)
+    np.testing.assert_array_equal(
+        going_on.heard.attention, open_ended.heard.attention
+    )  # only the last window is closed
+    assert closed.heard.attention is not None
+    assert open_ended.heard.attention is not None
+    assert closed.heard.attention.shape[-1] == open_ended.heard.attention.shape[-1]  # padded to 30 s both
+
+
+def test_only_the_last_window_is_followed_by_silence(model: WhisperModel) -> None:
+    executor = SerialExecutor(Equipment(model, BARE))
+    for is_last, encoded in ((False, 125), (True, 150)):  # 2.5 s, and half a second of silence
+        result = hear(executor, SinglePass(silence=8_000), count=40_000, is_last=is_last)
+        assert [cost.pieces for cost in result.costs if cost.stage == "encode"] == [((encoded, None),)]
+
+
+def test_silence_is_left_out_where_the_window_is_full(model: WhisperModel) -> None:
+    executor = SerialExecutor(Equipment(model, BARE))
+    samples = np.tile(load_audio(CLIP), 5)[: 30 * 16_000 - 100]
+    plan = RoundPlan(0, Span(0, len(samples)), is_last=True, hearing=SinglePass(silence=8_000, max_tokens=2))
+    assert listened(executor.run(plan, samples, DecodeOptions())).frames == 1500
+
+
+def test_silence_by_probability_says_nothing(executor: SerialExecutor) -> None:
+    assert listened(hear(executor, SinglePass(no_speech=-1.0))).words == ()
+
+
+def test_the_prompt_comes_before(executor: SerialExecutor) -> None:
+    unprompted = plain().heard.avg_logprob
+    prompted = hear(executor, SinglePass(), prompt="The worst of all the days of the summer is the last.")
+    none = hear(executor, SinglePass(context_tokens=0), prompt="The worst of all the days.")
+    assert prompted.heard.avg_logprob != unprompted
+    samples = load_audio(CLIP)
+    plan = RoundPlan(7, Span(0, len(samples)), hearing=SinglePass(), prompt="The worst of all the days.")
+    alone: Any = executor.run(plan, samples, DecodeOptions(condition_on_previous_text=False))
+    assert alone.heard.avg_logprob == unprompted
+    assert none.heard.avg_logprob == unprompted
+
+
+def test_an_unlikely_decode_is_tried_again_with_beams_and_the_better_one_counts(executor: SerialExecutor) -> None:
+    rescue = SinglePass(rescue=-0.001, rescue_beam=3)
+    ways = (SinglePass(), 1), (SinglePass(), 3), (rescue, 1)
+    greedy, beams, rescued = (hear(executor, listen, count=40_000, beam=beam) for listen, beam in ways)
+    assert rescued.stats.decoder_runs == greedy.stats.decoder_runs + beams.stats.decoder_runs
+    better, worse = rescued.heard.avg_logprob, greedy.heard.avg_logprob
+    assert worse + 0.03 < better == beams.heard.avg_logprob
+    assert listened(rescued).words == listened(beams).words
+
+
+def test_a_text_that_was_not_watched_while_beams_found_it_is_watched_afterwards(
+    executor: SerialExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that ended without ever having led."""
+    rule = Frontier(margin=listened(plain()).frames // 2)
+    with_guards = listened(hear(executor, SinglePass(watch=(rule,)), beam=3))
+    monkeypatch.setattr(
+        attended_decode, "build_search", lambda *args, **more: build_search(*args, **{**more, "guards": ()})
+    )
+    without = listened(hear(executor, SinglePass(watch=(rule,)), beam=3))
+    assert without.halt is not None
+    assert with_guards.halt is not None
+    assert without.halt.reason == "frontier"
+    assert without.firm == len(without.words) > 0
+    assert abs(without.firm - with_guards.firm) <= 1
+
+
+def test_a_second_attempt_that_lost_its_place_does_not_count(
+    executor: SerialExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lost:
+        halt, last_frame = Halt("rewind", 0, 0), None
+
+    def lose(decode: Any, *_: object) -> list[Lost]:
+        decode.found = replace(decode.found, best=decode.found.best.cut(0))
+        return [Lost()]
+
+    greedy = listened(plain())
+    monkeypatch.setattr(AttendedDecode, "_watched_anew", lose)
+    rescued = listened(hear(executor, SinglePass(rescue=-0.001, rescue_beam=3)))
+    assert (rescued.words, rescued.halt) == (greedy.words, None)
+
+
+class Detector:
+    """Fires as told; remembers what it was shown."""
+
+    def __init__(self, answer: bool) -> None:
+        self.answer = answer
+        self.shapes: list[tuple[int, ...]] = []
+
+    def fires(self, hidden: Any) -> bool:
+        self.shapes.append(hidden.shape)
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer: bool) -> None:
+    detector = Detector(answer)
+    executor = SerialExecutor(Equipment(model, PAD30, detector=detector))
+    result = listened(hear(executor, SinglePass(detect_end=True)))
+    assert detector.shapes == [(result.frames, model.dims.n_audio_state)]
+    assert result.word_ended is answer
+    assert listened(hear(executor, SinglePass(max_tokens=3))).word_ended is None
+
+
+def test_the_detector_is_not_asked_about_a_word_that_others_follow(model: WhisperModel) -> None:
+    detector = Detector(answer=False)
+    executor = SerialExecutor(Equipment(model, PAD30, detector=detector))
+    guessed = listened(hear(executor, SinglePass(detect_end=True, watch=(Frontier(margin=200, beyond=4),))))
+    assert guessed.firm < len(guessed.words)
+    assert (guessed.word_ended, detector.shapes) == (None, [])
+
+
+def test_attention_is_kept_where_it_is_wanted(executor: SerialExecutor) -> None:
+    result = hear(executor, SinglePass(keep_attention=True))
+    assert result.heard.attention is not None
+    assert result.heard.attention.shape[1] >= len(result.heard.tokens)
+    assert plain().heard.attention is None
+
+
+# --- framings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framing", [*map(get_framing, FRAMINGS), Buckets(masked=True)], ids=str)
+def test_every_framing_hears_the_clip(model: WhisperModel, framing: Framing) -> None:
+    result = listened(hear(SerialExecutor(Equipment(model, framing)), SinglePass()))
+    assert result.frames == -(-len(load_audio(CLIP)) // FRAME_SAMPLES)
+    assert len(result.words) > 3
+
+
+def test_a_masked_bucket_is_the_bare_window(model: WhisperModel) -> None:
+    mel = np.random.default_rng(1).normal(size=(80, 250)).astype(np.float32)
+    exact, masked = (framing(model, mel, taps=(LAST_LAYER,)) for framing in (BARE, Buckets(masked=True)))
+    leaky = Buckets()(model, mel, taps=(LAST_LAYER,))
+    assert (masked.frames, masked.valid_frames, leaky.valid_frames) == (150, 125, 125)
+    np.testing.assert_allclose(masked.taps[LAST_LAYER][:125], exact.taps[LAST_LAYER], atol=2e-3)
+    assert (
+        np.abs(leaky.taps[LAST_LAYER][:125] - exact.taps[LAST_LAYER]).max() > 1e-2
+    )  # padding leaks through the encoder
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_decoder_does_not_see_the_padding(model: WhisperModel, masked: bool) -> None:
+    """Padded and masked against the same encoder output cropped to the audio."""
+    mel = np.random.default_rng(2).normal(size=(80, 250)).astype(np.float32)
+    padded = Buckets(masked=masked)(model, mel)
+    valid = padded.valid_frames
+    assert (padded.frames, valid) == (150, 125)
+    keys = tuple(np.ascontiguousarray(key.numpy()[..., :valid]) for key in padded.cross_k)
+    contents = tuple(np.ascontiguousarray(content.numpy()[:, :, :valid]) for content in padded.cross_v)
+    cropped = in_runtime(replace(padded, cross_k=keys, cross_v=contents, frames=valid))
+    seen = replace(padded, valid_frames=padded.frames)  # nothing masked
+    request = DecodeRequest(np.array([[50257, 50362, 464]]), (2,), need="logits")
+    hidden, exact, leaky = (model.decoder(window).run(request).logits for window in (padded, cropped, seen))
+    assert hidden is not None
+    assert exact is not None
+    assert leaky is not None
+    np.testing.assert_allclose(hidden, exact, atol=1e-3, rtol=0)
+    assert np.abs(leaky - exact).max() > 1e-2
+
+
+# --- other models -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", [2, 4])
+def test_few_decoder_layers_and_a_language_without_spaces(layers: int, tmp_path: Path) -> None:
+    """As in distil models and large-v3-turbo: no alignment heads are named, and they are chosen by the rule."""
+    executor = SerialExecutor(Equipment(small_multilingual(tmp_path / "model", layers), BARE))
+    samples = load_audio(CLIP)[:48_000]
+    plan = RoundPlan(0, Span(0, len(samples)), SinglePass())
+    for watch in (Frontier(margin=20), BackwardShift(near_end=30)):
+        listen = SinglePass(watch=(watch,), max_tokens=20, keep_attention=True)
+        result: Any = executor.run(replace(plan, hearing=listen), samples, DecodeOptions(language="zh"))
+        assert result.language == "zh"
+        words = listened(result).words
+        assert "\ufffd" not in "".join(word.word.text for word in words)[-1:]
+        assert all(0 <= word.start <= word.end <= len(samples) for word in words)
+        assert result.heard.attention is not None
+        assert (
+            result.heard.attention.shape[0] == (layers - layers // 2) * 1
+        )  # the later half of the layers, one head each
+    queries = []
+    for said in ("", "今天天气很好我们去公园散步然后回家吃饭看书睡觉"):
+        listen = SinglePass(max_tokens=1, context_tokens=20, keep_attention=True)
+        result = executor.run(replace(plan, prompt=said, hearing=listen), samples, DecodeOptions(language="zh"))
+        assert result.heard.attention is not None
+        queries.append(result.heard.attention.shape[1])
+    assert 15 < queries[1] - queries[0] <= 21, "what fits of a text without spaces precedes the window"
+    detected = executor.run(replace(plan, hearing=SinglePass(max_tokens=5)), samples, DecodeOptions())
+    assert detected.language is not None
+    assert detected.language_probability < 1
+
+
+def test_a_round_after_another_finds_what_it_would_find_alone(
+    model: WhisperModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = SerialExecutor(Equipment(model, BARE))
+    samples, listen = load_audio(CLIP), SinglePass(silence=SAMPLE_RATE)
+    options, frames = DecodeOptions(), []
+
+    def window(start: int, end: int, *, is_last: bool = False) -> tuple[RoundPlan, FloatArray]:
+        plan = RoundPlan(7, Span(START + start, START + end), hearing=listen, is_last=is_last)
+        return plan, samples[start:end]
+
+    plan, audio = window(0, 40_000)
+    state = executor.run(plan, audio, options).state
+    assert state is not None
+
+    def counted(samples: FloatArray, n_mels: int, first: int, count: int) -> FloatArray:
+        frames.append(count)
+        return raw_columns(samples, n_mels, first, count)
+
+    monkeypatch.setattr(features, "raw_columns", counted)
+    for plan, audio in (window(0, 41_000), window(6_400, 50_123), window(6_400, len(samples), is_last=True)):
+        alone = executor.run(plan, audio, options)
+        computed_alone, frames[:] = sum(frames), []
+        after = executor.run(plan, audio, options, state)
+        assert after.heard == alone.heard
+        assert sum(frames) < computed_alone - 150, "most of the log-mel is known"
+        state, frames[:] = after.state, []

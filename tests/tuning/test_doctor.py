@@ -1,0 +1,201 @@
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.cli.bundled import bundled_audio
+from whispertide.decoding.rules import log_softmax
+from whispertide.features import log_mel
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import EngineOptions
+from whispertide.recipes.calibration import Calibration, Pace, machine_of
+from whispertide.recipes.catalogue import get_recipe, usual_window_s
+from whispertide.recipes.recipe import Recipe
+from whispertide.tuning.doctor import (
+    EXACT,
+    QUANTISED,
+    RULE,
+    Known,
+    Limits,
+    LiveEstimate,
+    Shape,
+    Speed,
+    check_parity,
+    compare,
+    estimate_live,
+    log_probabilities,
+    measure_speed,
+    published,
+    transformers_log_probabilities,
+)
+from whispertide.types import N_FRAMES, FloatArray
+
+NANO = BUNDLED_DIR / "nano.en"
+RECIPE = get_recipe("whisper-streaming")
+SPEED = Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 1.1)
+SLOW = Speed("nano.en", "int8", "cpu", 2, 0.9, 0.1, 0.002, 0.003, 0.004, 1.1)
+
+
+@pytest.fixture(scope="module")
+def int8() -> WhisperModel:
+    return load_model("nano.en", EngineOptions(precision="int8", threads=1))
+
+
+@pytest.fixture(scope="module")
+def fp32() -> WhisperModel:
+    return load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+
+
+@pytest.fixture(scope="module")
+def speech() -> FloatArray:
+    return bundled_audio()
+
+
+def test_an_encoder_costs_what_the_field_says() -> None:
+    # ALGORITHMS of the papers: base 87 GFLOP for 30 s, 8.5 for 4 s, convolutions included; small 344.
+    base, small = Shape(512, 6, 6), Shape(768, 12, 12)
+    assert base.encoder_flops(1500) / 1e9 == pytest.approx(87, rel=0.15)
+    assert base.encoder_flops(200) / 1e9 == pytest.approx(8.5, rel=0.15)
+    assert small.encoder_flops(1500) / 1e9 == pytest.approx(344, rel=0.15)
+
+
+def test_the_measured_model_is_judged_by_its_own_figures(int8: WhisperModel) -> None:
+    found = {item.model: item for item in estimate_live(SPEED, int8.dims, {"whisper-streaming": RECIPE})}
+    nano = found["nano.en"]
+    tokens = 4.0 * (15.0 + 1.0)  # a window of `trim_s` and a step
+    assert nano.measured
+    assert nano.round_s == pytest.approx(0.06 + tokens * 0.003 + tokens / 50 * 0.004)
+    assert nano.load == pytest.approx(nano.round_s / 1.0)
+    assert nano.verdict == "yes"
+    assert not found["base.en"].measured
+    loads = [found[name].load for name in ("nano.en", "tiny.en", "base.en", "small.en", "medium.en", "large-v3")]
+    assert loads == sorted(loads)
+    assert found["large-v3"].verdict == "no"
+
+
+def test_the_verdict_follows_the_stated_rule(int8: WhisperModel) -> None:
+    assert "80%" in RULE
+    for step_s in (0.2, 0.3, 0.4, 0.5, 1.0):
+        recipe = RECIPE.replace(step_s=step_s)
+        item = estimate_live(SPEED, int8.dims, {"x": recipe})[0]
+        assert item.verdict == ("yes" if item.load <= 0.8 else "barely" if item.load <= 1 else "no")
+        assert item.shortest_step_s == pytest.approx(item.round_s / 0.8)
+
+
+def test_a_short_window_and_a_greedy_search_cost_less(int8: WhisperModel) -> None:
+    def load(**changes: object) -> float:
+        return estimate_live(SPEED, int8.dims, {"x": RECIPE.replace(**changes)})[0].load
+
+    assert load(framing="bare", trim_s=4.0) < load(trim_s=4.0) < load()
+    assert load(search="greedy") < load()
+
+
+def test_a_stream_is_encoded_block_by_block(int8: WhisperModel) -> None:
+    """whisperrt: a round encodes a tenth of a second and feeds the text in one run, however long the stream is."""
+    recipe = get_recipe("whisperrt")
+    nano = estimate_live(SPEED, int8.dims, {"whisperrt": recipe}, Known(checkpoint=int8.checkpoint))[0]
+    tokens = 4.0 * usual_window_s(recipe)
+    assert nano.round_s < 0.006 + 0.002 + tokens / 50 * 0.004  # less than five seconds encoded anew
+    assert nano.verdict == "yes"
+    longer = estimate_live(SPEED, int8.dims, {"whisperrt": recipe.replace(stream_s=24.0)})[0]
+    assert nano.round_s < longer.round_s < 2 * nano.round_s + 0.006
+
+
+def test_a_model_without_the_adapter_that_a_recipe_needs(int8: WhisperModel) -> None:
+    """The bundled one has a causal adapter; of the published ones nothing is known, and they have none."""
+    recipes = {name: get_recipe(name) for name in ("whisperrt", "tide")}
+    found = estimate_live(SPEED, int8.dims, recipes, Known(checkpoint=int8.checkpoint))
+    verdicts = {(each.model, each.recipe): each.verdict for each in found}
+    assert verdicts[int8.name, "whisperrt"] == "yes"
+    assert verdicts["tiny.en", "whisperrt"] == "no adapter"
+    assert verdicts["tiny.en", "tide"] != "no adapter"
+
+
+def test_what_was_tuned_is_what_is_judged(int8: WhisperModel) -> None:
+    """tide with a second of zeros, and with the step that was found for it; the published models know nothing of it."""
+    tuned = Calibration({"framing": "zeros", "zeros_s": 1.0}, "so", pace={machine_of(int8.options): Pace(1, 0.6)})
+    tide = get_recipe("tide")
+
+    def judged(known: Known, recipe: Recipe = tide) -> tuple[LiveEstimate, LiveEstimate]:
+        mine, other, *_ = estimate_live(SLOW, int8.dims, {"x": recipe}, known)
+        return mine, other
+
+    found, other = judged(Known(False, tuned, int8.options))
+    as_tuned = tide.replace(framing="zeros", step_s=0.6)
+    assert found == judged(Known(False), as_tuned)[0]
+    assert found.load == pytest.approx(found.round_s / 0.6)
+    assert found != judged(Known(False))[0]
+    assert other == judged(Known(False))[1]
+
+
+@pytest.mark.slow
+def test_speed_is_measured(int8: WhisperModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "perf_counter", time.process_time)  # what other programs do in between does not count
+    speed = measure_speed(int8)
+    assert (speed.model, speed.precision, speed.provider, speed.threads) == ("nano.en", "int8", "cpu", 1)
+    assert 0 < speed.encode_5s < speed.encode_30s
+    assert speed.step_1 > 0
+    assert speed.step_5 > 0
+    assert speed.spread >= 1
+
+
+def test_equal_figures_pass_and_no_figures_do_not() -> None:
+    truth = log_softmax(np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32))
+    assert compare("a", "b", truth, truth, [0, 1, 2], EXACT).passed
+    broken = truth.copy()
+    broken[0, 1] = np.nan
+    assert not compare("a", "b", broken, truth, [0, 1, 2], EXACT).passed
+    assert not compare("a", "b", broken, truth, [0, 1, 2], QUANTISED).passed
+
+
+def test_each_limit_counts() -> None:
+    truth = log_softmax(np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32))
+    other = truth + np.array([0, 0.1, 0, 0, 0], np.float32)
+    loose = Limits(math.inf, math.inf, 0.0)
+    assert compare("a", "b", other, truth, [0, 1, 1], loose).passed
+    assert not compare("a", "b", other, truth, [0, 1, 1], Limits(1e-3, math.inf, 0.0)).passed
+    assert not compare("a", "b", other, truth, [0, 1, 1], Limits(math.inf, 0.09, 0.0)).passed
+    assert compare("a", "b", other, truth, [0, 1, 1], Limits(math.inf, 0.11, 0.0)).passed
+    assert not compare("a", "b", -truth, truth, [0, 1, 1], Limits(math.inf, math.inf, 0.9)).passed
+
+
+@pytest.mark.slow
+def test_the_bundled_model_is_healthy(int8: WhisperModel, fp32: WhisperModel, speech: FloatArray) -> None:
+    checks = check_parity(int8, fp32, speech, NANO / "no such folder")  # without transformers
+    assert [(check.what, check.against) for check in checks] == [("int8 engine", "own fp32")]
+    assert checks[0].passed
+
+
+@pytest.mark.slow  # torch takes its time to import
+def test_the_fp32_graphs_equal_transformers(fp32: WhisperModel, speech: FloatArray) -> None:
+    (check,) = check_parity(fp32, fp32, speech, NANO)
+    assert (check.what, check.against) == ("own fp32", "transformers")
+    assert check.passed
+    assert check.largest_error < 1e-4
+
+
+@pytest.mark.slow
+def test_an_engine_that_hears_something_else_fails(fp32: WhisperModel, speech: FloatArray) -> None:
+    mel = log_mel(speech, 80, padding=480_000)[:, :N_FRAMES]
+    start = list(fp32.tokenizer.sot_sequence(None, "transcribe", True))
+    tokens = start + fp32.tokenizer.encode(" She put the book on the table. They gave him money for his work.")
+    truth = log_probabilities(fp32, mel, tokens)
+    late = log_probabilities(fp32, np.roll(mel, 300, axis=1), tokens)  # as a wrong position would make it
+    for limits in (EXACT, QUANTISED):
+        assert compare("fp32", "itself", truth, truth, tokens, limits).passed
+        assert not compare("late", "fp32", late, truth, tokens, limits).passed
+
+
+def test_transformers_is_asked_only_where_it_can_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    mel = np.zeros((80, N_FRAMES), np.float32)
+    assert transformers_log_probabilities(tmp_path / "model.pt", mel, [0]) is None
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert transformers_log_probabilities(NANO, mel, [0]) is None
+
+
+def test_of_checkpoints_that_the_package_has_adapters_for_it_is_known() -> None:
+    assert published("tiny.en").short
+    assert not published("large-v3").short
