@@ -189,8 +189,8 @@ def _warn_repaired(name: str, replaced: int, cancelled_s: float) -> None:
         warnings.warn(f"{name}: {replaced} samples were not numbers (NaN or infinite) and became silence", stacklevel=3)
     if cancelled_s:
         warnings.warn(
-            f"{name}: for {cancelled_s:.1f} s the channels cancel each other out (opposite phase): the louder one "
-            "alone was heard",
+            f"{name}: for {cancelled_s:.1f} s the channels cancel each other out (opposite phase): one of them "
+            "was turned round",
             stacklevel=3,
         )
 
