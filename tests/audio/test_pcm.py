@@ -155,6 +155,32 @@ def test_channels_of_opposite_phase_do_not_cancel(residue: float) -> None:
     assert resampler.cancelled_s == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("hum", [0.0, 0.01], ids=["hiss", "hiss and hum"])
+def test_a_channel_that_is_turned_round_stays_so(hum: float) -> None:
+    """Two microphones, one with its poles swapped: words that get quieter, hiss of their own, and hum in both."""
+    dice = np.random.default_rng(1)
+    voice = tone(2.0) * np.tile(np.linspace(1, 0.1, 3200, dtype=np.float32), 10)
+    hiss = dice.normal(0, 0.005, (len(voice), 2)).astype(np.float32)
+    stereo = np.stack([voice, -voice], axis=1) + hiss + hum * tone(2.0, freq=50)[:, None]
+    heard = resample(stereo, SAMPLE_RATE, 2, [1_000, 7_777])
+    assert np.corrcoef(heard, voice)[0, 1] > 0.99
+    assert loudness(heard) == pytest.approx(loudness(voice), rel=0.02)
+
+
+def test_what_runs_along_again_is_turned_back() -> None:
+    voice = tone(1.0)
+    signs = np.repeat([1, -1, 1], [5_000, 6_000, 5_000]).astype(np.float32)
+    heard = resample(np.stack([voice, voice * signs], axis=1), SAMPLE_RATE, 2)
+    assert np.allclose(heard[5_120:10_880], voice[5_120:10_880])
+    assert np.allclose(heard[11_200:], voice[11_200:])
+
+
+def test_what_cancels_out_all_the_same_is_taken_from_the_loudest_channel() -> None:
+    voice = tone(0.5)
+    heard = resample(np.stack([voice, voice, -2 * voice], axis=1), SAMPLE_RATE, 3)
+    assert loudness(heard) == pytest.approx(2 * loudness(voice), rel=0.01)
+
+
 @given(channels=st.integers(2, 8), level=st.floats(0.01, 1.0), noise=st.floats(0, 0.001), seed=st.integers(0, 9))
 def test_a_voice_on_one_of_several_channels_is_not_taken_for_a_cancelled_one(
     channels: int, level: float, noise: float, seed: int

@@ -6,7 +6,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from whispertide.batch.inputs import Found, find, without_query
+from whispertide.batch.inputs import Found, check_any, find, without_query
 from whispertide.errors import AudioFileError, OptionError
 
 
@@ -105,6 +105,17 @@ def test_a_folder_that_is_not_there_is_refused_first(tmp_path: Path) -> None:
     assert find([missing]) == [Found(missing, PurePosixPath("talk"))]
     with pytest.raises(AudioFileError, match="talks: expected a folder or a recording; there is none"):
         find([missing, str(tmp_path / "talks")])
+
+
+def test_where_no_recording_is_there_it_is_told_at_once(tmp_path: Path) -> None:
+    missing, there = str(tmp_path / "talk.wav"), tmp_path / "walk.wav"
+    with pytest.raises(AudioFileError, match=r"talk\.wav: there is no such file; check the path"):
+        check_any(find([missing]))
+    with pytest.raises(AudioFileError, match=r"talk\.wav: there is no such file, nor any of the others"):
+        check_any(find([missing, str(there)]))
+    there.touch()
+    check_any(find([missing, str(there)]))
+    check_any(find([missing, "https://host/talk.wav"]))
 
 
 def test_a_name_that_no_file_can_have_fails_by_itself(tmp_path: Path) -> None:

@@ -100,6 +100,13 @@ def test_usage_is_checked_before_any_model_is_loaded(tmp_path: Path, loads: list
     assert not (tmp_path / "out").exists()
 
 
+def test_a_recording_that_is_not_there_is_told_before_any_model_is_loaded(tmp_path: Path, loads: list[object]) -> None:
+    result = run(tmp_path / "talk.wav", "-o", tmp_path / "out")
+    assert (result.exit_code, "talk.wav: there is no such file" in result.stderr) == (3, True)
+    assert loads == []
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_output_that_cannot_be_is_told_before_any_model_is_loaded(tmp_path: Path, loads: list[object]) -> None:
     (tmp_path / "file").touch()
     for name, said in {"file": "cannot be written", "misspelt/out": "does not exist"}.items():

@@ -57,6 +57,20 @@ def test_a_window_goes_on_over_a_short_pause() -> None:
     assert spoken.next_start(7 * SECOND) == round(9.5 * SECOND) - AROUND
 
 
+@given(voices(), st.integers(1, 9 * SECOND), st.integers(0, 30 * SECOND), st.integers(1, 30 * SECOND))
+def test_a_pause_comes_after_so_much_voice(spoken: Voice, least: int, start: int, length: int) -> None:
+    end = start + length
+    pause = spoken.pause_after(least, start, end)
+    if pause is None:
+        *before, _ = [*spoken.within(start, end), Span(end, end)]
+        assert sum(map(len, before[:-1])) < least
+    else:
+        assert start < pause < end
+        assert spoken.amount(start, pause) >= least
+        assert spoken.amount(pause, end) > 0
+        assert not any(span.start < pause < span.end for span in spoken.spans)
+
+
 def test_speech_without_a_word_is_found_before_between_and_not_after_the_words() -> None:
     spoken = voice((0, 10))
     second = Span(4 * SECOND, 5 * SECOND)

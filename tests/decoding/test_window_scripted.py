@@ -1,5 +1,6 @@
 """One window's decode and the times of its words, with a model that says what it is told."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -10,7 +11,8 @@ from scripted_model import HEADS, ScriptedModel, Story, by_window, multilingual,
 from whispertide.decoding import longform, token_search
 from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
 from whispertide.decoding.draft import Reference
-from whispertide.decoding.longform import Transcription
+from whispertide.decoding.language import DetectedLanguage
+from whispertide.decoding.longform import Transcription, pad30
 from whispertide.decoding.search import Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.token_search import build_search
@@ -18,8 +20,10 @@ from whispertide.decoding.voice import Voice
 from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.decoding.word_repairs import SpokenSegment
 from whispertide.features import Features
+from whispertide.model.engine import Encoded
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, Span, Word
+from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray, Span, Word
 
 WORDS = story((" we", 10), (" walk", 40), (" home", 70))
 
@@ -168,6 +172,47 @@ class TestLanguages:
         start = [list(tokenizer.sot_sequence("zh", "translate", timed)) for timed in (True, False)]
         fed = [run.requests[0].tokens[0].tolist() for run in model.decoders]
         assert fed == [start[0], [*start[1], *(token for token, _ in words), tokenizer.eot]]
+
+    @pytest.mark.parametrize(
+        ("whole", "first", "then", "seconds"),
+        [
+            (("fr", 0.6), ("en", 0.9), "en", 4.4),
+            (("en", 0.6), ("fr", 0.9), "fr", 4.4),
+            (("fr", 0.6), ("fr", 0.9), "fr", 4.4),
+            (("en", 0.6), ("en", 0.9), "en", 9),
+            (("en", 0.6), ("fr", 0.7), "en", 9),
+            (("fr", 0.95), None, "fr", 9),
+        ],
+        ids=["two languages", "another first", "another alone", "one", "an accent", "certain"],
+    )
+    def test_of_a_window_that_may_be_in_several_languages_the_first_sentences_may_be_heard_alone(
+        self,
+        whole: tuple[str, float],
+        first: tuple[str, float] | None,
+        then: str,
+        seconds: float,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """English was heard before. Somebody speaks for 4 s, and after a second for 4 s more."""
+        heard: list[float] = []
+
+        def open_window(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
+            heard.append(mel.shape[1] / 100)
+            return pad30(model, mel)
+
+        def listen(*_: Any) -> DetectedLanguage:
+            found = whole if len(heard) == 1 else first
+            assert found is not None
+            return DetectedLanguage(*found)
+
+        monkeypatch.setattr(longform, "detect_language", listen)
+        told = [(multilingual().timestamp_begin, 0), *story((" we", 10), tokenizer=multilingual())]
+        model = telling(told, language="fr")
+        run = transcription(model, 9, options=UNTIMED, frame=open_window, voice=voice((0, 4), (5, 9)))
+        (segment,) = run.next_window()
+        assert heard == ([9, 4.4] if first else [9])
+        assert segment.language == run.language == then
+        assert segment.span.end / SAMPLE_RATE <= seconds + 0.1
 
 
 class TestAligning:

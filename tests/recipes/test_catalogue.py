@@ -71,7 +71,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "beam": 1, "policy": "align-att", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,
         "attention_floor": 0.1, "truncate": "last-word", "settle_s": 1.0,
         "memory": "words", "window_s": 9.0, "carry": 2, "context_tokens": 60, "beyond": 12, "guess_least": 0.3,
-        "waiting_marks": True,
+        "waiting_marks": True, "drop_below": 0.0,
         "rescue_logprob": -1.0,
         "rescue_beam": 5, "silence_s": 1.0, "shed_s": 1.5, "hard_cap_s": 20.0, "shift_guard": False,
         "must_speak": False, "no_speech": 0.9,

@@ -192,6 +192,8 @@ def test_an_engine_that_hears_something_else_fails(fp32: WhisperModel, speech: F
 def test_transformers_is_asked_only_where_it_can_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     mel = np.zeros((80, N_FRAMES), np.float32)
     assert transformers_log_probabilities(tmp_path / "model.pt", mel, [0]) is None
+    (tmp_path / "model.bin").touch()  # faster-whisper's folder
+    assert transformers_log_probabilities(tmp_path, mel, [0]) is None
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert transformers_log_probabilities(NANO, mel, [0]) is None
 

@@ -14,7 +14,16 @@ from whispertide.recipes.calibration import Pace, machine_of
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
 from whispertide.tuning import framing_choice, tune
 from whispertide.tuning.framing_choice import ENOUGH, Tried, Window, changes
-from whispertide.tuning.tune import Refit, Rounds, Tuning, choose_pace, choose_step, refit_rule, thread_counts
+from whispertide.tuning.tune import (
+    Refit,
+    Rounds,
+    Tuning,
+    choose_pace,
+    choose_step,
+    processor_share,
+    refit_rule,
+    thread_counts,
+)
 from whispertide.tuning.tune_page import html, text
 
 OPTIONS = EngineOptions(threads=2)
@@ -83,8 +92,17 @@ def test_threads() -> None:
     assert choose_pace([Rounds(1, 0.5, 0.5), Rounds(2, 0.3, 0.3)]) == Pace(2, 0.4)
 
 
+def test_the_share_of_a_processor_that_a_thread_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, spent = iter([0.0, 0.1, 0.2, 0.4]), iter([5.0, 5.1])
+    faked = SimpleNamespace(perf_counter=lambda: next(clock), thread_time=lambda: next(spent))
+    monkeypatch.setattr(tune, "time", faked)
+    assert processor_share() == pytest.approx(0.25)
+
+
 def test_nothing_is_said_of_a_busy_machine() -> None:
     assert choose_pace([Rounds(1, 0.30, 0.31), Rounds(2, 0.2, 0.41)]) is None
+    assert choose_pace([Rounds(1, 0.30, 0.31, share=0.5), Rounds(2, 0.2, 0.21)]) is None  # slow all the time
+    assert choose_pace([Rounds(1, 0.30, 0.31, share=0.9)]) is not None
     assert choose_pace([]) is None
     assert "the machine was busy" in text(tuning(pace=None, rounds=(Rounds(1, 0.2, 0.5),)))
 

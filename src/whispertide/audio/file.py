@@ -13,7 +13,7 @@ Knows nothing of speech. Resampling and repair are `audio.pcm`'s.
 import io
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -33,6 +33,7 @@ _HEAD = 2**20  # bytes kept from the start of a file: a WAV or MP3 header may st
 _READ = 2**16  # bytes asked for at a time
 # Containers that state the exact length of a track; elsewhere a duration is an estimate from the bit rate.
 _EXACT = frozenset({"flac", "mov", "mp4", "aiff", "au", "matroska"})
+_GAPPED = frozenset({"mov", "mp4", "matroska"})  # those where gaps are no damage
 # What ffmpeg may take a file for: recordings. Others of its formats are lists of files, addresses in the network or
 # devices, and some of them open these by themselves, whatever is done about files that a file refers to.
 _FORMATS = (
@@ -188,8 +189,8 @@ def _warn_repaired(name: str, replaced: int, cancelled_s: float) -> None:
         warnings.warn(f"{name}: {replaced} samples were not numbers (NaN or infinite) and became silence", stacklevel=3)
     if cancelled_s:
         warnings.warn(
-            f"{name}: for {cancelled_s:.1f} s the channels cancel each other out (opposite phase): the louder one "
-            "alone was heard",
+            f"{name}: for {cancelled_s:.1f} s the channels cancel each other out (opposite phase): one of them "
+            "was turned round",
             stacklevel=3,
         )
 
@@ -332,6 +333,7 @@ class _Track:
         self._timeline = Timeline(begin / av.time_base if begin else 0.0)
         # In seconds, because the rate may change in mid-stream.
         self._decoded_s = 0.0
+        self._spanned_s = 0.0  # from the first frame to the end of the newest, gaps included
         self._end_s = 0.0  # where the newest frame ends by its time stamp
         self._damaged = 0  # packets that could not be decoded
         self._failure = ""  # why reading stopped before the end
@@ -415,10 +417,12 @@ class _Track:
         values = frame.to_ndarray()  # planar: [channels, n]; packed: [1, n * channels]
         samples = to_float(values.T if frame.format.is_planar else values.reshape(-1, channels))
         length_s = len(samples) / rate
-        self._decoded_s += length_s
         if frame.time is not None:
             self._end_s = frame.time + length_s
-        missing = round(self._timeline.advance(frame.time, length_s) * rate)
+        gap_s = self._timeline.advance(frame.time, length_s)
+        self._spanned_s += length_s + (gap_s if self._decoded_s else 0.0)
+        self._decoded_s += length_s
+        missing = round(gap_s * rate)
         for at in range(0, missing, rate):
             yield current.push(np.zeros((min(rate, missing - at), channels), np.float32))
         yield current.push(samples)
@@ -456,16 +460,22 @@ class _Track:
         return f"{self._damaged} damaged parts were skipped" if self._damaged else ""
 
     def _reached_s(self) -> float:
-        """How much of the promised length is there. Matroska promises the last time stamp: before it there may be gaps,
-        where a recorder left silence out, and the first one need not be 0.
+        """How much of the promised length is there, with the gaps where a recorder left silence out. Matroska promises
+        the last time stamp, and the first one need not be 0.
         """
-        return max(self._decoded_s, self._end_s) if "matroska" in self._container.format.name else self._decoded_s
+        if not self._is_of(_GAPPED):
+            return self._decoded_s
+        return max(self._spanned_s, self._end_s) if self._is_of({"matroska"}) else self._spanned_s
+
+    def _is_of(self, formats: Set[str]) -> bool:
+        """Whether the container is of one of these; ffmpeg has several names for most."""
+        return not formats.isdisjoint(self._container.format.name.split(","))
 
     def _promised_s(self) -> float | None:
         """The exact length by the header, where there is one for this track alone."""
-        if not _EXACT & set(self._container.format.name.split(",")):
+        if not self._is_of(_EXACT):
             return None
-        if "matroska" in self._container.format.name:  # ffmpeg gives every track the length of the longest
+        if self._is_of({"matroska"}):  # ffmpeg gives every track the length of the longest
             own = _clock_s(self._stream.metadata.get("DURATION", ""))
             if own is not None:
                 return own

@@ -1,8 +1,8 @@
 """Bytes and samples of any kind, rate and number of channels to 16 kHz mono float32, in any portions and without I/O.
 
 Every way into the program goes through here. Channels are mixed by their mean, so a voice on one of two channels is
-6 dB quieter and no mix can clip; where channels of opposite phase cancel each other out, the loudest one stands for
-all. Resampling is soxr's HQ (about 125 dB of rejection, some 30 ms of look-ahead). Samples beyond +-1
+6 dB quieter and no mix can clip; a channel of opposite phase, which would cancel the others out, is turned round
+before. Resampling is soxr's HQ (about 125 dB of rejection, some 30 ms of look-ahead). Samples beyond +-1
 are kept as they are: clipped or overdriven audio is the user's. Samples that are no numbers become silence and are
 counted.
 """
@@ -35,14 +35,16 @@ _LEFT, _AUDIBLE = 0.04, 1e-6
 class Downmix:
     """Channels -> one, portion by portion; the portions do not change the result.
 
-    A piece in which the channels cancel each other out (one of them with its poles swapped) is taken from its loudest
-    channel. `cancelled` counts the samples of such pieces. What does not fill a piece waits for the next portion.
+    A channel that cancels the loudest one out (its poles are swapped) is turned round, and stays so until it is heard
+    to run with it again: what is quiet, between words, does not tell. `cancelled` counts the samples of pieces that
+    cancel each other out as they are. What does not fill a piece waits for the next portion.
     """
 
     def __init__(self, rate: int, channels: int) -> None:
         self.cancelled = 0
         self._piece = max(1, rate // _PIECES_PER_S)
         self._waiting = np.zeros((0, channels), np.float32)
+        self._signs = np.ones(channels, np.float32)  # -1: turned round
 
     def push(self, samples: FloatArray) -> FloatArray:
         """Samples [n, channels] -> [m] of the pieces that are full."""
@@ -58,15 +60,41 @@ class Downmix:
 
     def _mixed(self, pieces: FloatArray) -> FloatArray:
         """[k, piece, channels] -> [k * piece]."""
-        mixed: FloatArray = pieces.mean(axis=2, dtype=np.float32)
         energies = np.square(pieces, dtype=np.float64).mean(axis=1)  # [k, channels]
-        loudest = energies.max(axis=1, initial=0)
-        left = np.square(mixed, dtype=np.float64).mean(axis=1)
-        # The mean keeps 1/n² of a voice that is on one of n channels; only opposite phase takes nearly all of it.
-        gone = (loudest > _AUDIBLE) & (left < _LEFT / pieces.shape[2] ** 2 * loudest)
-        mixed[gone] = np.take_along_axis(pieces[gone], energies[gone].argmax(axis=1)[:, None, None], axis=2)[..., 0]
-        self.cancelled += int(gone.sum()) * pieces.shape[1]
+        loudest = energies.argmax(axis=1)
+        mixed: FloatArray = pieces.mean(axis=2, dtype=np.float32)
+        self.cancelled += int(_gone(mixed, energies).sum()) * pieces.shape[1]
+        signs = self._turned(pieces, energies, loudest)
+        turned = (signs < 0).any(axis=1)
+        mixed[turned] = (pieces[turned] * signs[turned, None]).mean(axis=2, dtype=np.float32)
+        gone = _gone(mixed, energies)  # in spite of that, as "one, one, minus two" does
+        alone = np.take_along_axis(pieces[gone] * signs[gone, None], loudest[gone, None, None], axis=2)
+        mixed[gone] = alone[..., 0]
         return mixed.reshape(-1)
+
+    def _turned(self, pieces: FloatArray, energies: FloatArray, loudest: npt.NDArray[np.int64]) -> FloatArray:
+        """The sign of each channel in each piece [k, channels]."""
+        one = np.take_along_axis(pieces, loudest[:, None, None], axis=2)
+        both = np.square(one + pieces, dtype=np.float64).mean(axis=1)
+        apart = np.square(one - pieces, dtype=np.float64).mean(axis=1)
+        audible = energies > _AUDIBLE
+        against, along = audible & (both < _LEFT * apart), audible & (apart < _LEFT * both)
+        signs = np.tile(self._signs, (len(pieces), 1))
+        if against.any() or (self._signs < 0).any():
+            for number, channel in enumerate(loudest):
+                own = self._signs[channel]
+                self._signs[against[number]], self._signs[along[number]] = -own, own
+                signs[number] = self._signs
+        return signs
+
+
+def _gone(mixed: FloatArray, energies: FloatArray) -> npt.NDArray[np.bool_]:
+    """In which pieces [k] the channels cancel each other out: mixed [k, piece], of these `energies` [k, channels]."""
+    left = np.square(mixed, dtype=np.float64).mean(axis=1)
+    most = energies.max(axis=1, initial=0)
+    # The mean keeps 1/n² of a voice that is on one of n channels; only opposite phase takes nearly all of it.
+    gone: npt.NDArray[np.bool_] = (most > _AUDIBLE) & (left < _LEFT / energies.shape[1] ** 2 * most)
+    return gone
 
 
 def check_shape(rate: int, channels: int) -> None:

@@ -12,7 +12,7 @@ Knows nothing of what is done with a recording.
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -63,6 +63,15 @@ def find(names: Iterable[str]) -> list[Found]:
         for recording in _in_one(name):
             found.setdefault(recording.name, recording)
     return list(found.values())
+
+
+def check_any(recordings: Sequence[Found]) -> None:
+    """Raise `AudioFileError` where none of the recordings is there, before a model is loaded for them."""
+    if any(is_address(each.name) or os.path.exists(each.name) for each in recordings):
+        return
+    if len(recordings) > 1:
+        raise AudioFileError(f"{recordings[0].name}: there is no such file, nor any of the others; check the paths")
+    raise AudioFileError(f"{recordings[0].name}: there is no such file; check the path")
 
 
 def _in_one(name: str) -> Iterable[Found]:

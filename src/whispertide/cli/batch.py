@@ -64,8 +64,8 @@ def batch(
     revision: arguments.Revision = None,
 ) -> ExitCode:
     """Transcribe an archive: every recording once, whatever is killed. The same command goes on where it stopped."""
-    from whispertide.batch.archive import check_folder, opened
-    from whispertide.batch.inputs import find
+    from whispertide.batch.archive import check_folder, opened, report_in
+    from whispertide.batch.inputs import check_any, find
     from whispertide.batch.plan import plan
 
     if address is not None and where != "ray":
@@ -74,8 +74,11 @@ def batch(
         require("ray", "--engine ray")
     options, form = replace(arguments.checked(text), beam=1 if fast else BEAM), form or "txt"
     engine = replace(engine, threads=engine.threads or 1)
-    tasks = plan(find(inputs), form)
+    recordings = find(inputs)
+    tasks = plan(recordings, form)
     check_folder(output)
+    if not report_in(output).exists():  # what goes on may have done with all of them
+        check_any(recordings)
     transcriber = arguments.load(model, engine, revision)  # downloads and builds, once for all
     setup = _setup(transcriber, model, revision, engine, options, form)
     made, name = _made(transcriber, setup), transcriber.name

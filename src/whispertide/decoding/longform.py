@@ -17,7 +17,7 @@ import numpy as np
 
 from whispertide.decoding.draft import Drafter, Reference
 from whispertide.decoding.fallback import is_silence
-from whispertide.decoding.language import detect_language
+from whispertide.decoding.language import APART, CERTAIN, ENOUGH, LIKELY, DetectedLanguage, detect_language
 from whispertide.decoding.search import NO_STEPS, Guard, Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.voice import LONGEST_WORD, UNHEARD, Voice
@@ -55,7 +55,6 @@ MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
 CUT_SENTENCE = range(SAMPLE_RATE, 10 * SAMPLE_RATE)
 # A text that is closed so near to the window's end, where the recording goes on, may be the made-up end of a sentence.
 EDGE = SAMPLE_RATE // 10
-CERTAIN = 0.5  # less probable languages are not changed to
 HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 
 
@@ -152,12 +151,9 @@ class Transcription:
         """Decode the window at `seek`, move on, and return its segments that say something."""
         if not self._is_at_voice():
             return []
-        count, is_part = self._window_end() - self.seek, self.part is not None
-        self.part = None
-        mel = self.features.followed(self.seek, count)
-        encoded = self._encode(mel)
-        self._listen_for_language(encoded)
-        self.is_anew = False
+        is_part = self.part is not None
+        count, mel, encoded = self._opened(self._window_end() - self.seek)
+        self.part, self.is_anew = None, False
         began = time.perf_counter()
         result = decode_window(
             self.model,
@@ -215,12 +211,34 @@ class Transcription:
         paused = self.voice.end_before_pause(self.seek * HOP_LENGTH, end * HOP_LENGTH)
         return max(self.seek + 1, min(end, -(-paused // HOP_LENGTH)))
 
-    def _listen_for_language(self, encoded: Encoded) -> None:
-        """Where speech was left out, another language may be spoken, if the user has named none."""
-        if not self.is_anew or self.options.language is not None or not self.model.tokenizer.is_multilingual:
-            return
-        found = detect_language(self.model, encoded)
-        if found.probability > CERTAIN and found.language != self.language:
+    def _opened(self, count: int) -> tuple[int, FloatArray, Encoded]:
+        """The next window, encoded: so many frames, their log-mel and what comes of it.
+
+        Whisper writes a whole window in one language. Of a window that sounds like none for certain only the first
+        sentences are heard, where these are in another language than the window, or than what was heard before.
+        """
+        mel = self.features.followed(self.seek, count)
+        encoded = self._encode(mel)
+        if self.voice is None or self.options.language is not None or not self.model.tokenizer.is_multilingual:
+            return count, mel, encoded
+        whole = detect_language(self.model, encoded)
+        begin, end = self.seek * HOP_LENGTH, (self.seek + count) * HOP_LENGTH
+        pause = None if whole.probability >= CERTAIN else self.voice.pause_after(ENOUGH, begin, end)
+        if pause is not None:
+            sooner = -(-pause // HOP_LENGTH) - self.seek
+            beginning = self.features.followed(self.seek, sooner)
+            alone = self._encode(beginning)
+            first = detect_language(self.model, alone)
+            if first.probability >= APART and {first.language} != {whole.language, self.language}:
+                self._turn_to(first)
+                return sooner, beginning, alone
+        if whole.probability >= (LIKELY if self.is_anew else CERTAIN):
+            self._turn_to(whole)
+        return count, mel, encoded
+
+    def _turn_to(self, found: DetectedLanguage) -> None:
+        """From here on the text is in that language; what was written in another is no context."""
+        if found.language != self.language:
             self.language, self.certainty = found.language, found.probability
             self.context_from = len(self.context)
 

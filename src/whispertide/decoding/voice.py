@@ -65,6 +65,15 @@ class Voice:
             spoken = part.end
         return min(end, spoken + AROUND) if end - spoken > PAUSE else end
 
+    def pause_after(self, least: int, start: int, end: int) -> int | None:
+        """A sample in the first pause between two that comes after so much voice; None: there is none."""
+        spoken = 0
+        for part, following in pairwise(self.within(start, end)):
+            spoken += len(part)
+            if spoken >= least:
+                return min(part.end + AROUND, following.start)
+        return None
+
     def unheard(self, heard: Sequence[Span], start: int) -> Span | None:
         """The first speech, from a sample on and before the last of the words heard, that none accounts for, up to the
         next pause.

@@ -113,7 +113,6 @@ _TIDE = Recipe(
         attention_floor=0.1,
         steadiness=0.03,
         calm=0.7,
-        drop_below=0.45,
         memory="words",
         window_s=9.0,
         context_tokens=60,

@@ -299,6 +299,7 @@ class _Machine:
 # --- parity ----------------------------------------------------------------------------------------------------------
 
 _TOKENS = 96  # of the transcript that are compared
+_OF_TRANSFORMERS = ("*.safetensors", "pytorch_model*.bin")  # not a folder of CTranslate2
 PARITY = (
     "Log-probabilities along the greedy transcript of the bundled recording. Largest error: of any token, relative to "
     "the largest log-probability. Mean error: of the tokens of the transcript, in nats. Same tokens: how often both "
@@ -403,7 +404,8 @@ def log_probabilities(model: "WhisperModel", mel: FloatArray, tokens: list[int])
 
 def transformers_log_probabilities(folder: Path, mel: FloatArray, tokens: list[int]) -> FloatArray | None:
     """The same by transformers in fp32, or None where it is not installed or cannot read such a checkpoint."""
-    if not folder.is_dir() or any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")):
+    weights = any(found for pattern in _OF_TRANSFORMERS for found in folder.glob(pattern))  # none in a file
+    if not weights or any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")):
         return None
     torch: Any = importlib.import_module("torch")
     transformers: Any = importlib.import_module("transformers")

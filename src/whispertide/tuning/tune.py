@@ -42,6 +42,8 @@ _BETTER = 0.95  # of the shipped rule's error
 _USUAL_S = 5.0  # of tide's windows
 _ROUNDS = 5  # that are timed with each number of threads
 _WORTH = 0.9  # of the time that more threads have to save
+_PROBE_S = 0.3
+_IDLE = 0.85  # a thread of ours gets at least this share of a processor where nobody else computes much
 
 Advance = Callable[[str, int, int], None]
 
@@ -69,11 +71,19 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """The quickest and the slowest of a few equal rounds with so many threads, in seconds."""
+    """The quickest and the slowest of a few equal rounds with so many threads, in seconds; `share` of a processor is
+    what one thread got next to them.
+    """
 
     threads: int
     quickest_s: float
     slowest_s: float
+    share: float = 1.0
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether something else computed: now and then, or all the time, which makes all rounds equally slow."""
+        return self.slowest_s > BUSY * self.quickest_s or self.share < _IDLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +286,17 @@ def measure_threads(
         executor = framing_choice.open_executors(view, [framing])[framing]
         heard = [framing_choice.hear(executor, framing, window, DecodeOptions()) for _ in range(_ROUNDS + 1)]
         taken = [text.seconds for text in heard[1:]]
-        found.append(Rounds(count, min(taken), max(taken)))
+        found.append(Rounds(count, min(taken), max(taken), processor_share()))
         advance("threads", number + 1, len(counts))
     return tuple(found)
+
+
+def processor_share() -> float:
+    """How much of a processor one thread gets: its own time by the clock's, over a moment of computing."""
+    began, spent = time.perf_counter(), time.thread_time()
+    while (taken := time.perf_counter() - began) < _PROBE_S:
+        pass
+    return (time.thread_time() - spent) / taken
 
 
 def thread_counts(cores: int, usual: int) -> list[int]:
@@ -291,7 +309,7 @@ def choose_pace(rounds: Sequence[Rounds]) -> Pace | None:
 
     The quickest round of each counts, because other work only ever makes one slower.
     """
-    if not rounds or any(each.slowest_s > BUSY * each.quickest_s for each in rounds):
+    if not rounds or any(each.is_disturbed for each in rounds):
         return None
     quickest = min(each.quickest_s for each in rounds)
     best = next(each for each in rounds if each.quickest_s * _WORTH <= quickest)

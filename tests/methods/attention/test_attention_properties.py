@@ -53,7 +53,7 @@ ALIGN_ATT = {
     "short segments": SIMUL.replace(truncate="last-word", step_s=0.4, hard_cap_s=8),
     "wide margin": SIMUL.replace(margin_s=1.0, step_s=0.7, hard_cap_s=12),
     "tide": TIDE,
-    "tide, all words": TIDE.replace(drop_below=0),
+    "tide, likely words": TIDE.replace(drop_below=0.45),
     "tide, hasty": TIDE.replace(step_s=0.1, window_s=2.0, carry=1, hard_cap_s=6),
     "tide, learned": TIDE.replace(steadiness=0.1, calm=0.7, rule=WARY_RULE),
     "tide, last word": TIDE.replace(truncate="last-word", beyond=0, shed_s=0.5),

@@ -101,9 +101,11 @@ def test_where_marks_wait_they_may_attend_anywhere_in_the_last_round(waits: bool
     assert found == [False, waits]
 
 
-def test_in_the_last_round_a_likely_mark_stands() -> None:
-    commit = Play(POLICY).hear(2, last=ending("concerned", ".", 0.8, 1.4), is_last=True)
-    assert (texts(commit.confirmed), commit.closing) == (["concerned."], None)
+@pytest.mark.parametrize(("chance", "stands"), [(SURE, True), (0.64, True), (0.59, False), (UNSURE, False)])
+def test_in_the_last_round_a_likely_mark_stands(chance: float, stands: bool) -> None:
+    """In a rhetorical pause ("my fellow Americans") tiny.en gives a full stop 0.59."""
+    commit = Play(POLICY).hear(2, last=ending("concerned", ".", 0.8, 1.4, chance), is_last=True)
+    assert (texts(commit.confirmed), commit.closing is None) == (["concerned." if stands else "concerned"], stands)
 
 
 def test_in_the_last_round_an_unlikely_one_is_left_to_the_end_of_the_turn() -> None:

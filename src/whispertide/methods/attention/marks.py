@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from whispertide.decoding.token_words import TokenWord, closes
 from whispertide.methods.attention.listening import HeardWords
 
-SURE = 0.45  # after sentences tiny.en gives 0.67 to 0.95 and nano.en 0.48 to 1, in pauses within them 0.34 to 0.43
+# With tiny.en and its adapter marks in pauses after sentences have 0.64 to 0.99, those within clauses mostly less
+# (docs/LOG.md). nano.en gives 0.48 to 1 after sentences.
+SURE = 0.6
 
 
 def without_last_mark(heard: HeardWords, words: Sequence[TokenWord], firm: int) -> tuple[list[TokenWord], int]:
