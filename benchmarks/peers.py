@@ -420,7 +420,9 @@ def knob(found: Measured) -> publish.Part:
 def _is_half(cell: Cell, other: Cell) -> bool:
     """Whether it has at most half of the other's delay, and half of its computing, both on the same machine."""
     halves = ("confirmed_mean_s", "cpu_s_per_s")
-    known = cell.spec.machine == other.spec.machine and all(one.score.get(name) is not None for one in (cell, other) for name in halves)
+    known = cell.spec.machine == other.spec.machine and all(
+        one.score.get(name) is not None for one in (cell, other) for name in halves
+    )
     return known and all(float(cell.score[name]) <= 0.5 * float(other.score[name]) for name in halves)
 
 
