@@ -53,12 +53,14 @@ def sure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def teacher(checkpoint: Checkpoint, **changes: Any) -> Teacher:
     network = load_network(checkpoint).eval()
-    return Teacher(model_of(checkpoint, network), replace(WINDOWS, **changes), None)
+    return Teacher(model_of(checkpoint, network), replace(WINDOWS, **changes), None, "cpu")
 
 
-def trainer(checkpoint: Checkpoint, shards: Shards, folder: Path, **changes: Any) -> ShortTrainer:
+def trainer(
+    checkpoint: Checkpoint, shards: Shards, folder: Path, start: ShortAdapter | None = None, **changes: Any
+) -> ShortTrainer:
     options = replace(OPTIONS, content_hash=checkpoint.tensors_hash, **changes)
-    made = open_trainer(checkpoint, shards, options, folder)
+    made = open_trainer(checkpoint, shards, options, folder, start=start)
     assert made is not None
     return made
 
@@ -229,6 +231,19 @@ def test_a_run_with_other_options_or_speech_is_refused(tmp_path: Path, shards: S
         trainer(checkpoint, shards, tmp_path / "run", rank=3)
     with pytest.raises(OptionError, match="expected lessons and batch from 1"):
         replace(OPTIONS, batch=0)
+
+
+def test_training_goes_on_from_an_adapter_of_the_same_shape(
+    tmp_path: Path, shards: Shards, checkpoint: Checkpoint
+) -> None:
+    first = trainer(checkpoint, shards, tmp_path / "first")
+    first.run(quiet)
+    replace(first.result(), tensors_hash="of another checkpoint").save(tmp_path / "short.npz")
+    start = ShortAdapter.of_shape(tmp_path / "short.npz", checkpoint)
+    more = trainer(checkpoint, shards, tmp_path / "more", start=start)
+    assert more.held_out_loss() == pytest.approx(start.report["held_out"], rel=1e-2)  # float16 in the file
+    with pytest.raises(OptionError, match="an adapter of rank 3 to go on from; got one of rank"):
+        trainer(checkpoint, shards, tmp_path / "other", start=start, rank=3)
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from whispertide_lab.cli.train_fit import SpokenOption, train_device
 
 if TYPE_CHECKING:
     from whispertide.checkpoint import Checkpoint
+    from whispertide.checkpoint.short import ShortAdapter
     from whispertide_lab.training.short import ShortOptions
 
 _HELD_OUT, _FEWEST = 20, 8  # one window in so many more is of held-out speakers, but never fewer than so many
@@ -41,6 +42,10 @@ def short(
     rank: RankOption = 16,
     rate: RateOption = 3e-4,
     language: SpokenOption = None,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Go on from this adapter, or that of a model of the same shape."),
+    ] = None,
     training: Annotated[Training, {**length(600), **RUN}],
 ) -> ExitCode:
     """Teach a model short windows, from its own texts of padded ones. No transcripts are needed.
@@ -49,6 +54,7 @@ def short(
     """
     where = train_device(training.device)
     from whispertide.checkpoint import load_checkpoint
+    from whispertide.checkpoint.short import ShortAdapter
     from whispertide_lab.training.short import ShortOptions
 
     checkpoint = load_checkpoint(model, announce=say)
@@ -65,7 +71,8 @@ def short(
         content_hash=checkpoint.tensors_hash,
         **training.length,
     )
-    return teach(checkpoint, audio or [], options, training, where, output)
+    begun = None if start is None else ShortAdapter.of_shape(start, checkpoint)
+    return teach(checkpoint, audio or [], options, training, where, output, begun)
 
 
 def held_out(windows: int) -> int:
@@ -112,6 +119,7 @@ def teach(
     training: Training,
     device: str,
     output: Path | None = None,
+    start: "ShortAdapter | None" = None,
 ) -> ExitCode:
     """Train an adapter on these recordings, or on synthetic speech, and write it to `output`, or into the cache."""
     from whispertide.checkpoint.attachments import kept_place
@@ -130,7 +138,14 @@ def teach(
         else:
             speech = training.speech(folder)
         trainer = open_trainer(
-            checkpoint, speech, options, folder, device, advance=advance, stop=lambda: interrupts.pressed
+            checkpoint,
+            speech,
+            options,
+            folder,
+            device,
+            start=start,
+            advance=advance,
+            stop=lambda: interrupts.pressed,
         )
     if trainer is None:
         say("saved the texts so far; the same command continues")

@@ -53,6 +53,10 @@ class AdapterTrainer(EpochTrainer[B]):
         parameters = [matrix for pair in adapters(self.network).values() for matrix in pair]
         super().__init__(parameters, lessons, options, folder, device)
 
+    def begin_with(self, matrices: Matrices) -> None:
+        """Go on from what was learned before, of this checkpoint or of one of the same shape."""
+        self.take([torch.from_numpy(matrix) for name in adapters(self.network) for matrix in matrices[name]])
+
     def take_nothing(self) -> None:
         """Be the checkpoint as it is."""
         self.take([torch.zeros_like(matrix) for matrix in self.parameters])

@@ -165,11 +165,12 @@ def open_trainer(
     folder: Path,
     device: str = "cpu",
     *,
+    start: ShortAdapter | None = None,
     advance: Advance = lambda *_: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> ShortTrainer | None:
-    """A run in `folder`: a new one, or the one there is, which goes on. The teacher's texts come first; None where
-    `stop` ended that.
+    """A run in `folder`: a new one, from `start` or from nothing, or the one there is, which goes on. The teacher's
+    texts come first; None where `stop` ended that.
 
     Raises `CorpusError` where the speech is none, `OptionError` where the run that is there has other options or other
     speech, `OutputError` where the folder cannot be written.
@@ -179,7 +180,7 @@ def open_trainer(
     network = load_network(checkpoint).eval().requires_grad_(False).to(device)
     kept: list[list[Lesson]] = []
     for part, count, name in ((held, options.held_out, "held-out"), (trained, options.lessons, "lessons")):
-        teacher = Teacher(model_of(checkpoint, network), options.windows, options.language)
+        teacher = Teacher(model_of(checkpoint, network), options.windows, options.language, device)
         made = teach(teacher, part, count, options.seed + len(kept), folder / name, advance, stop)
         if made is None:
             return None
@@ -189,4 +190,9 @@ def open_trainer(
     batches = ShortBatches(lessons, options.batch, options.again, n_mels, filler, options.seed)
     held_out = list(in_order(tested, options.batch, n_mels, filler))
     data = {**described(trained), "speakers": len(trained.by_speaker()), "held_out_speakers": len(held.by_speaker())}
-    return ShortTrainer(checkpoint, Lessons(batches, held_out, data), tested, options, folder, device).resume()
+    trainer = ShortTrainer(checkpoint, Lessons(batches, held_out, data), tested, options, folder, device)
+    if start is not None:
+        if start.rank != options.rank:
+            raise OptionError(f"expected an adapter of rank {options.rank} to go on from; got one of rank {start.rank}")
+        trainer.begin_with(start.matrices)
+    return trainer.resume()

@@ -29,7 +29,8 @@ _BLOCK = FRAME_SAMPLES
 class ShortWindowOptions:
     """How windows are made; shares are probabilities.
 
-    lengths     so many, from `shortest_s` to `longest_s`, each longer than the one before by the same factor
+    lengths     so many, from `shortest_s` to `longest_s`, by equal steps of their square roots: half of them are longer
+                than 4.3 s, as a stream's windows are where people speak on
     silent      nothing is said in it: silence or noise of any kind
     follows     another window comes before it, whose text is its prompt
     ended       digital silence is its end, as after the last word of an utterance
@@ -52,7 +53,7 @@ class ShortWindowOptions:
     @property
     def counts(self) -> tuple[int, ...]:
         """Samples of windows: whole encoder frames."""
-        lengths = np.geomspace(self.shortest_s, self.longest_s, self.lengths)
+        lengths = np.square(np.linspace(self.shortest_s**0.5, self.longest_s**0.5, self.lengths))
         return tuple(round(length * SAMPLE_RATE / FRAME_SAMPLES) * FRAME_SAMPLES for length in lengths)
 
 

@@ -112,9 +112,11 @@ class TorchEngine:
         keys, values = [], []
         for layer in self.network.decoder.layers:
             cross = layer.encoder_attn
-            key = split(cross, cross.k_proj(heard)) * (self.dims.n_text_state // self.dims.n_text_head) ** -0.5
+            # In mixed precision products are of fewer digits; the decoder computes in those of the weights.
+            heard_key, heard_value = (part(heard).to(heard.dtype) for part in (cross.k_proj, cross.v_proj))
+            key = split(cross, heard_key) * (self.dims.n_text_state // self.dims.n_text_head) ** -0.5
             keys.append(Resident(key.transpose(-1, -2)))
-            values.append(Resident(split(cross, cross.v_proj(heard))))
+            values.append(Resident(split(cross, heard_value)))
         outputs = {tap: tapped[tap][0].float().cpu().numpy() for tap in taps}
         return Encoded(tuple(keys), tuple(values), frames, valid, outputs)
 
