@@ -84,8 +84,8 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/pip install --quiet --editable .
 	@touch $@
 
-# What is locked, and ourselves: whispertide and its laboratory. uv takes a third of pip's time, but knows none of pip's settings: whoever reaches the
-# registry only by those has pip.
+# What is locked, and ourselves: whispertide and its laboratory. uv takes a third of pip's time, but knows none of pip's
+# settings: whoever reaches the registry only by those has pip.
 LOCKED := --require-hashes --no-deps --requirement requirements-dev.lock
 OURSELVES := --no-deps --editable . --editable ./lab
 $(VENV)/.test: pyproject.toml lab/pyproject.toml requirements-dev.lock | $(BIN)/uv
@@ -124,7 +124,8 @@ peers: $(PEERS:%=.venv-peers/%/.ready)
 		echo "$* cannot be installed here: the benchmarks will say so"
 
 # The packages for development; those of them that the image needs; what builds our own package for the image.
-# Versions that are locked stay while pyproject.toml and lab/pyproject.toml allow them. `make lock UPGRADE=1` takes the newest.
+# Versions that are locked stay while pyproject.toml and lab/pyproject.toml allow them. `make lock UPGRADE=1` takes the
+# newest.
 LOCKS := requirements-dev.lock deploy/requirements.lock deploy/build.lock
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
 	$(if $(UPGRADE),--upgrade) --custom-compile-command
