@@ -272,7 +272,7 @@ def test_a_choice_that_is_given_as_a_value_is_taken_as_it_is() -> None:
         ),
         (BASE.replace(step_s=3.0), {"schedule": "adaptive", "step_s": 0.3}, Adaptive(step_s=0.3)),
         (
-            TIDE.replace(hard_cap_s=10.0, search="greedy"),
+            TIDE.replace(hard_cap_s=10.0, drop_below=0.45, search="greedy"),
             {"policy": "local-agreement", "trim_s": 8.0},
             LocalAgreement(hard_cap_s=10.0, drop_below=0.45, trim_s=8.0),
         ),
