@@ -52,7 +52,7 @@ def errors(text: str, *stems: str) -> float:
 
 @pytest.mark.parametrize("recipe", sorted(set(RECIPES) - {NEEDS_MORE}))
 def test_a_recipe_hears_what_was_said(tiny: Transcriber, recipe: str) -> None:
-    """No sentence of a conversation is lost, whose second voice is 18 dB quieter and whose pauses are of several lengths.
+    """No sentence of a conversation is lost: its second voice is 18 dB quieter, its pauses are of several lengths.
 
     At a step of two seconds, so that all recipes take less than half a minute.
     """
