@@ -53,7 +53,7 @@ def sure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def teacher(checkpoint: Checkpoint, **changes: Any) -> Teacher:
     network = load_network(checkpoint).eval()
-    return Teacher(model_of(checkpoint, network), replace(WINDOWS, **changes), None, "cpu")
+    return Teacher(model_of(checkpoint, network), replace(WINDOWS, **changes), None)
 
 
 def trainer(

@@ -11,6 +11,7 @@ Needs torch and peft. Knows nothing of command lines.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -24,6 +25,7 @@ from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
 from whispertide_lab.training.adapter_run import AdapterOptions, AdapterTrainer
+from whispertide_lab.training.device import has_bfloat16_units, mixed_precision
 from whispertide_lab.training.epochs import Lessons
 from whispertide_lab.training.lessons import described
 from whispertide_lab.training.losses import departure
@@ -178,9 +180,10 @@ def open_trainer(
     note_options(options, folder, speech)
     trained, held = apart(speech, options.seed)
     network = load_network(checkpoint).eval().requires_grad_(False).to(device)
+    precision = partial(mixed_precision, device, enabled=has_bfloat16_units(device))
     kept: list[list[Lesson]] = []
     for part, count, name in ((held, options.held_out, "held-out"), (trained, options.lessons, "lessons")):
-        teacher = Teacher(model_of(checkpoint, network), options.windows, options.language, device)
+        teacher = Teacher(model_of(checkpoint, network), options.windows, options.language, precision)
         made = teach(teacher, part, count, options.seed + len(kept), folder / name, advance, stop)
         if made is None:
             return None

@@ -11,6 +11,7 @@ Needs torch. Knows nothing of adapters or optimisation.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,6 @@ from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
 from whispertide_lab.speech.noise import Dice
-from whispertide_lab.training.device import has_bfloat16_units, mixed_precision
 from whispertide_lab.training.shards import Int16Array, ShardEntry, Shards, Utterance
 from whispertide_lab.training.short_windows import ShortWindowOptions, Stretch, compose_stretch
 
@@ -80,11 +80,17 @@ def search(model: WhisperModel, encoded: Encoded, prompt: Prompt, rules: Rules) 
 class Teacher:
     """Answers windows. `language` of all speech; None: as its manifest says, or as the checkpoint guesses.
 
-    It encodes in bfloat16 where the device has units for it: most of an answer is the encoder, over 30 s.
+    It encodes within `precision`: most of an answer is the encoder, over 30 s.
     """
 
-    def __init__(self, model: WhisperModel, options: ShortWindowOptions, language: str | None, device: str) -> None:
-        self._model, self._options, self._language, self._device = model, options, language, device
+    def __init__(
+        self,
+        model: WhisperModel,
+        options: ShortWindowOptions,
+        language: str | None,
+        precision: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self._model, self._options, self._language, self._precision = model, options, language, precision
         self._rules = {stamped: build_rules(model, DecodeOptions(timestamps=stamped)) for stamped in (False, True)}
         self.counts: Counter[str] = Counter()
 
@@ -108,7 +114,7 @@ class Teacher:
         """To the samples from `start` to `end`, after this text; None: it is not sure, or its text does not end."""
         model, samples = self._model, to_int16(stretch.samples[start:end])
         mel = padded(log_mel(to_float(samples), model.dims.n_mels), N_FRAMES)
-        with mixed_precision(self._device, enabled=has_bfloat16_units(self._device)):
+        with self._precision():
             encoded = model.encode(mel)
         stamped = dice.random_sample() < self._options.timestamps
         prompt = self._prompt(stretch.language, encoded, before, len(samples), dice, stamped=stamped)
