@@ -2,7 +2,7 @@
 
     import whispertide
 
-    model = whispertide.load("base.en")
+    model = whispertide.load("base")
     print(model.transcribe("talk.mp3").text)
 
 Importing the package is cheap: what a name needs is imported when it is first used.

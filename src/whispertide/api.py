@@ -1,6 +1,6 @@
 """The public face: load a model, then transcribe a file, stream from anything that yields audio, or open a session.
 
-    model = whispertide.load("base.en")
+    model = whispertide.load("base")
     print(model.transcribe("talk.mp3").text)
     for event in model.stream(blocks): ...
     session = model.session(); events = session.push(samples)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from whispertide.errors import OptionError
 
 BUNDLED_MODEL = "nano.en"
-DEFAULT_MODEL = "base.en"
+DEFAULT_MODEL = "base"
 BEAM = 5  # of whole recordings on the command line, as of openai-whisper and faster-whisper
 DEFAULT_RECIPE = "tide"  # recipes.catalogue has it, and the others
 

@@ -186,9 +186,9 @@ def test_a_whole_recording_may_be_searched_with_a_beam(run: Run, talk: Path, tra
     assert [options.beam for options in transcriber.offline_options] == [5, 5, 1, 1]
 
 
-def test_the_default_model_is_base_en(run: Run, talk: Path, loads: Loads) -> None:
+def test_the_default_model_is_base(run: Run, talk: Path, loads: Loads) -> None:
     run("transcribe", talk)
-    assert [name for name, _ in loads] == ["base.en"]
+    assert [name for name, _ in loads] == ["base"]
 
 
 def test_the_bundled_model_says_what_it_is(run: Run, talk: Path, transcriber: FakeTranscriber) -> None:
@@ -628,6 +628,7 @@ def test_without_a_network_the_error_says_what_to_do(
 ) -> None:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "own"))  # where a default model from the index would be
     result = CliRunner().invoke(app, ["transcribe", str(talk)])
     assert (result.exit_code, result.stdout) == (4, "")
     assert "whispertide models pull" in result.stderr

@@ -80,7 +80,7 @@ ModelsArgument = Annotated[list[str], typer.Argument(**_MODEL)]
 MeasuredModel = Annotated[
     str | None,
     typer.Argument(
-        help="The model to measure; base.en for what `listen` uses.",
+        help="The model to measure; base for what `listen` uses.",
         autocompletion=completion.models,
         metavar="MODEL",
         show_default=BUNDLED_MODEL,
