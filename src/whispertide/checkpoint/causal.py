@@ -2,8 +2,8 @@
 
 An adapter belongs to one checkpoint and lies next to it (`attachments`), or inside a `.pt` of the paper's authors
 (`published_causal`). Merged (`low_rank`), it gives a checkpoint like any other, whose encoder understands sound that
-arrives block by block. Numpy only; training is `lab.training.causal`'s business. (Krichli, Raj, Keshet 2025;
-ALGORITHMS E.)
+arrives block by block. Numpy only; training is the laboratory's business (`training.causal`). (Krichli, Raj, Keshet
+2025; ALGORITHMS E.)
 """
 
 from collections.abc import Mapping

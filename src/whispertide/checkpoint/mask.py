@@ -4,8 +4,8 @@
     c250    block-causal: blocks of 250 frames, and a frame hears its own block and all before it
 
 A block is a piece for itself in the convolutions too: at its edges they hear zeros, as at the edges of a window. So a
-block of padding is the same whatever was said before it. The matrices are in `lab.training.masks`; to compute with a
-mask (`model.masked`) its bounds are enough. (WhisperKit, 2.1.1 and figure 1.)
+block of padding is the same whatever was said before it. The matrices are in the laboratory's `training.masks`; to
+compute with a mask (`model.masked`) its bounds are enough. (WhisperKit, 2.1.1 and figure 1.)
 """
 
 import re

@@ -1,7 +1,7 @@
 """What makes a Whisper hear in blocks: low-rank changes of its encoder's attention, learned under a mask (WhisperKit).
 
 One adapter for each mask, next to its checkpoint. It was taught to give the outputs that the encoder gives without the
-mask (`lab.training.masked`). Numpy only.
+mask (the laboratory's `training.masked`). Numpy only.
 """
 
 from collections.abc import Mapping

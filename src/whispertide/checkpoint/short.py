@@ -1,7 +1,7 @@
-"""What makes a Whisper hear short windows: low-rank changes that it learned from itself (`lab.training.short`).
+"""Low-rank changes with which a Whisper hears short windows, learned from itself (the laboratory's `training.short`).
 
-Of its encoder, and of what the decoder hears of that. An adapter belongs to tensors, whatever file they came in
-(`Checkpoint.tensors_hash`): it lies next to the checkpoint, in the cache, or in the package. Numpy only.
+They are of its encoder, and of what the decoder hears of that. An adapter belongs to tensors, whatever file they came
+in (`Checkpoint.tensors_hash`): it lies next to the checkpoint, in the cache, or in the package. Numpy only.
 """
 
 import hashlib

@@ -8,7 +8,7 @@ decoder's own token embedding, so the file holds the projections alone.
     s_0 = tanh(hidden @ start)      s_i = GRU(embedding[token_i] @ inner, s_{i-1})
     scores of token_{i+1} = embedding @ outer @ s_i + prior
 
-Numpy only; training is `lab.training.drafter`'s business.
+Numpy only; training is the laboratory's business (`training.drafter`).
 """
 
 from __future__ import annotations
