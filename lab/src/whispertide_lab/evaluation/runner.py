@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -119,8 +120,8 @@ class Runner:
             pieces = self.setup.pieces
             corpus: Corpus = open_corpus(name, quick=self.quick, seed=self.setup.seed, length_s=length_s, pieces=pieces)
             part, left_out = part_of(corpus, languages, length_s, pieces, writer=Path(model).name)
-            for line in left_out:
-                self.watch.say(line)
+            for line in left_out:  # once, also where nothing is left and it is asked for again
+                self.once(line, partial(self.watch.say, line))
             labelled = corpus.hand_labelled if isinstance(corpus, ListedCorpus) else ()
             self._corpora[name, languages, length_s] = self._aligned(part, labelled) if self.setup.align else part
         return self._corpora[name, languages, length_s]
