@@ -13,8 +13,9 @@ of each half.
 
 Every finished utterance is kept in --folder, so the same command goes on where it was stopped; with --minutes it ends
 in time. What is finished is kept next to the page as well (`kept_cells`), whatever becomes of the program, so that rows
-can be added later and elsewhere: --anew measures the named ones again, --only nothing else. What is missing is named on
-the page. Several processes share the folders. Needs the laboratory.
+can be added later: --anew measures the named ones again, --only nothing else. Delays and computing are a machine's, so
+a page is of one; with --page and --machine of another one, as `kept_cells` names it. What is missing is named on the
+page. Several processes share the folders. Needs the laboratory.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from whispertide_lab.evaluation.peer_cells import PeerMissing
 from whispertide_lab.evaluation.peers import PEERS, why_not
 from whispertide_lab.evaluation.runner import Runner
 from whispertide_lab.evaluation.score import aggregate
-from whispertide_lab.evaluation.store import Cell
+from whispertide_lab.evaluation.store import Cell, machine
 from whispertide_lab.evaluation.sweep import best_step
 from whispertide_lab.evaluation.trace import PROCESSOR
 from whispertide_lab.evaluation.watch import Watch
@@ -148,11 +149,15 @@ class Study:
         runner.use_corpus(request.corpus)
         step = "" if request.step_s is None else f"{request.step_s:g} s"
         corpus = runner.open_corpus(request.corpus, request.model)
-        asked = " ".join((name, step, corpus.name, corpus.hash, f"{self.options.threads} threads"))
+        threads, where = f"{self.options.threads} threads", f"on {self.options.machine}"
+        asked = " ".join((name, step, corpus.name, corpus.hash, threads, where))
         kept = self.kept_of(request.model)
         if (found := kept.get(asked)) is not None:
             self.measured.append(found)
             return found
+        if self.options.machine != machine():
+            self.missing[name] = "it was not measured there"
+            return None
         if self.options.only and request.recogniser not in self.options.only:
             self.missing[name] = "it was not asked for"
             return None
@@ -480,10 +485,14 @@ def main() -> None:
     parser.add_argument("--speech", default="", metavar="FOLDER", help="with manifest.jsonl; else ../shared/speech")
     parser.add_argument("--aligner", default="base", metavar="MODEL", help="places the words that nobody placed")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--machine", default=machine(), help="whose cells a page is of, with --page")
     parser.add_argument("--folder", default="bench-results/peers")
     parser.add_argument("--output", default="docs/peers.md")
     parser.add_argument("--readme", default="README.md")
-    run(parser.parse_args())
+    options = parser.parse_args()
+    if options.machine != machine() and not options.page:
+        parser.error(f"expected --page with --machine of another one: this one is {machine()!r}")
+    run(options)
 
 
 if __name__ == "__main__":

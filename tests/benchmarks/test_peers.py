@@ -20,6 +20,7 @@ from whispertide_lab.evaluation import charts, corpora, peers, runner
 from whispertide_lab.evaluation.peers import PEERS, Peer
 from whispertide_lab.evaluation.replay import Recogniser
 from whispertide_lab.evaluation.runner import Runner
+from whispertide_lab.evaluation.store import machine
 from whispertide_lab.evaluation.trace import Trace
 from whispertide_lab.speech.utterance import Recordings, RefWord, Utterance
 
@@ -72,6 +73,7 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         speech="",
         aligner="nano.en",
         threads=1,
+        machine=machine(),
         only=[],
         anew=[],
         folder=str(tmp_path / "results"),
@@ -189,6 +191,9 @@ def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeyp
     script.run(Namespace(**{**vars(study.options), "page": True}))
     assert study.asked == []
     assert study.page == page
+    script.run(Namespace(**{**vars(study.options), "page": True, "machine": "another one"}))
+    assert study.asked == []
+    assert "| tide | 0.4 s | default |" not in study.page
 
 
 @pytest.mark.slow
