@@ -14,6 +14,7 @@ laboratory.
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from whispertide import load
 from whispertide.api import Transcriber
@@ -49,11 +50,15 @@ class Heard:
 
 
 def pieces(utterance: Utterance, longest_s: float) -> Iterator[Utterance]:
-    """An utterance with placed words, cut between words into pieces of at most so many seconds each."""
-    words, longest = list(utterance.words), to_samples(longest_s)
+    """An utterance with placed words, cut between words into pieces of at most so many seconds each. A word that could
+    not be placed stays with the one before it.
+    """
+    ends = accumulate((word.end or 0 for word in utterance.words), max)
+    words = [replace(word, end=end) for word, end in zip(utterance.words, ends, strict=True)]
+    longest = to_samples(longest_s)
     while words:
         start = words[0].start or 0
-        count = sum((word.end or 0) - start <= longest for word in words) or 1
+        count = sum((word.end or 0) - start <= longest for word in words) or 1  # ends never fall
         end = words[count - 1].end or start
 
         def cut(start: int = start, end: int = end) -> FloatArray:
@@ -76,7 +81,7 @@ def windows(options: argparse.Namespace) -> list[Utterance]:
         return [utterance for utterance in spoken if utterance.seconds <= options.longest]
     aligner: Transcriber = load(options.aligner)
     placed = [aligned(utterance, aligner, options.aligner) for utterance in spoken]
-    return [piece for utterance in placed if utterance.timed for piece in pieces(utterance, options.cut)]
+    return [piece for utterance in placed if utterance.aligned_by for piece in pieces(utterance, options.cut)]
 
 
 def hear(model: WhisperModel, framing: Framing, utterance: Utterance, into: Heard) -> None:
