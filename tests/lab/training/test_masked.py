@@ -80,7 +80,7 @@ def test_mixed_precision_comes_close(
 ) -> None:
     losses = []
     for units in (False, True):
-        monkeypatch.setattr("whispertide_lab.training.epochs.has_bfloat16_units", lambda _, units=units: units)
+        monkeypatch.setattr("whispertide_lab.training.device.has_bfloat16_units", lambda _, units=units: units)
         run = trainer(checkpoint, shards, tmp_path / str(units))
         losses.append((run.update(run.batches[0]), run.held_out_loss()))
     assert losses[0] != losses[1]

@@ -53,3 +53,8 @@ def mixed_precision(device: str, *, enabled: bool) -> AbstractContextManager[obj
         return nullcontext()
     mixed: AbstractContextManager[object] = torch.autocast(device, torch.bfloat16)
     return mixed
+
+
+def quicker_precision(device: str) -> AbstractContextManager[object]:
+    """Products in bfloat16 where the device has units for them, else in float32."""
+    return mixed_precision(device, enabled=has_bfloat16_units(device))

@@ -20,7 +20,7 @@ from torch import Tensor
 from whispertide.atomic import writing
 from whispertide.errors import CheckpointError, OptionError
 from whispertide_lab.training.batches import Numbered
-from whispertide_lab.training.device import has_bfloat16_units, mixed_precision
+from whispertide_lab.training.device import quicker_precision
 from whispertide_lab.training.loop import LOG, STATE, Figures, append_log, cut_log, read_state, write_state
 
 Progress = Callable[[int, Figures], None]
@@ -134,7 +134,7 @@ class EpochTrainer(Generic[B]):
 
     def _precision(self) -> AbstractContextManager[object]:
         """Products in bfloat16 where the device has units for them: the losses themselves are in float32."""
-        return mixed_precision(self.device.type, enabled=has_bfloat16_units(self.device.type))
+        return quicker_precision(self.device.type)
 
     def parts(self, batch: B) -> Iterator[B]:
         """What of a batch goes into one optimiser step each: all of it."""

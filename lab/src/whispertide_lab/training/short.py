@@ -25,7 +25,7 @@ from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
 from whispertide_lab.training.adapter_run import AdapterOptions, AdapterTrainer
-from whispertide_lab.training.device import has_bfloat16_units, mixed_precision
+from whispertide_lab.training.device import quicker_precision
 from whispertide_lab.training.epochs import Lessons
 from whispertide_lab.training.lessons import described
 from whispertide_lab.training.losses import departure
@@ -174,16 +174,19 @@ def open_trainer(
     """A run in `folder`: a new one, from `start` or from nothing, or the one there is, which goes on. The teacher's
     texts come first; None where `stop` ended that.
 
-    Raises `CorpusError` where the speech is none, `OptionError` where the run that is there has other options or other
-    speech, `OutputError` where the folder cannot be written.
+    Raises `CorpusError` where the speech is none, `OptionError` where `start` has another rank, or the run that is
+    there other options or other speech, `OutputError` where the folder cannot be written.
     """
+    if start is not None and start.rank != options.rank:
+        raise OptionError(f"expected an adapter of rank {options.rank} to go on from; got one of rank {start.rank}")
     note_options(options, folder, speech)
     trained, held = apart(speech, options.seed)
     network = load_network(checkpoint).eval().requires_grad_(False).to(device)
-    precision = partial(mixed_precision, device, enabled=has_bfloat16_units(device))
     kept: list[list[Lesson]] = []
     for part, count, name in ((held, options.held_out, "held-out"), (trained, options.lessons, "lessons")):
-        teacher = Teacher(model_of(checkpoint, network), options.windows, options.language, precision)
+        teacher = Teacher(
+            model_of(checkpoint, network), options.windows, options.language, partial(quicker_precision, device)
+        )
         made = teach(teacher, part, count, options.seed + len(kept), folder / name, advance, stop)
         if made is None:
             return None
@@ -195,7 +198,5 @@ def open_trainer(
     data = {**described(trained), "speakers": len(trained.by_speaker()), "held_out_speakers": len(held.by_speaker())}
     trainer = ShortTrainer(checkpoint, Lessons(batches, held_out, data), tested, options, folder, device)
     if start is not None:
-        if start.rank != options.rank:
-            raise OptionError(f"expected an adapter of rank {options.rank} to go on from; got one of rank {start.rank}")
         trainer.begin_with(start.matrices)
     return trainer.resume()
