@@ -40,7 +40,7 @@ from whispertide_lab.evaluation.runner import Runner
 from whispertide_lab.evaluation.score import aggregate
 from whispertide_lab.evaluation.store import Cell, machine
 from whispertide_lab.evaluation.sweep import best_step
-from whispertide_lab.evaluation.trace import PROCESSOR
+from whispertide_lab.evaluation.trace import PROCESSOR, ClockName
 from whispertide_lab.evaluation.watch import Watch
 
 MODELS = ("tiny.en", "base")
@@ -54,6 +54,7 @@ DELAYS = (0.42, 0.7, 1.5, 2.0)  # of tide, next to its own
 PEER_STEPS = {"simulstreaming": (0.1, 0.5, 1.0)}
 MOONSHINE = f"{PEER}moonshine"
 WHOLE = ("faster-whisper", "openai-whisper", "whisper.cpp")  # these transcribe when all audio is there
+LIVE = ("whisperlivekit-localagreement", "whisperlivekit-simulstreaming")  # servers, in real time
 ANY = "people"  # stands for the parts, until one is measured
 MARKS = ("<!-- peers -->", "<!-- /peers -->")
 
@@ -111,7 +112,7 @@ class Study:
     clerk: Clerk
     measured: list[Cell] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
-    runners: dict[tuple[str, float], Runner] = field(default_factory=dict)
+    runners: dict[tuple[str, float, ClockName], Runner] = field(default_factory=dict)
     kept: dict[str, dict[str, Cell]] = field(default_factory=dict)
 
     def corpora(self, half: str) -> list[str]:
@@ -121,14 +122,14 @@ class Study:
             for part in self.options.parts
         ]
 
-    def runner(self, model: str, seconds: float) -> Runner:
+    def runner(self, model: str, seconds: float, clock: ClockName = PROCESSOR) -> Runner:
         """A runner that hears so many seconds of each corpus."""
-        if (model, seconds) not in self.runners:
+        if (model, seconds, clock) not in self.runners:
             engine = EngineOptions("int8", "auto", self.options.threads)
             aligner = self.options.aligner
-            setup = Setup(PROCESSOR, excerpt_s=seconds, engine=engine, models=(model,), align=True, aligner=aligner)
-            self.runners[model, seconds] = Runner(Path(self.options.folder), setup, self.clerk)
-        return self.runners[model, seconds]
+            setup = Setup(clock, excerpt_s=seconds, engine=engine, models=(model,), align=True, aligner=aligner)
+            self.runners[model, seconds, clock] = Runner(Path(self.options.folder), setup, self.clerk)
+        return self.runners[model, seconds, clock]
 
     def place_of_kept(self, model: str) -> Path:
         """Where finished cells of a model are kept."""
@@ -145,7 +146,7 @@ class Study:
     def measure(self, request: CellRequest, seconds: float) -> Cell | None:
         """The cell; None, with the reason noted, where it cannot be had."""
         name = " ".join(filter(None, (request.recogniser, text_of_settings(request), Path(request.model).name)))
-        runner = self.runner(request.model, seconds)
+        runner = self.runner(request.model, seconds, clock_of(request))
         runner.use_corpus(request.corpus)
         step = "" if request.step_s is None else f"{request.step_s:g} s"
         corpus = runner.open_corpus(request.corpus, request.model)
@@ -191,6 +192,11 @@ class Study:
             raise CorpusError(f"expected people's voices in {place}; found none: name their folder by --speech")
         found = [cell for cell in cells if cell is not None]
         return pool(found) if found and len(found) == len(cells) else None
+
+
+def clock_of(request: CellRequest) -> ClockName:
+    """A server runs in real time; for all others the processor's seconds count."""
+    return "live" if request.recogniser.removeprefix(PEER) in LIVE else PROCESSOR
 
 
 def text_of_settings(request: CellRequest) -> str:
@@ -269,7 +275,7 @@ def contenders(model: str, steps: Mapping[str, float]) -> list[CellRequest]:
             requests += grid((name,), (model,), (ANY,), (step,), (SHORT,))
     for settings in ((), (SHORT,)):
         requests += grid((HELD,), (model,), (ANY,), (), settings)
-    return requests
+    return [*requests, *(_surest(_peer(model, name, None)) for name in LIVE)]
 
 
 def as_they_come(model: str) -> list[CellRequest]:
@@ -343,8 +349,9 @@ What the others are, exactly:
   a last round. whisper_streaming itself leaves that out and loses what came after its last step.
 - That of SimulStreaming has what WhisperLiveKit added to it: words whose times go back are dropped, a text that repeats
   itself is thrown away, and repeated tokens are made less likely.
-- WhisperLiveKit, whole, has no row: its server runs in real time, and what its computing takes cannot be counted by
-  itself.
+- `peer:whisperlivekit-localagreement`, `peer:whisperlivekit-simulstreaming`: WhisperLiveKit as its server runs it. Audio
+  comes at the pace of speech and delays are by the clock on the wall, on one core of its own.
+  What its whole process computes is counted.
 - `peer:moonshine`: Moonshine's tiny-en, the model that its wheel carries. It cannot load a Whisper, and its voice gate
   cannot be left out.
 - CTranslate2 (faster-whisper) computes in float32. whisper.cpp has float16.
