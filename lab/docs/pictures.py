@@ -1,8 +1,8 @@
 """Make every picture of the docs: `make pictures` (some minutes; what is measured already is not measured again).
 
-live.svg, live.png      the live view in the middle of the demo, by the bundled weights as they are today
-benchmarks/recipes-*    the recipes by the same weights, measured now on the free clock: the same on every machine
-*/*.png, */*.pdf        all plots, drawn from the numbers (*/*.csv) next to them
+docs/live.svg, docs/live.png    the live view in the middle of the demo, by the bundled weights as they are today
+lab/docs/benchmarks/recipes-*   the recipes by the same weights, on the free clock: the same on every machine
+*.png, *.pdf of both docs       all plots, drawn from the numbers (*.csv) next to them
 """
 
 import io
@@ -34,7 +34,9 @@ from whispertide_lab.evaluation.grid import Setup, grid
 from whispertide_lab.evaluation.runner import Runner
 from whispertide_lab.evaluation.watch import Watch
 
-DOCS = Path(__file__).parent
+LAB_DOCS = Path(__file__).parent
+ROOT = LAB_DOCS.parents[1]
+DOCS = ROOT / "docs"
 WIDTH, HEIGHT = 80, 24  # of the terminal
 FROM_S = 16.0  # the picture is of a moment after so much audio, where ...
 WORDS = 1  # ... the guess has at least so many words, and all of them turn out to be right
@@ -115,12 +117,11 @@ def main() -> None:
     svg = live_view(at_live_pace, get_recipe(DEFAULT_RECIPE))
     (DOCS / "live.svg").write_text(svg, encoding="utf-8")
     (DOCS / "live.png").write_bytes(rastered(svg))
-    part = recipes(DOCS.parent / "bench-results" / "pictures")
+    part = recipes(ROOT / "bench-results" / "pictures")
     print(part.text)
-    (DOCS / "benchmarks").mkdir(exist_ok=True)
     for name, drawing in part.plots.items():
-        drawing.save(DOCS / "benchmarks" / name)
-    for numbers in sorted(DOCS.glob("*/*.csv")):
+        drawing.save(LAB_DOCS / "benchmarks" / name)
+    for numbers in (*DOCS.rglob("*.csv"), *LAB_DOCS.rglob("*.csv")):
         drawn(numbers).save(numbers.with_suffix(""))
 
 

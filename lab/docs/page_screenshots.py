@@ -24,7 +24,7 @@ from whispertide.cli.bundled import bundled_files
 from whispertide.options import BUNDLED_MODEL
 from whispertide.types import SAMPLE_RATE
 
-FOLDER = Path(__file__).with_name("page")
+FOLDER = Path(__file__).parents[2] / "docs" / "guides" / "page"
 WORDS = "document.querySelectorAll('.word').length"
 MICROPHONE_RATE = 48_000  # of Chromium's fake microphone
 START_S = 120.0  # the graphs may have to be built first
