@@ -50,7 +50,7 @@ class Greedy(Search):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drafted(Search):
     """What greedy finds, in fewer runs: drafts of the next tokens are verified in one run
-    (docs/internals/whisperkit.md). What the round before heard is such a draft, and goes first.
+    (docs/internals/agreement.md). What the round before heard is such a draft, and goes first.
     """
 
     kind: ClassVar[str] = "drafted"
