@@ -1,6 +1,6 @@
 """The README's Python examples run in the checkout: they name the bundled recording, and hear a shorter one here.
 
-Those of docs/guides/coming-from.md and docs/internals/pilot.md run with the bundled model in place of theirs.
+So do those of the reference, and with the bundled model in place of theirs those of guides and internals.
 """
 
 import re
@@ -18,6 +18,8 @@ from whispertide.types import SAMPLE_RATE
 README = Path(__file__).parents[1] / "README.md"
 COMING_FROM = README.parent / "docs" / "guides" / "coming-from.md"
 PILOT = README.parent / "docs" / "internals" / "pilot.md"
+REFERENCE = [README.parent / "docs" / "reference" / name for name in ("python.md", "recipes.md")]
+TIDE = README.parent / "docs" / "guides" / "tide.md"
 DEMO = "src/whispertide/bundled/audio/demo.flac"
 TALK = "talk.wav"  # of the guides
 
@@ -26,8 +28,10 @@ def python_in(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
-EXAMPLES = python_in(README)
-GUIDE = [text.replace("base.en", "nano.en") for page in (COMING_FROM, PILOT) for text in python_in(page)]
+EXAMPLES = [text for page in (README, *REFERENCE) for text in python_in(page)]
+GUIDE = [
+    re.sub(r'"(base|tiny)\.en"', '"nano.en"', text) for page in (COMING_FROM, PILOT, TIDE) for text in python_in(page)
+]
 
 
 def test_there_are_examples() -> None:
