@@ -17,7 +17,7 @@ from whispertide.types import SAMPLE_RATE
 
 README = Path(__file__).parents[1] / "README.md"
 COMING_FROM = README.parent / "docs" / "guides" / "coming-from.md"
-PILOT = README.parent / "docs" / "internals" / "pilot.md"
+COMMANDS = README.parent / "docs" / "guides" / "commands.md"
 REFERENCE = [README.parent / "docs" / "reference" / name for name in ("python.md", "recipes.md")]
 TIDE = README.parent / "docs" / "guides" / "tide.md"
 DEMO = "src/whispertide/bundled/audio/demo.flac"
@@ -29,9 +29,8 @@ def python_in(page: Path) -> list[str]:
 
 
 EXAMPLES = [text for page in (README, *REFERENCE) for text in python_in(page)]
-GUIDE = [
-    re.sub(r'"(base|tiny)\.en"', '"nano.en"', text) for page in (COMING_FROM, PILOT, TIDE) for text in python_in(page)
-]
+GUIDES = (COMING_FROM, COMMANDS, TIDE)
+GUIDE = [re.sub(r'"(base|tiny)\.en"', '"nano.en"', text) for page in GUIDES for text in python_in(page)]
 
 
 def test_there_are_examples() -> None:
