@@ -56,16 +56,16 @@ bench: $(VENV)/.test
 
 # Every picture of the docs, by today's weights; those of the page in the browser need Chromium.
 pictures: $(VENV)/.torch screenshots
-	$(BIN)/python docs/pictures.py
+	$(BIN)/python lab/docs/pictures.py
 
-# All of it, or MINUTES=10 for a fair share of everything; then docs/soak.md has the figures of what was run.
+# All of it, or MINUTES=10 for a fair share of everything; then lab/docs/soak.md has the figures of what was run.
 soak: $(VENV)/.torch
 	$(PYTEST) -m soak
 	$(BIN)/python benchmarks/soak.py $(if $(MINUTES),--minutes $(MINUTES)); code=$$?; \
-		$(BIN)/python benchmarks/soak.py --page docs/soak.md; exit $$code
+		$(BIN)/python benchmarks/soak.py --page lab/docs/soak.md; exit $$code
 
 screenshots: $(VENV)/.test
-	PYTHONPATH=tests $(BIN)/python docs/page_screenshots.py
+	PYTHONPATH=tests $(BIN)/python lab/docs/page_screenshots.py
 
 # Hours. It goes on where it was interrupted; with FILE=src/whispertide/session.py that file alone is done, again.
 mutants: $(VENV)/.mutants

@@ -2,9 +2,9 @@
 
 The rounds are those of the recipe `whisperflow` on a stream of synthetic talks, recorded once. Each is then decoded by
 every way in turn, the encoder's output being the same: the full beam, the beam pruned as WhisperFlow publishes it,
-re-aligning, and what was heard checked as one block (docs/whisperflow.md). Prints, per way, the median time of decoding
-with word times, decoder runs, and how many times cheaper than the full beam it is within the same round, with word
-times and without; then one JSON line. Needs the laboratory.
+re-aligning, and what was heard checked as one block (docs/internals/agreement.md). Prints, per way, the median time of
+decoding with word times, decoder runs, and how many times cheaper than the full beam it is within the same round, with
+word times and without; then one JSON line. Needs the laboratory.
 """
 
 import argparse

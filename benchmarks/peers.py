@@ -1,4 +1,4 @@
-"""Our recipes and other programs on the same weights and people's voices, and what came of it as docs/peers.md.
+"""Our recipes and other programs on the same weights and people's voices, and what came of it as lab/docs/peers.md.
 
     make peers                                      once: their environments
     python benchmarks/peers.py tiny.en base         measures what is missing, then writes the page
@@ -494,7 +494,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--machine", default=machine(), help="whose cells a page is of, with --page")
     parser.add_argument("--folder", default="bench-results/peers")
-    parser.add_argument("--output", default="docs/peers.md")
+    parser.add_argument("--output", default="lab/docs/peers.md")
     parser.add_argument("--readme", default="README.md")
     options = parser.parse_args()
     if options.machine != machine() and not options.page:

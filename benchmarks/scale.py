@@ -1,6 +1,6 @@
 """How many machines 10, 1,000 and 100,000 live sessions take, what they cost, and where it breaks first.
 
-    python benchmarks/scale.py [--write docs/scale.md] [--price 0.04] [--cores 8]
+    python benchmarks/scale.py [--write lab/docs/scale.md] [--price 0.04] [--cores 8]
 
 Computes; measures nothing. `scale.json` has the figures that were measured, and `journal_load.py` measures those of
 the journal anew. Limits that are settings are read from the files of `deploy/fleet`.
@@ -23,6 +23,7 @@ NATS_NODES = 3
 _AUDIO = 32_000  # bytes a second from a client
 _CORES, _PRICE = 8, 0.04  # of a machine; an hour of a core
 _USED = 0.5  # so much of what NATS was measured to take is planned with
+_SERVER = "[server.md](../../docs/reference/server.md)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ def _plans(given: Inputs) -> list[str]:
 
 
 def page(figures: dict[str, Any], cores: int, price: float) -> str:
-    """The whole of docs/scale.md."""
+    """The whole of lab/docs/scale.md."""
     scaling, limits = settings()
     one = inputs(figures, 0, cores, price)
     lines = _HEAD.format(cores=cores, price=price, link=number(one.link), used=_USED, start=one.start_s).split("\n")[
@@ -244,7 +245,7 @@ def page(figures: dict[str, Any], cores: int, price: float) -> str:
 _HEAD = """\
 # How far it scales
 
-Made by `python benchmarks/scale.py --write docs/scale.md`: do not edit. It is arithmetic and a small simulation
+Made by `python benchmarks/scale.py --write lab/docs/scale.md`: do not edit. It is arithmetic and a small simulation
 on measured figures, not a test with so many clients. The largest fleet that ran here was two servers and one
 NATS on two cores.
 
@@ -266,7 +267,7 @@ An hour of audio costs what its share of all machines costs. The clients of a de
 another, each in the p95 above."""
 
 _MADE = """\
-`python benchmarks/scale.py --write docs/scale.md` reads `benchmarks/scale.json`, which names what each figure was
+`python benchmarks/scale.py --write lab/docs/scale.md` reads `benchmarks/scale.json`, which names what each figure was
 measured with."""
 
 _BREAKS = """\
@@ -289,11 +290,11 @@ def _measured(figures: dict[str, Any]) -> list[str]:
     lines = ["| what | figure | from |", "|---|---|---|"]
     for one in figures["sessions"]:
         what = f"sessions within 1.5 s at p95, {one['model']}, {one['cores']} cores"
-        lines.append(f'| {what} | {one["sessions"]} | [server.md](server.md), "Measured" |')
+        lines.append(f'| {what} | {one["sessions"]} | {_SERVER}, "Measured" |')
     taken = "`python benchmarks/journal_load.py`"
     lines += [
         f"| from a server's death to the session at another, p95 | {failover['p95_s']:.3f} s "
-        "| [LOG.md](LOG.md), `benchmarks/failover.py` |",
+        "| [log](../log/README.md), `benchmarks/failover.py` |",
         f"| a session writes (nano.en, `tide`) | {number(journal['bytes_per_s'])}B/s on the wire | {taken} |",
         f"| in | {journal['messages_per_s']:.1f} messages/s | the same |",
         f"| of it stays in the stream, p95, with `ack` | {number(journal['kept_bytes'])}B | the same |",
@@ -323,7 +324,7 @@ def _costs(journal: dict[str, Any], one: Inputs) -> list[str]:
             "a replica to spare",
             f"{one.cores * one.price:.2f} an hour; without it the sessions of one that dies find no place",
         ),
-        ("`--max-sessions`", "higher: fewer machines and words later; see the latencies in [server.md](server.md)"),
+        ("`--max-sessions`", f"higher: fewer machines and words later; see the latencies in {_SERVER}"),
         ("`threshold` of the ScaledObject", "lower: more free places for bursts and deaths, and as many more machines"),
         (
             "`--drain-s`, grace period",

@@ -13,7 +13,7 @@ what two sessions in a row differ by. Where the server waited long for a core, o
     python benchmarks/siege.py --protocol deepgram,wyoming     the honest session on other protocols
     python benchmarks/siege.py --kinds leave --rounds 1000     memory over a thousand attacks: minutes
     python benchmarks/siege.py --kinds uploads --rounds 1000 --hours 0.05     the same with short recordings
-    python benchmarks/siege.py --page docs/siege.md            put them on the page, whose other rows stay; run nothing
+    python benchmarks/siege.py --page lab/docs/siege.md        put them on the page, whose other rows stay; run nothing
 
 A row is a line of JSON in bench-results/siege/rows.jsonl, and is not measured again for the same code; `--again` does.
 A row fails where it misses a goal (`hostile/goals.py`). Exit code 1 if one did.

@@ -1,4 +1,4 @@
-"""How large a package is, and which of its files one second of audio passes: the table in docs/architecture.md.
+"""How large a package is, and which of its files one second of audio passes, for docs/internals/architecture.md.
 
     python benchmarks/structure.py                       whispertide as it is here
     python benchmarks/structure.py FOLDER ...            any packages: another checkout's src/whispertide, say

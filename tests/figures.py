@@ -2,9 +2,8 @@
 
 A *figure* is a number with a decimal point, with a thousands separator, or before a unit of results (`UNITS`), and
 every number of a table of results. Code and addresses are left out, and so are tables of settings; what a program
-printed, a block without a language, is not. A *stored result* is an entry of docs/LOG.md (what stands below a heading),
-or a JSON or CSV file of at most `MOST` numbers. A section names one by a link, or by LOG.md and the heading in
-quotation marks.
+printed, a block without a language, is not. A *stored result* is an entry of lab/log (what stands below a heading),
+or a JSON or CSV file of at most `MOST` numbers. A section names one by a link.
 
 A number that is no result, such as a default, a limit or a version, is a *constant*: those of each section are in
 constants.toml.
@@ -19,7 +18,7 @@ from pathlib import Path
 from whispertide.tuning.page import stored_tables
 
 ROOT = Path(__file__).parents[1]
-LOG = ROOT / "docs" / "LOG.md"
+LOG = ROOT / "lab" / "log"
 UNITS = r"%|x(?!\w)|(?:s|ms|h|minutes|hours|MB|kB|GB|MiB|KiB|GFLOP|points?|times|words)(?![\w/])"
 MOST = 300  # numbers of a stored result: a curve of thousands of points has every figure
 
@@ -28,8 +27,7 @@ _SETTINGS = re.compile(r"\b(?:default|option|field|setting|variable|message|mean
 _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 NUMBER = re.compile(rf"(?<![\w.=,/#])(?<!\w-){_NUMBER}(?!(?!x\b)\w|\.\d|,\d|-\w)")
 _RUN = re.compile(rf"(?<![\w.=,/#])(?<!\w-){_NUMBER}(?:(?:,|,? to|,? and|,? or|–| of) [+−-]?{_NUMBER})* ?(?:{UNITS})")
-_ENTRY = re.compile(r'LOG\.md(?:\]\([^)]*\))?,? (?:in )?"([^"]+)"')
-_ANCHOR = re.compile(r"LOG\.md#([\w-]+)")
+_ANCHOR = re.compile(r"log/\d{4}-\d\d\.md#([\w-]+)")
 _FILE = re.compile(r"[\w./-]+\.(?:csv|json|png)\b")
 _LEFT_OUT = re.compile(
     r"`[^`]*`|\]\([^)]*\)|\barXiv [\d.]+|\bPython [\d.]+(?: to [\d.]+)?|\b\d{4}-\d\d-\d\d(?: and \d+)?"
@@ -73,9 +71,8 @@ def groups(section: str) -> list[list[str]]:
 
 
 def plain(text: str) -> str:
-    """Without code, addresses, headings of the log that are named, versions and dates."""
-    text = _ENTRY.sub("", re.sub(r"\s*\n\s*(?!\|)", " ", text))
-    return _LEFT_OUT.sub("", text)
+    """Without code, addresses, versions and dates."""
+    return _LEFT_OUT.sub("", re.sub(r"\s*\n\s*(?!\|)", " ", text))
 
 
 def _in_prose(text: str) -> list[str]:
@@ -95,7 +92,8 @@ def _spans(run: re.Match[str]) -> list[tuple[int, int]]:
 @cache
 def entries() -> dict[str, str]:
     """Heading of the log -> what stands below it, as far as the next heading."""
-    found = re.split(r"^##+ ", LOG.read_text(encoding="utf-8"), flags=re.M)[2:]
+    texts = (file.read_text(encoding="utf-8") for file in sorted(LOG.glob("20*.md")))
+    found = [entry for text in texts for entry in re.split(r"^##+ ", text, flags=re.M)[1:]]
     return {entry.partition("\n")[0]: entry for entry in found}
 
 
@@ -105,22 +103,10 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-@cache
-def undated(heading: str) -> str:
-    """Without the date in front of it."""
-    return re.sub(r"^\d{4}-\d\d-\d\d ", "", heading)
-
-
 def named(section: str) -> list[str]:
     """The log's entries that a section names."""
-    text = re.sub(r"\s+", " ", section)
-    starts = [name.rstrip(".… ") for name in _ENTRY.findall(text)]
-    anchors = set(_ANCHOR.findall(text))
-    return [
-        entry
-        for heading, entry in entries().items()
-        if anchor(heading) in anchors or any(undated(heading).startswith(start) for start in starts)
-    ]
+    anchors = set(_ANCHOR.findall(section))
+    return [entry for heading, entry in entries().items() if anchor(heading) in anchors]
 
 
 def stored(section: str, page: Path) -> list[Sequence[float]]:

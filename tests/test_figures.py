@@ -1,9 +1,9 @@
 """Figures in the README and the documentation are backed: a table of results names its command, each figure stands in a
-stored result that its section names (`figures.py` has the rule), and what a page calls an entry of the log is one.
+stored result that its section names (`figures.py` has the rule).
 
-A page that a tool made is compared with its data: docs/papers.md and docs/scale.md by tests of their own, the model
-cards with the JSON next to them, docs/peers.md and the tables of docs/soak.md and docs/siege.md with the tables that
-their tools stored. The log is dated history.
+A page of lab/docs that a tool made is compared with its data: papers.md and scale.md by tests of their own, the model
+cards with the JSON next to them, peers.md and the tables of soak.md and siege.md with the tables that their tools
+stored. The log is dated history.
 """
 
 import csv
@@ -15,11 +15,9 @@ from pathlib import Path
 import pytest
 
 from figures import (
-    LOG,
     NUMBER,
     ROOT,
     cells,
-    entries,
     figures,
     has_results,
     heading,
@@ -27,7 +25,6 @@ from figures import (
     stands,
     tables,
     unbacked,
-    undated,
     without_tables,
 )
 from whispertide.checkpoint import load_checkpoint
@@ -36,26 +33,26 @@ from whispertide_lab.evaluation.card.page import page as card_page
 from whispertide_lab.evaluation.card.results import read_card
 
 DOCS = ROOT / "docs"
-CARDS = sorted(page for page in DOCS.glob("model-card*.md") if page.with_suffix(".json").exists())
+LAB = ROOT / "lab" / "docs"
+CARDS = sorted(page for page in LAB.glob("model-card*.md") if page.with_suffix(".json").exists())
 MADE = ("papers.md", "scale.md", *(card.name for card in CARDS))
 PAGES = [
     page
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
-    if page not in (LOG, *(DOCS / name for name in MADE))
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")), *sorted(LAB.glob("*.md")))
+    if page not in [LAB / name for name in MADE]
 ]
 CONSTANTS = tomllib.loads((ROOT / "tests" / "constants.toml").read_text(encoding="utf-8"))
 STORED = {
-    "docs/peers.md": DOCS / "benchmarks" / "peers.json",
-    "docs/soak.md": DOCS / "soak" / "figures.json",
-    "docs/siege.md": DOCS / "siege" / "figures.json",
+    "lab/docs/peers.md": LAB / "benchmarks" / "peers.json",
+    "lab/docs/soak.md": LAB / "soak" / "figures.json",
+    "lab/docs/siege.md": LAB / "siege" / "figures.json",
 }
 _COMMAND = re.compile(
     r"`[^`]*\b(?:whispertide|benchmarks/\w+\.py|make|pytest)\s[^`]*`|`python benchmarks/\w+\.py[^`]*`"
 )
 _BLOCK = re.compile(r"^ {4}(?:whispertide|python|make) ", re.M)
-_NAMED = re.compile(r"LOG\.md|\.csv\b")
+_NAMED = re.compile(r"log/(?:README|\d{4}-\d\d)\.md|\.csv\b")
 _FOR_ALL = "## How this was made"
-_ENTRY = re.compile(r'LOG\.md(?:\]\([^)]*\))?,? (?:in )?"([^"]+)"')
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -144,20 +141,13 @@ def test_one_command_for_all_is_named() -> None:
         assert not found or "python benchmarks/" in how
 
 
-@every_page
-def test_an_entry_of_the_log_that_a_page_names_exists(page: Path) -> None:
-    named = _ENTRY.findall(re.sub(r"\s+", " ", page.read_text(encoding="utf-8")))
-    known = [undated(each) for each in entries()]
-    assert [name for name in named if not any(one.startswith(name.rstrip(".… ")) for one in known)] == []
-
-
 def test_the_table_of_recipes_is_that_of_its_plot() -> None:
     """WER and when a word is confirmed, as rounded. If this fails: `make pictures`, and the table that it prints."""
-    with (DOCS / "benchmarks" / "recipes-trade-off.csv").open(encoding="utf-8", newline="") as file:
+    with (LAB / "benchmarks" / "recipes-trade-off.csv").open(encoding="utf-8", newline="") as file:
         plotted = {row[0]: (float(row[2]), float(row[1])) for row in list(csv.reader(file))[1:] if row[1]}
     (table,) = (
         table
-        for section in sections((DOCS / "benchmarks.md").read_text(encoding="utf-8"))
+        for section in sections((LAB / "benchmarks.md").read_text(encoding="utf-8"))
         for table in tables(section)
         if table[0].startswith("| recipe |")
     )
@@ -190,7 +180,7 @@ FORGED = "A round takes 0.437 s, which is 41.7 % less, 3.19x as fast, and 1,337 
         (f"# A\n\n`whispertide bench run --excerpt 60`\n\n{TABLE}", 0),
         (f"# A\n\n`python benchmarks/beams.py`:\n\n{TABLE}", 0),
         (f"# A\n\n    whispertide bench run\n\n{TABLE}", 0),
-        (f"# A\n\nSee [LOG.md](LOG.md).\n\n{TABLE}", 0),
+        (f"# A\n\nSee the [log](../log/2026-11.md).\n\n{TABLE}", 0),
         (f"# A\n\n`whispertide bench run`\n\n# B\n\n{TABLE}", 1),
         (f"# A\n\n`whispertide`\n\n{TABLE}", 1),
         ("# A\n\n| option | meaning |\n|---|---|\n| `--size` | 0.4 of it |\n", 0),

@@ -13,7 +13,7 @@ import whispertide_lab
 
 SOURCE, LABORATORY = (Path(str(package.__file__)).parent for package in (whispertide, whispertide_lab))
 
-# docs/architecture.md; a module may import its own layer and those before it
+# docs/internals/architecture.md; a module may import its own layer and those before it
 LAYERS = (
     ("types", "atomic", "dependent", "errors", "extras", "options", "events", "punctuation"),
     ("audio",),

@@ -17,14 +17,16 @@ from whispertide.cli.demo import plain
 from whispertide.cli.pump import LIVE_BLOCK, at_full_speed
 from whispertide.recipes.catalogue import get_recipe
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+LAB = ROOT / "lab" / "docs"
 SPOKEN = plain((files("whispertide") / "bundled" / "audio" / "demo.txt").read_text(encoding="utf-8")).split()
-NUMBERS = sorted(DOCS.glob("*/*.csv"))
+NUMBERS = sorted((*DOCS.rglob("*.csv"), *LAB.rglob("*.csv")))
 
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    with benchmark("pictures", DOCS) as module:
+    with benchmark("pictures", LAB) as module:
         yield module
 
 
@@ -85,10 +87,10 @@ def test_every_plot_is_drawn_from_its_numbers(script: ModuleType, numbers: Path)
 def test_the_docs_show_pictures_that_exist_and_that_every_viewer_can_show() -> None:
     shown = {
         page.parent / name
-        for page in (*DOCS.rglob("*.md"), DOCS.parent / "README.md")
+        for page in (*DOCS.rglob("*.md"), *LAB.rglob("*.md"), ROOT / "README.md")
         for name in re.findall(r"!\[[^\]]*\]\(([^)]*)\)", page.read_text(encoding="utf-8"))
     }
     assert {path.stem for path in shown} >= {"live", *(path.stem for path in NUMBERS)}
     assert [path for path in shown if not path.is_file()] == []
-    drawn = [path for kind in ("svg", "html") for path in DOCS.rglob(f"*.{kind}")]
+    drawn = [path for kind in ("svg", "html") for folder in (DOCS, LAB) for path in folder.rglob(f"*.{kind}")]
     assert [path for path in drawn if "var(--" in path.read_text(encoding="utf-8")] == []

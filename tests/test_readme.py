@@ -1,6 +1,6 @@
 """The README's Python examples run in the checkout: they name the bundled recording, and hear a shorter one here.
 
-Those of docs/guides/coming-from.md and docs/pilot.md run with the bundled model in place of theirs.
+So do those of the reference, and with the bundled model in place of theirs those of guides and internals.
 """
 
 import re
@@ -17,7 +17,9 @@ from whispertide.types import SAMPLE_RATE
 
 README = Path(__file__).parents[1] / "README.md"
 COMING_FROM = README.parent / "docs" / "guides" / "coming-from.md"
-PILOT = README.parent / "docs" / "pilot.md"
+COMMANDS = README.parent / "docs" / "guides" / "commands.md"
+REFERENCE = [README.parent / "docs" / "reference" / name for name in ("python.md", "recipes.md")]
+TIDE = README.parent / "docs" / "guides" / "tide.md"
 DEMO = "src/whispertide/bundled/audio/demo.flac"
 TALK = "talk.wav"  # of the guides
 
@@ -26,8 +28,9 @@ def python_in(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
-EXAMPLES = python_in(README)
-GUIDE = [text.replace("base.en", "nano.en") for page in (COMING_FROM, PILOT) for text in python_in(page)]
+EXAMPLES = [text for page in (README, *REFERENCE) for text in python_in(page)]
+GUIDES = (COMING_FROM, COMMANDS, TIDE)
+GUIDE = [re.sub(r'"(base|tiny)\.en"', '"nano.en"', text) for page in GUIDES for text in python_in(page)]
 
 
 def test_there_are_examples() -> None:
@@ -57,12 +60,3 @@ def test_example_runs(
     example = example.replace(DEMO, recording).replace(f'"{TALK}"', f'"{recording}"')
     exec(compile(example, "example", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out.strip()
-
-
-PAGES = [path for path in (README.parent / "docs").rglob("*.md") if not path.name.startswith("model-card")]
-
-
-@pytest.mark.parametrize("page", [README, README.parent / "CONTRIBUTING.md", *PAGES], ids=lambda page: page.name)
-def test_files_that_a_page_names_exist(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)[)#]", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target

@@ -51,7 +51,7 @@ def test_a_sentence_that_comes_at_once_is_heard(
 def test_no_pace_costs_a_sentence(
     transcriber: Transcriber, audio: FloatArray, sentences: list[str], pace: Callable[[int], Iterator[float]]
 ) -> None:
-    """`WHISPERTIDE_EXAMPLES=200` for the figure in docs/server.md."""
+    """`WHISPERTIDE_EXAMPLES=200` for the figure in docs/reference/server.md."""
     failures: dict[int, object] = {}
     for seed in range(SESSIONS):
         text, events = hear(transcriber, audio, pace(seed))

@@ -1,4 +1,4 @@
-"""The soak campaign, a file per kind of harm: `benchmarks/soak.py` runs it, docs/soak.md has its figures.
+"""The soak campaign, a file per kind of harm: `benchmarks/soak.py` runs it, lab/docs/soak.md has its figures.
 
 lines        what a run of one seed found, as a line of JSON; what is there is not run again
 difference   words that were said next to words that were confirmed

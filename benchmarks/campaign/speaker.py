@@ -26,7 +26,7 @@ HARMLESS = ("shutdown", "unknown_session", "not_durable")  # problems that a ses
 
 
 class BrokenPromiseError(AssertionError):
-    """The server did not do what docs/server.md says."""
+    """The server did not do what docs/reference/server.md says."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""benchmarks/scale.py: its arithmetic, and that docs/scale.md is what it writes."""
+"""benchmarks/scale.py: its arithmetic, and that lab/docs/scale.md is what it writes."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def given(scale: Any) -> Any:
 
 def test_the_page_is_what_the_command_writes(scale: Any) -> None:
     figures = json.loads((ROOT / "benchmarks/scale.json").read_text())
-    assert (ROOT / "docs/scale.md").read_text() == scale.page(figures, 8, 0.04), "run benchmarks/scale.py --write"
+    assert (ROOT / "lab/docs/scale.md").read_text() == scale.page(figures, 8, 0.04), "run benchmarks/scale.py --write"
 
 
 def test_a_plan_by_hand(scale: Any, given: Any) -> None:

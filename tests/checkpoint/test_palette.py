@@ -18,7 +18,7 @@ def test_packed_indices_come_back(bits: int, data: st.DataObject) -> None:
 
 
 def test_indices_lie_where_the_format_says() -> None:
-    """docs/compression.md: units of 24 bits, little-endian, the first index in the lowest bits."""
+    """lab/docs/compression.md: units of 24 bits, little-endian, the first index in the lowest bits."""
     assert pack(np.array([1, 2, 3, 4]), 6).tolist() == [0b10_000001, 0b0011_0000, 0b000100_00]
     assert pack(np.array([5]), 8).tolist() == [5, 0, 0]
 

@@ -130,7 +130,7 @@ def test_help_breaks_no_example(run: Run, path: tuple[str, ...], monkeypatch: py
 
 @pytest.mark.parametrize("path", [path for path in COMMANDS if path], ids=" ".join)
 def test_the_page_of_the_command_line_names_every_command(path: tuple[str, ...]) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert " ".join(("whispertide", *path)) in page
 
 

@@ -1,8 +1,8 @@
 """Messages and settings that cannot be, over real sockets: the server answers properly, never dies, and nobody else
 loses a word.
 
-docs/server.md says which of these tests covers what. Bad audio is in `test_bad_audio`, what is no message at all in
-`test_bad_frames`; floods and clients that dawdle are in `test_floods`.
+docs/reference/server.md says which of these tests covers what. Bad audio is in `test_bad_audio`, what is no message at
+all in `test_bad_frames`; floods and clients that dawdle are in `test_floods`.
 """
 
 import asyncio

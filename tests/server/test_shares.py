@@ -1,4 +1,4 @@
-"""The table "Who may use how much" of docs/server.md names what is there."""
+"""The table "Who may use how much" of docs/reference/server.md names what is there."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ RESOURCES = ("loop time", "workers", "memory", "file descriptors", "disk", "log"
 
 
 def rows() -> list[list[str]]:
-    section = re.split(r"^## ", (ROOT / "docs" / "server.md").read_text(encoding="utf-8"), flags=re.M)
+    section = re.split(r"^## ", (ROOT / "docs" / "reference" / "server.md").read_text(encoding="utf-8"), flags=re.M)
     (found,) = (part for part in section if part.startswith("Who may use how much"))
     lines = [line for line in found.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]

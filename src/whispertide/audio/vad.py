@@ -24,7 +24,7 @@ MAX_GAIN = 10 ** (30 / 20)
 # The level estimate falls by 15 dB per second of quiet: a pause between words hardly moves the gain, and two seconds
 # after a loud speaker a distant one is heard. Slower loses the second speaker's first words, faster raises breaths.
 LEVEL_DECAY = 10 ** (-15 / 20 * BLOCK / SAMPLE_RATE)
-# A cry, a sneeze or a tick sounds like a voice for a sixth of a second, words for longer (docs/LOG.md).
+# A cry, a sneeze or a tick sounds like a voice for a sixth of a second, words for longer (lab/log).
 LEAST_VOICE_S = 0.192
 
 

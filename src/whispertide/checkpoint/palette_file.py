@@ -1,4 +1,4 @@
-"""A checkpoint's tensors as palettes, in one safetensors file with an index of its own (docs/compression.md).
+"""A checkpoint's tensors as palettes, in one safetensors file with an index of its own (lab/docs/compression.md).
 
 The index is JSON in the file's metadata. It says how each tensor is stored and has a digest of its bytes, so that a
 damaged file is refused and never becomes weights. Nothing here knows how bits and palettes are chosen.

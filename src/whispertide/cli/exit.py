@@ -1,6 +1,6 @@
 """Exit codes, and the one place where an error becomes a message and a code.
 
-Knows the error tree and nothing else. `docs/cli.md` documents the codes.
+Knows the error tree and nothing else. `docs/reference/cli.md` documents the codes.
 """
 
 import errno

@@ -34,7 +34,7 @@ def npu(
     ] = "4,6,5,5,5,5/6,4,5,5,5,5",
     revision: arguments.Revision = None,
 ) -> ExitCode:
-    """Write static ONNX graphs of several decoder steps each, for accelerators that compile graphs (docs/npu.md)."""
+    """Write static ONNX graphs of several decoder steps each, for accelerators that compile them (lab/docs/npu.md)."""
     from whispertide.checkpoint import load_checkpoint
     from whispertide.checkpoint.download import format_size
     from whispertide.checkpoint.hub import folder_size

@@ -2,7 +2,7 @@
 
 `UNLIKELY` is Whisper's own bound for a window that is heard again. Of 27 recordings in English, some of them noisy or
 by learners, none was below it with tiny.en; of seven in other languages four were. In a stream, where unlikely words
-are left out, other languages leave hardly any: 0.2 to 0.5 sure words a second of voice, English 0.8 to 3 (docs/LOG.md).
+are left out, other languages leave hardly any: 0.2 to 0.5 sure words a second of voice, English 0.8 to 3 (lab/log).
 """
 
 from collections.abc import Sequence

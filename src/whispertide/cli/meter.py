@@ -110,7 +110,7 @@ class Meter:
         return self._cpu_share
 
     def summary(self) -> dict[str, Any]:
-        """The metrics of the finished run, as JSON carries them (docs/cli.md)."""
+        """The metrics of the finished run, as JSON carries them (docs/reference/cli.md)."""
         wall = self.wall
         audio = seconds(self.samples)
         return {

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from whispertide.types import FloatArray
 
 WINDOWS = 1200  # that a checkpoint learns short windows from
-# What training takes on a processor, in encodings of a padded window (docs/LOG.md, 2026-11-29).
+# What training takes on a processor, in encodings of a padded window (lab/log, 2026-11-29).
 ANSWER, UPDATE = 2.7, 9.5
 
 

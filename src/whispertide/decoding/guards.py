@@ -8,9 +8,9 @@ the prompt and the heads are known (`Scene`). Afterwards the guard says whether 
 2023). A token whose attention lies within `margin` frames of the end may be about a word that is still being spoken: it
 is dropped, and the search ends. A token that attends far *before* the one that it follows means that the decoder has
 lost its place: then nothing of this decode stands. Source: SimulStreaming, `PaddedAlignAttWhisper.infer`; as in
-docs/attention.md. Ours: a word that attends somewhat before the one that it follows ends the decode, because the
-decoder is about to say again what it has said (the idea is NPUsper's, see `backward_shift`). That is looked for first,
-so words before a jump stand, however long the jump is.
+docs/internals/attention.md. Ours: a word that attends somewhat before the one that it follows ends the decode, because
+the decoder is about to say again what it has said (the idea is NPUsper's, see `backward_shift`). That is looked for
+first, so words before a jump stand, however long the jump is.
 """
 
 from __future__ import annotations

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 # With real base the wrong languages of speech's first two seconds have up to 0.8; from three on they are rare
-# (docs/LOG.md).
+# (lab/log).
 CERTAIN = 0.9
 LIKELY = 0.5  # less probable languages are not changed to
 # Sentences within a window that is in no certain language. With base those in another one have 0.89 and more, the
-# likeliest wrong one of heavy accents 0.68 (docs/LOG.md).
+# likeliest wrong one of heavy accents 0.68 (lab/log).
 APART = 0.8
 ENOUGH = 3 * SAMPLE_RATE
 

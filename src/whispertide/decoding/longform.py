@@ -73,7 +73,7 @@ def pad30(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> 
 def pad_or_trim(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
     """Zeros in the log-mel after the audio, up to 30 s, as `transcribe` of openai/whisper and faster-whisper pad.
 
-    They are a faint sound, and OpenAI's checkpoints make fewer errors with it than with silence (docs/LOG.md). Those
+    They are a faint sound, and OpenAI's checkpoints make fewer errors with it than with silence (lab/log). Those
     that know nothing but silence get that.
     """
     if model.generation.silent_padding:

@@ -33,7 +33,7 @@ from whispertide.types import FloatArray, IntArray
 
 KIND = Kind("a drafter", "drafter.npz", "whispertide train drafter {model}")
 
-# A run of two tokens costs half as much again as a run of one (docs/LOG.md). So unless this many tokens are gained on
+# A run of two tokens costs half as much again as a run of one (lab/log). So unless this many tokens are gained on
 # average, nothing is fed ahead.
 WORTH = 0.5
 

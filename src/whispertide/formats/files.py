@@ -95,7 +95,7 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_json(document: Document) -> dict[str, Any]:
-    """The document as a JSON-ready dictionary; its fields are described in docs/cli.md.
+    """The document as a JSON-ready dictionary; its fields are described in docs/reference/cli.md.
 
     A segment names its words as a range `[first, last + 1]` into the one list of words.
     """

@@ -13,7 +13,7 @@ import numpy as np
 from whispertide.graphs.builder import LinearKind
 from whispertide.options import Precision
 
-# "int8" quantises activations too, per tensor; "int8-weights" only the weights, per block (docs/engine.md).
+# "int8" quantises activations too, per tensor; "int8-weights" only the weights, per block (docs/internals/engine.md).
 _LINEAR: dict[Precision, LinearKind] = {
     "int8": "dynamic-int8",
     "int8-weights": "block-int8",

@@ -33,7 +33,7 @@ from whispertide.graphs.static_encoder import StaticEncoderGraph
 from whispertide.graphs.unrolled import UnrolledGraph
 from whispertide.types import FRAME_SAMPLES
 
-NpuPrecision = Literal["fp32", "fp16"]  # 8 bits need calibration, which is the compiler's business (docs/npu.md)
+NpuPrecision = Literal["fp32", "fp16"]  # 8 bits need calibration, which is the compiler's business (lab/docs/npu.md)
 README = "README.md"
 TOKENIZER = "tokenizer.json"
 

@@ -1,7 +1,7 @@
 """The encoder of a stream, piece by piece: each frame is encoded once, and what it leaves is kept (`EncoderState`).
 
-Only a checkpoint that was trained to hear no later audio makes sense of it (WhisperRT, docs/whisperrt.md); the engine
-does not ask.
+Only a checkpoint that was trained to hear no later audio makes sense of it (WhisperRT, docs/internals/causal.md); the
+engine does not ask.
 """
 
 from collections.abc import Mapping, Sequence

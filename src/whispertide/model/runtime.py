@@ -1,7 +1,7 @@
 """ONNX Runtime: a graph is opened and run, an encoder's run, and windows as runtime tensors.
 
 Threads: a session computes with at most `threads` threads, and they never spin. Spinning saves a little on an idle
-machine; with another busy program it more than doubles the time of a run (docs/LOG.md), and captions run next to other
+machine; with another busy program it more than doubles the time of a run (lab/log), and captions run next to other
 programs.
 """
 

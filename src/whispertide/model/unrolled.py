@@ -128,7 +128,7 @@ class UnrolledState:
         rule = np.ones(chunk.steps, np.int32)
         if request.first is not None:
             rule[request.first] = 0
-        # Not minus infinity, next to which 16-bit activations resolve no score (docs/npu.md).
+        # Not minus infinity, next to which 16-bit activations resolve no score (lab/docs/npu.md).
         suppress = np.maximum(request.suppress, MASKED).astype(self._engine.dtype)
         return {"forced": forced, "rule": rule, "suppress": np.ascontiguousarray(suppress)}
 

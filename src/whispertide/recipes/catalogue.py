@@ -34,7 +34,7 @@ _WHISPER_STREAMING = Recipe(
 # The paper runs the stages on two processors; `executor=pipelined` does. Its pruning is `align=first follows=shown`
 # without recovery; ours finds its place by time and gets narrow again. Rounds that follow each other so fast make the
 # same mistakes about a word that is still being spoken, so agreement alone is not enough: `least_probability` is ours,
-# and so is leaving what breaks off to the next round (docs/LOG.md).
+# and so is leaving what breaks off to the next round (lab/log).
 _WHISPERFLOW = Recipe(
     "whisperflow",
     schedule=BestEffort(step_s=0.1),
@@ -99,7 +99,7 @@ _PILOT = Recipe(
     search=Beam(beam=5),
     policy=Final(),
 )
-# Ours: tuned by measurement, the ablations in docs/LOG.md and a search around it (benchmarks/search.py).
+# Ours: tuned by measurement, the ablations in lab/log and a search around it (benchmarks/search.py).
 _TIDE = Recipe(
     "tide",
     schedule=Adaptive(step_s=0.4, pending_step_s=0.15, vad_turn_s=1.5),
@@ -142,7 +142,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         )
     }
 )
-# What each is like, in a line, for whoever has to choose one (docs/benchmarks.md has the figures).
+# What each is like, in a line, for whoever has to choose one (lab/docs/benchmarks.md has the figures).
 ABOUT: Mapping[str, str] = MappingProxyType(
     {
         "whisper-streaming": "Two rounds must agree on a word. Suits every model; words are late.",

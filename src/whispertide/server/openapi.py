@@ -1,6 +1,6 @@
 """The description of the HTTP interface (`openapi.json`), and a page that shows it and fetches nothing from elsewhere.
 
-WebSocket protocols are not part of OpenAPI: docs/server.md and docs/protocols.md describe them.
+WebSocket protocols are not part of OpenAPI: docs/reference/server.md and docs/reference/protocols.md describe them.
 """
 
 import json

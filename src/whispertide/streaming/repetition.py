@@ -7,13 +7,13 @@ Whisper in silence or noise says the same thing again and again; two rounds agre
 ends. People repeat themselves too ("no no no", "very very good"), but in human time and not without end. So this guard
 looks at how often *and* how fast. With a guess, which is there for a moment, it is stricter.
 
-With little audio after it the decoder guesses (docs/LOG.md): so an improbable word near the end `waits`.
+With little audio after it the decoder guesses (lab/log): so an improbable word near the end `waits`.
 
 In noise a model writes sentences that nobody said. A single unlikely word is often right, above all one that is said
 alone or begins a sentence; of several in a row that are unlikely on average few are, and the likely ones among them
 ("of", "as") are as wrong as the others. What tells noise are the words themselves: where one hears well, a stretch of
 unlikely words is most often a name or a mistake in a word or two, and nothing is left out. Ours; what that costs and
-gains is in docs/LOG.md. All of this sees words and their times, no tokens and no audio.
+gains is in lab/log. All of this sees words and their times, no tokens and no audio.
 """
 
 import math

@@ -49,8 +49,8 @@ class Greedy(Search):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drafted(Search):
-    """What greedy finds, in fewer runs: drafts of the next tokens are verified in one run (docs/whisperkit.md). What
-    the round before heard is such a draft, and goes first.
+    """What greedy finds, in fewer runs: drafts of the next tokens are verified in one run
+    (docs/internals/agreement.md). What the round before heard is such a draft, and goes first.
     """
 
     kind: ClassVar[str] = "drafted"
@@ -79,7 +79,7 @@ class Drafted(Search):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unrolled(Search):
-    """Greedy in static graphs of several steps each (docs/npu.md), which have fixed lengths."""
+    """Greedy in static graphs of several steps each (lab/docs/npu.md), which have fixed lengths."""
 
     kind: ClassVar[str] = "unrolled"
     static: ClassVar[bool] = True

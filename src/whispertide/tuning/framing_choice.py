@@ -48,7 +48,7 @@ ENOUGH = 12  # windows, to say anything at all
 SPEECH_S = 300.0  # of speech, without which no rule is fitted: one of 98 s was worse than the shipped one
 _ENOUGH_WORDS = 25
 
-# Up to here a framing suits. Our checkpoints show where the bounds lie (docs/LOG.md, "What checkpoints bear").
+# Up to here a framing suits. Our checkpoints show where the bounds lie (lab/log, "What checkpoints bear").
 MOST = {"changed": 0.1, "invented": 0.05, "run_aways": 0.0, "ends_missing": 0.15, "alone_added": 1.0}
 AS_GOOD = 0.03  # so few more differences say nothing: then the framing that is nearer to Whisper's training is chosen
 AS_QUICK = 1.5  # framings whose windows take at most so many times as long as the quickest ones compete by their texts
@@ -363,7 +363,7 @@ def choose(tried: Sequence[Tried], usual: Framing | None = None) -> Tried | None
     None where too little was heard.
 
     `usual` is how the checkpoint is heard untuned, where it says how. That stays where it suits: where it differs most,
-    near the end of windows that are cut off, `tide` drops words or waits for them (docs/LOG.md).
+    near the end of windows that are cut off, `tide` drops words or waits for them (lab/log).
     """
     if not tried or not tried[0].told:
         return None

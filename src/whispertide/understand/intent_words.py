@@ -2,7 +2,7 @@
 
 It was learned from text alone, so it knows every training sentence, whatever became of its sound. A part of a word
 still tells something where the whole was misheard. Features are hashed into a fixed number of rows, so there is no
-dictionary (Weinberger et al. 2009, arXiv 0902.2206). Source: ours; docs/pilot.md.
+dictionary (Weinberger et al. 2009, arXiv 0902.2206). Source: ours; docs/internals/pilot.md.
 """
 
 import string

@@ -13,7 +13,8 @@ from whispertide_lab.evaluation.inventory import build
 from whispertide_lab.evaluation.paper import Claim
 from whispertide_lab.evaluation.papers import every_paper
 
-DOCS = Path(__file__).parents[3] / "docs"
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "lab" / "docs"
 PAPERS = every_paper()
 STORED = [
     (paper, item, claim) for paper in PAPERS.values() for item in paper.items for claim in item.claims if claim.result
@@ -22,7 +23,7 @@ FIGURE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?")
 
 
 def test_the_page_is_that_of_the_data() -> None:
-    """If this fails: python -m whispertide_lab.evaluation.inventory docs/papers.md."""
+    """If this fails: python -m whispertide_lab.evaluation.inventory lab/docs/papers.md."""
     assert (DOCS / "papers.md").read_text(encoding="utf-8") == build()
 
 
@@ -52,7 +53,7 @@ def test_every_command_is_one_of_ours() -> None:
         program, *rest = claim.command.split()
         assert program in ("whispertide", "python"), claim
         if program == "python":
-            assert (DOCS.parent / rest[0]).is_file(), claim
+            assert (ROOT / rest[0]).is_file(), claim
 
 
 def test_a_command_of_a_paper_makes_the_item_that_it_stands_for() -> None:
@@ -72,7 +73,7 @@ def test_the_page_says_which_extra_an_item_needs() -> None:
 
 def test_the_page_counts_verdicts_and_names_results(monkeypatch: pytest.MonkeyPatch) -> None:
     claims = (
-        Claim("It is so.", "confirmed", "Because.", "1 s", "LOG.md: A", "whispertide bench"),
+        Claim("It is so.", "confirmed", "Because.", "1 s", "../log/2026-11.md: A", "whispertide bench"),
         Claim("It is otherwise.", "not measured yet", "For want of time."),
     )
     papers = {
@@ -83,4 +84,4 @@ def test_the_page_counts_verdicts_and_names_results(monkeypatch: pytest.MonkeyPa
     text = build()
     count = len(PAPERS["whisperkit"].items)
     assert f"| whisperkit | {count} | {count} | 0 | 0 | {count} |" in text
-    assert '[LOG.md](LOG.md), "A": `whispertide bench`' in text
+    assert '[../log/2026-11.md](../log/2026-11.md), "A": `whispertide bench`' in text

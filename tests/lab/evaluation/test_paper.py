@@ -27,7 +27,13 @@ def test_an_item_becomes_whole_with_what_it_needs(monkeypatch: pytest.MonkeyPatc
     assert item(("recipe dream",), measure="").lacks == "its measurement"
 
 
-VALUES = {"published": "It is so.", "why": "Because.", "here": "1 s", "result": "LOG.md: A", "command": "whispertide"}
+VALUES = {
+    "published": "It is so.",
+    "why": "Because.",
+    "here": "1 s",
+    "result": "LOG: A",
+    "command": "whispertide",
+}
 
 
 @pytest.mark.parametrize(

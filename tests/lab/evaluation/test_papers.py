@@ -60,7 +60,7 @@ id = "table 1"
 title = "how late"
 source = "table 1"
 stand_in = "talks"
-result = "LOG.md: A"
+result = "LOG: A"
 command = "whispertide bench"
 
 [[paper.item.claim]]
@@ -78,7 +78,10 @@ why = "For want of time."
 
 def test_statements_with_figures_take_the_result_of_their_item() -> None:
     ((item,),) = (paper.items for paper in read_papers(TEXT))
-    assert [(claim.result, claim.command) for claim in item.claims] == [("LOG.md: A", "whispertide bench"), ("", "")]
+    assert [(claim.result, claim.command) for claim in item.claims] == [
+        ("LOG: A", "whispertide bench"),
+        ("", ""),
+    ]
 
 
 @pytest.mark.parametrize(

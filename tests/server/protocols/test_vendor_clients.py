@@ -411,7 +411,7 @@ def test_whisperlive(served: Served, clip: FloatArray, monkeypatch: pytest.Monke
     pytest.importorskip("websocket", reason="websocket-client is not installed")
     if importlib.util.find_spec("pyaudio") is None:
         monkeypatch.setitem(sys.modules, "pyaudio", ModuleType("pyaudio"))
-    live = pytest.importorskip("whisper_live.client", reason="whisper-live is not installed: see docs/protocols.md")
+    live = pytest.importorskip("whisper_live.client", reason="no whisper-live: see docs/reference/protocols.md")
     partial: list[str] = []
     with live.StreamingTranscriptionClient(
         "127.0.0.1", served.port, lang="en", on_partial_transcript=lambda text, _: partial.append(text)

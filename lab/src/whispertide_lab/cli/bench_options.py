@@ -76,7 +76,7 @@ ExcerptOption = Annotated[
     ),
 ]
 CORPORA_HELP = (
-    "talks, rooms, noisy, nonspeech (made here), people or people-PART of people's voices (docs/benchmarks.md; "
+    "talks, rooms, noisy, nonspeech (made here), people or people-PART of people's voices (lab/docs/benchmarks.md; "
     "people:FOLDER of a folder), manifest:FILE (your own recordings: "
     "docs/guides/compare-your-own-audio.md), or librispeech:, tedlium:, meanwhile:, timit:, fleurs:, commands: (of "
     "`train commands`) with a folder"

@@ -33,7 +33,7 @@ def compress(
     threads: Annotated[int, typer.Option("--threads", min=0, help="0 = one per core, at most 4.")] = 0,
     revision: arguments.Revision = None,
 ) -> ExitCode:
-    """Make a checkpoint smaller: palettes of 1 to 8 bits, bits per layer by measured sensitivity (docs/compression.md).
+    """Make a checkpoint smaller: palettes of 1 to 8 bits, bits per layer by sensitivity (lab/docs/compression.md).
 
     Ctrl-C keeps what was measured; the same command goes on from there.
     """

@@ -30,7 +30,7 @@ train = typer.Typer(no_args_is_help=True)
 def group() -> None:
     """Make checkpoints from your own recordings, from synthetic speech, or from other checkpoints.
 
-    Your own recordings, from a manifest to a measured model (docs/training.md):
+    Your own recordings, from a manifest to a measured model (lab/docs/training.md):
 
         whispertide train prepare mine.jsonl -o mine
         whispertide train fit mine --from base.en --lora 16 --run run

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @guarded
 def prepare(
-    manifest: Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file of JSON lines (docs/training.md).")],
+    manifest: Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file of JSON lines (lab/docs/training.md).")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the shards.")],
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used.")] = False,
     jobs: arguments.Jobs = None,

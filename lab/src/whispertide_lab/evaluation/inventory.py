@@ -1,6 +1,6 @@
 """The inventory of the papers: what every table and figure says, what came out here, and whether that agrees.
 
-docs/papers.md is made by `python -m whispertide_lab.evaluation.inventory docs/papers.md` from the data of `papers`.
+`python -m whispertide_lab.evaluation.inventory lab/docs/papers.md` makes that page from the data of `papers`.
 Measures nothing.
 """
 
@@ -15,7 +15,7 @@ from whispertide_lab.evaluation.papers import every_paper
 
 _INTRODUCTION = """# The papers' tables and figures
 
-This page is made by `python -m whispertide_lab.evaluation.inventory docs/papers.md`. A test compares it with its data.
+Made by `python -m whispertide_lab.evaluation.inventory lab/docs/papers.md`. A test compares it with its data.
 
 `whispertide bench paper NAME` makes the items that can be made, `--items "table 1,figure 7"` some of them;
 `whispertide bench paper all` makes those of all papers, on one page: 179 minutes (`--threads 1`) on one core of a slow
@@ -41,9 +41,9 @@ not digit by digit. What the papers say is told in our words, with their figures
 | not decidable here | it is about an NPU, GPU, power meter, weights or languages that we lack; or samples are too few |
 | not measured yet | we could measure it, or nearly, and no result is stored |
 
-A stored result is a section of [LOG.md](LOG.md), or of the page that is named, with its command. It is of the weights
-and of the day that stand there. What an item lacks is written as `field=value` of a recipe, as `recipe NAME`, as
-`network KIND` (of `train latecontext`), or in words. The state follows from the recipes and networks that exist.
+A stored result is a section of the [log](../log/README.md), or of the page that is named, with its command. It is of
+the weights and of the day that stand there. What an item lacks is a recipe's `field=value`, a `recipe NAME`, a
+`network KIND` (of `train latecontext`), or words. The state follows from the recipes and networks that exist.
 """
 
 

@@ -52,7 +52,8 @@ _TRAINING = "training."
 class Claim:
     """One statement of a paper (`published`) next to what was measured `here`, and the verdict with its reason.
 
-    `result` is "FILE: heading" below docs/, `command` what measured it; both empty where nothing is stored.
+    `result` is "FILE: heading", FILE as seen from lab/docs/, `command` what measured it; both are empty
+    where nothing is stored.
     """
 
     published: str

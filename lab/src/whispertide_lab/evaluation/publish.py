@@ -1,4 +1,4 @@
-"""Finished cells as a Markdown page with plots next to it: what `docs/peers.md` is made of.
+"""Finished cells as a Markdown page with plots next to it: what `lab/docs/peers.md` is made of.
 
 Reads cells, computes nothing that they do not say, and does not know how they were run. Every part is a function from
 cells to text; plots are files that the text names.

@@ -254,7 +254,7 @@ class Frames:
 def truncation_loss(layer: torch.nn.Linear, frames: Frames, options: TruncationOptions) -> torch.Tensor:
     """Cross-entropy of the last frames, a little of that of the others and of the quantity loss, and weight decay.
 
-    The more one layer has to count words, the worse it tells whether the last one is whole (docs/LOG.md), so
+    The more one layer has to count words, the worse it tells whether the last one is whole (lab/log), so
     `counting` is small.
     """
     scores = layer(frames.hidden)[:, 0]

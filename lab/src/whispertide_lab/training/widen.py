@@ -5,7 +5,7 @@ copies; further layers whose output projections are zero come before those of th
 recipes may watch, is the source's last. The layer norm of repeated channels is the
 repeated layer norm, heads keep their size and so their scores, and the final norm of the decoder is divided too,
 because the embedding that reads it is tied. Cost is then truly that of the larger model, on text that the small one
-really knows. Source: Net2Net (Chen et al., 2016), section 2; docs/benchmarks.md says what it is used for.
+really knows. Source: Net2Net (Chen et al., 2016), section 2; lab/docs/benchmarks.md says what it is used for.
 
 Numpy only. This module knows nothing of graphs, nor of how a checkpoint is run; hush words, a detector and adapters
 next to the checkpoint are carried over. A drafter is not: it reads the hidden state, which is another one.

@@ -1,7 +1,7 @@
 """AlignAtt: a word is confirmed by one round, as soon as it attends to audio well before the end (Papi et al. 2023).
 
-The rules are SimulStreaming's (Machacek, Polak 2025), see docs/attention.md. Confirmed words whose audio is still in
-the window are forced as the decoder's prefix, so nothing is heard twice; words that leave the window become context.
+The rules are SimulStreaming's (Machacek, Polak 2025): docs/internals/attention.md. Confirmed words whose audio is still
+in the window are forced as the decoder's prefix, so nothing is heard twice; words that leave the window become context.
 Two ways to bound the window: "segments" drops the oldest rounds' audio once it is long, as SimulStreaming does;
 "words" keeps it short, a few confirmed words in front of what is new.
 

@@ -4,7 +4,7 @@ For each content token the change of a layer's attention (the last one's, unless
 before it is smoothed (median, then moving average). It rises most where attention arrives (f+) and falls most where it
 leaves (f-). f+ < f- is a backward shift: the token is dropped and the search ends. A token that arrives within
 `near_end` of the end is kept, and ends the search too. Where paper and published code differ both are choices
-(docs/attention.md).
+(docs/internals/attention.md).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A stream that confirms later makes fewer errors, as far as what comes later helps. Two settings of the policy decide:
 `steadiness`, how likely a word must be to stay, and `settle_s`, how long one waits that never gets likely. Nobody can
-guess what they come to in seconds; so it was measured, and the knob takes seconds (docs/tide.md has the curve).
+guess what they come to in seconds; so it was measured, and the knob takes seconds (docs/guides/tide.md has the curve).
 """
 
 import math
@@ -25,7 +25,7 @@ class Patience:
 
 
 # Seconds from the end of a word to its confirmation, computing left out, and what gives them: OpenAI's tiny.en with its
-# adapter, on people who speak without pauses (docs/LOG.md, 2026-11-29, "Longer windows and one knob").
+# adapter, on people who speak without pauses (lab/log, 2026-11-29, "Longer windows and one knob").
 MEASURED: tuple[tuple[float, Patience], ...] = (
     (0.42, Patience(0.15, 1.0)),
     (0.54, Patience(0.03, 1.0)),

@@ -1,7 +1,7 @@
 """NPUsper's policy: short windows of a carried-over word and new audio, decoded until attention shifts backward.
 
 A round's window begins a little before a word that an earlier round heard, and that word is forced as prefix; so the
-encoder sees each second of audio about once. Three ways to carry over (docs/attention.md):
+encoder sees each second of audio about once. Three ways to carry over (docs/internals/attention.md):
 
     1   everything is confirmed, the window begins at the last word (the paper)
     2   the last word stays a guess until it is heard again; the window begins at the one before it

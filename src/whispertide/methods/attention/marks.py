@@ -14,7 +14,7 @@ from whispertide.decoding.token_words import TokenWord, closes
 from whispertide.methods.attention.listening import HeardWords
 
 # With tiny.en and its adapter marks in pauses after sentences have 0.64 to 0.99, those within clauses mostly less
-# (docs/LOG.md). nano.en gives 0.48 to 1 after sentences.
+# (lab/log). nano.en gives 0.48 to 1 after sentences.
 SURE = 0.6
 
 

@@ -1,4 +1,4 @@
-"""The project's own WebSocket protocol: events as JSON, audio as binary frames, resumable. Described in docs/server.md.
+"""The project's own WebSocket protocol (docs/reference/server.md): events as JSON, audio as binary frames, resumable.
 
     client: {"type": "start", ...}, PCM frames, {"type": "flush" | "clear" | "configure" | "ack" | "finish"}
     server: {"type": "hello"}, {"type": "session"}, the events of `events.to_dict`, {"type": "received"}, ...

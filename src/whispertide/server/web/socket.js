@@ -1,4 +1,4 @@
-// One stay at the server, over as many connections as it takes (docs/server.md: the native protocol).
+// One stay at the server, over as many connections as it takes (docs/reference/server.md: the native protocol).
 //
 // Audio is kept until the server has it, and longer: until the words in it are confirmed. So nothing is lost when the
 // connection goes (the session is resumed: audio from where the server says, events after the last one seen), when the
