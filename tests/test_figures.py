@@ -43,7 +43,7 @@ PAGES = [
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
     if page not in (LOG, *(DOCS / name for name in MADE))
 ]
-CONSTANTS = tomllib.loads((ROOT / "tests" / "constants.toml").read_text(encoding="utf-8"))
+CONSTANTS = tomllib.loads((ROOT / "tests" / "support" / "constants.toml").read_text(encoding="utf-8"))
 STORED = {
     "docs/peers.md": DOCS / "benchmarks" / "peers.json",
     "docs/soak.md": DOCS / "soak" / "figures.json",
