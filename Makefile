@@ -65,7 +65,7 @@ soak: $(VENV)/.torch
 		$(BIN)/python benchmarks/soak.py --page lab/docs/soak.md; exit $$code
 
 screenshots: $(VENV)/.test
-	PYTHONPATH=tests $(BIN)/python lab/docs/page_screenshots.py
+	PYTHONPATH=tests/support $(BIN)/python lab/docs/page_screenshots.py
 
 # Hours. It goes on where it was interrupted; with FILE=src/whispertide/session.py that file alone is done, again.
 mutants: $(VENV)/.mutants

@@ -23,7 +23,7 @@ from subprocess import Popen
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from campaign.processes import make_folder, ours, process
 from campaign.speaker import Speaker, make_talk

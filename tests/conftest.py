@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.disable()  # until everything is collected: of that nothing is garbage
     # who is trusted: an authority that signed nothing, as every client of HTTP reads all that the system trusts
-    os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("nobody.pem"))
+    os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "support" / "nobody.pem")
     forget_the_terminal()
     share_vocabularies()
     if asks_for_fast(config):

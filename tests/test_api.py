@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import whispertide
-from audio.sounds import make_wav, silence
 from oracle import Oracle, audio_between, speech
 from reference import remembering
+from sounds import make_wav, silence
 from whispertide.audio.file import decode_blocks, load_audio
 from whispertide.checkpoint import Checkpoint
 from whispertide.errors import (

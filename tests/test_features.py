@@ -294,3 +294,27 @@ def test_a_long_recording_that_finds_no_room(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(OutputError, match=r"temporary folder cannot be written: .*TMPDIR"):
         Features.of([sweep(60_000)], 80)
+
+
+def test_features_with_something_after_the_recording() -> None:
+    quiet = np.zeros(SAMPLE_RATE, np.float32)
+    plain, hushed = Features.of([quiet], 80), Features.of([quiet], 80, np.ones(1600, np.float32))
+    assert (plain.frames, plain.samples, hushed.frames, hushed.samples) == (100, SAMPLE_RATE, 100, SAMPLE_RATE)
+    assert plain.followed(0, 100).shape == (80, 100)
+    assert hushed.followed(0, 100).shape == (80, 110)
+    assert hushed.followed(20, 80).shape == (80, 90)
+    assert hushed.followed(0, 99).shape == (80, 99)
+    assert plain.opening().shape == (80, 3000)
+    full = Features.of([np.zeros(30 * SAMPLE_RATE - 1600, np.float32)], 80, np.ones(1600, np.float32))
+    assert full.followed(0, full.frames).shape == (80, 3000)  # just fits
+    fuller = Features.of([np.zeros(30 * SAMPLE_RATE - 1440, np.float32)], 80, np.ones(1600, np.float32))
+    assert fuller.followed(0, fuller.frames).shape == (80, fuller.frames)
+    rng = np.random.default_rng(1)
+    loud = Features.of(
+        [np.concatenate([rng.normal(0, 0.2, SAMPLE_RATE), np.zeros(SAMPLE_RATE)]).astype(np.float32)], 80
+    )
+    assert loud.window(150, 50).max() < loud.window(0, 100).max() - 1.5  # the floor is that of the whole recording
+    np.testing.assert_array_equal(loud.window(0, 200)[:, 150:], loud.window(150, 50))
+    np.testing.assert_array_equal(loud.opening()[:, :200], loud.window(0, 200))
+    assert loud.opening()[:, 2000:].max() == loud.window(150, 50).min()
+    assert HOP_LENGTH * plain.frames == plain.samples

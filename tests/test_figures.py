@@ -41,7 +41,7 @@ PAGES = [
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")), *sorted(LAB.glob("*.md")))
     if page not in [LAB / name for name in MADE]
 ]
-CONSTANTS = tomllib.loads((ROOT / "tests" / "constants.toml").read_text(encoding="utf-8"))
+CONSTANTS = tomllib.loads((ROOT / "tests" / "support" / "constants.toml").read_text(encoding="utf-8"))
 STORED = {
     "lab/docs/peers.md": LAB / "benchmarks" / "peers.json",
     "lab/docs/soak.md": LAB / "soak" / "figures.json",

@@ -1,6 +1,5 @@
 """Long-form transcription by the bundled model, against openai-whisper's `transcribe` on the same weights."""
 
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from types import SimpleNamespace
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from reference import CLIPS, believe_as_openai, nano, openai_model, openai_timing
 from whispertide.audio.file import load_audio
-from whispertide.decoding import longform, window
+from whispertide.decoding import longform
 from whispertide.errors import AudioError, UnknownLanguageError
 from whispertide.features import log_mel
 from whispertide.offline import Features, OfflineSegment, transcribe_blocks, transcribe_samples
@@ -116,28 +115,6 @@ class TestCutSentences:
         ours = found()
         monkeypatch.setattr(longform, "CUT_SENTENCE", range(0))
         assert ours > found()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("user", "checkpoint", "shown"), [(None, None, True), (None, False, False), (True, False, True)]
-)
-def test_text_before_is_shown_as_the_user_says_or_the_checkpoint(
-    monkeypatch: pytest.MonkeyPatch, user: bool | None, checkpoint: bool | None, shown: bool
-) -> None:
-    said = replace(nano().generation, condition_on_prev_tokens=checkpoint)
-    monkeypatch.setattr(nano(), "generation", said)
-    prompts: list[int] = []
-    decode = window.decode_window
-
-    def spy(*args: Any, **given: Any) -> Any:
-        prompts.append(len(given["prompt_tokens"]))
-        return decode(*args, **given)
-
-    monkeypatch.setattr(longform, "decode_window", spy)
-    transcript(beginning(), condition_on_previous_text=user, word_timestamps=False)
-    assert prompts[0] == 0
-    assert any(prompts) == shown
 
 
 class TestSilenceBeforeSpeech:

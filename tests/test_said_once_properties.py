@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import whispertide
-from audio.sounds import silence
 from coded_audio import CODECS, through
 from few_examples import quick
+from sounds import silence
 from spoken_clips import clip, said_again, streamed
 from whispertide.api import Transcriber
 from whispertide.methods.attention.align_att import AlignAtt

@@ -13,4 +13,4 @@ import sys
 from pathlib import Path
 
 # for its model that knows the words, and its client
-sys.path.append(str(Path(__file__).parents[2] / "tests"))
+sys.path.append(str(Path(__file__).parents[2] / "tests" / "support"))

@@ -2,7 +2,7 @@ import struct
 
 import pytest
 
-from audio.sounds import wav_bytes
+from sounds import wav_bytes
 from whispertide.audio.container import promised_size
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audio.sounds import encode, encode_video, frequency, loudness, make_wav, tone, wav_bytes
+from sounds import encode, encode_video, frequency, loudness, make_wav, tone, wav_bytes
 from whispertide.audio import file as audio_file
 from whispertide.audio.file import audio_tracks, decode_blocks, duration_of, load_audio, pcm_blocks
 from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audio.sounds import frequency, tone
+from sounds import frequency, tone
 from whispertide.audio import mic
 from whispertide.audio.mic import InputDevice, list_devices, microphone_blocks
 from whispertide.errors import AudioDeviceError

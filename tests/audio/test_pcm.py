@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audio.sounds import frequency, loudness, tone
+from sounds import frequency, loudness, tone
 from whispertide.audio.buffer import sanitize, to_float
 from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder, StreamingResampler, to_int16
 from whispertide.errors import OptionError

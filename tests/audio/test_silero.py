@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audio.sounds import babble, silence
+from sounds import babble, silence
 from whispertide.audio import silero
 from whispertide.audio.silero import BLOCK, SileroState, build_silero, load_silero, read_tensors
 from whispertide.errors import CheckpointError, CheckpointNotFoundError

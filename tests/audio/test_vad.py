@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audio.sounds import babble, silence
+from sounds import babble, silence
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import GateEvent, GateOptions, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.errors import OptionError

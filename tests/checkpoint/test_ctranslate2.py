@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkpoint.converted_files import TINY, as_stored, complaints, fused, random_tensors, write_ct2, write_ggml
+from converted_files import TINY, as_stored, complaints, fused, random_tensors, write_ct2, write_ggml
 from whispertide.checkpoint import GenerationConfig, ModelDims, TensorStore, load_checkpoint
 from whispertide.checkpoint.layout import EMBEDDING
 from whispertide.checkpoint.safetensors_file import to_float

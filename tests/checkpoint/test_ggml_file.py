@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkpoint.converted_files import TINY, complaints, random_tensors, write_ggml
+from converted_files import TINY, complaints, random_tensors, write_ggml
 from whispertide.checkpoint import TensorStore, load_checkpoint
 from whispertide.checkpoint.ggml_blocks import FORMATS, weights_of
 from whispertide.checkpoint.ggml_file import GgmlFile

@@ -15,8 +15,8 @@ import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
-from checkpoint.converted_files import fused, random_tensors, write_ct2
-from checkpoint.fake_hub import FakeHub, running_hub
+from converted_files import fused, random_tensors, write_ct2
+from fake_hub import FakeHub, running_hub
 from whispertide.checkpoint import ModelDims, hub, load_checkpoint
 from whispertide.checkpoint.download import format_size, hub_cache, needed_files
 from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from checkpoint.converted_files import complaints, random_tensors
+from converted_files import complaints, random_tensors
 from whispertide.checkpoint import Tokenizer, load_checkpoint
 from whispertide.checkpoint.safetensors_file import SafetensorsFile
 from whispertide.checkpoint.torch_zip import Storage, TorchTensor, TorchZip

@@ -10,7 +10,7 @@ import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
-from checkpoint.fake_packages import CONTENT, FIRST, HALF, SAME, SECOND, use_packages, write_wheel, write_wheels
+from fake_packages import CONTENT, FIRST, HALF, SAME, SECOND, use_packages, write_wheel, write_wheels
 from whispertide.checkpoint import hub, package_index
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.checkpoint.names import SHORT_NAMES, HubModel

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkpoint.converted_files import TINY, fused, random_tensors, write_ct2, write_ggml
+from converted_files import TINY, fused, random_tensors, write_ct2, write_ggml
 from whispertide.checkpoint import Checkpoint, attachments, load_checkpoint
 from whispertide.checkpoint.attachments import kept_place
 from whispertide.checkpoint.dims import ModelDims

@@ -18,7 +18,7 @@ from command_line import write_wav
 from read_transcripts import parse_json, parse_jsonl
 from whispertide.types import SAMPLE_RATE
 
-PROGRAM = [sys.executable, str(Path(__file__).parent.parent / "fake_transcriber.py")]
+PROGRAM = [sys.executable, str(Path(__file__).parents[1] / "support" / "fake_transcriber.py")]
 
 
 @dataclass

@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audio.sounds import make_wav, tone
 from audio.test_file import two_tracks
+from sounds import make_wav, tone
 from whispertide.cli.source import Source
 from whispertide.errors import AudioFileError
 from whispertide.types import SAMPLE_RATE

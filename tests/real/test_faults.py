@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import whispertide
-from audio.sounds import silence
 from real.test_use import MOST_ERRORS, errors
+from sounds import silence
 from spoken_clips import clip, said, said_again, streamed
 from whispertide.api import Transcriber
 from whispertide.cli.demo import plain

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from lab.evaluation.card.values import RIGHT, WRONG, make_card, make_result
+from card_values import RIGHT, WRONG, make_card, make_result
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
 from whispertide_lab.evaluation.card import make as cards

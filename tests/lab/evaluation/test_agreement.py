@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.evaluation.traces import reference, trace
+from evaluation_traces import reference, trace
 from whispertide_lab.evaluation.agreement import Agreement, agreement, differences
 
 SAID = reference(("the", 0.5, 1.0), ("cat", 1.0, 1.5), ("sat", 1.5, 2.0))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lab.evaluation.traces import reference
+from evaluation_traces import reference
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, to_samples
 from whispertide_lab.evaluation.clips import clips, clips_of, cut_sentences, sentences_in

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.evaluation.traces import reference, trace
+from evaluation_traces import reference, trace
 from whispertide_lab.evaluation.cursor import Cursor, cursor_latency
 
 SAID = reference(("the", 0.5, 1.0), ("cat", 1.0, 2.0), ("sat", 2.0, 3.0), seconds=4.0)

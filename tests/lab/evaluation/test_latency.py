@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.evaluation.traces import pieces, reference, trace
+from evaluation_traces import pieces, reference, trace
 from whispertide_lab.evaluation.latency import (
     Latencies,
     Sighting,

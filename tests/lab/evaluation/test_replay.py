@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import whispertide
-from lab.evaluation.traces import reference, trace
+from evaluation_traces import reference, trace
 from whispertide.audio.file import load_audio
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe

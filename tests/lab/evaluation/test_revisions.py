@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.evaluation.traces import trace
+from evaluation_traces import trace
 from whispertide_lab.evaluation.revisions import next_row, prefix_distance, revisions
 from whispertide_lab.evaluation.score import judge
 from whispertide_lab.evaluation.views import look

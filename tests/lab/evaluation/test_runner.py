@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.evaluation.counting_watch import CountingWatch
+from counting_watch import CountingWatch
 from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.checkpoint.attachments import digest_folder

@@ -1,6 +1,6 @@
 """What a viewer saw, in written words."""
 
-from lab.evaluation.traces import pieces, trace
+from evaluation_traces import pieces, trace
 from whispertide_lab.evaluation.views import View, look
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.evaluation.traces import pieces, reference, trace
+from evaluation_traces import pieces, reference, trace
 from whispertide_lab.evaluation.holding import ANOTHER_ROUND, NEAR_THE_END, UNSURE
 from whispertide_lab.evaluation.latency import word_latencies
 from whispertide_lab.evaluation.trace import RoundCost, Trace

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.evaluation.corpora.layouts import sound
+from corpus_layouts import sound
 from whispertide.errors import CorpusError
 from whispertide_lab.speech.cached import CachedCorpus, cached_corpus, write_recording
 from whispertide_lab.speech.utterance import RefWord

@@ -11,7 +11,7 @@ import espeakng_loader
 import numpy as np
 import pytest
 
-from lab.evaluation.corpora.speech_checks import assert_times_fit
+from speech_checks import assert_times_fit
 from whispertide.errors import CorpusError
 from whispertide_lab.speech import espeak
 from whispertide_lab.speech.espeak import EspeakSpeaker, Mark, espeak_version, shared_spans, word_spans

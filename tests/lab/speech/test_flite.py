@@ -3,7 +3,7 @@ from ctypes.util import find_library
 
 import pytest
 
-from lab.evaluation.corpora.speech_checks import assert_times_fit
+from speech_checks import assert_times_fit
 from whispertide.errors import CorpusError
 from whispertide_lab.speech.flite import FliteSpeaker, flite_version, installed_flite
 

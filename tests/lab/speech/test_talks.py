@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.evaluation.corpora.other_machine import hash_elsewhere
+from other_machine import hash_elsewhere
 from whispertide.errors import CorpusError
 from whispertide.types import SAMPLE_RATE
 from whispertide_lab.speech import talks

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lab.training.fake_speaker import TEXTS, FakeSpeaker
+from fake_speaker import TEXTS, FakeSpeaker
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError, OutputError
 from whispertide_lab.speech import apart

@@ -12,18 +12,18 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from fake_remote import ANSWERS, FAILURES, HANGING, STATUSES, TEXT, FakeRemote, closed_port, fake_remote
+from fake_remote import FAILURES, HANGING, TEXT, closed_port, fake_remote
 from oracle import audio_between, make_gate, speech
 from pilot_oracle import PilotOracle, scored
 from test_session_properties import said
 from whispertide.audio.pcm import to_int16
 from whispertide.decoding.draft import Reference
-from whispertide.errors import GraphError, OptionError
+from whispertide.errors import GraphError
 from whispertide.methods.pilot.circuit_breaker import CircuitBreaker
 from whispertide.methods.pilot.hybrid import HybridExecutor, HybridStages, hybrid_executor, server_here
 from whispertide.methods.pilot.offramp import Hybrid, Offramp
 from whispertide.methods.pilot.pilot import HeardUtterance, Pilot, Scores
-from whispertide.methods.pilot.remote import Remote, RemoteError, Server, wav, words_of
+from whispertide.methods.pilot.remote import Remote, RemoteError, Server, wav
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.session import Session
@@ -96,43 +96,6 @@ def test_what_is_sent_is_the_utterance_and_what_comes_back_is_its_text() -> None
     assert b'name="model"\r\n\r\nlarge\r\n' in body
 
 
-def test_times_of_words_are_the_server_s_where_it_has_any() -> None:
-    window = Span(3200, 3200 + 4 * SAMPLE_RATE)
-    words = [{"start": 0.5, "end": 0.9}, {"start": 1.0, "end": 99.0}]
-    timed = words_of({"text": "a b", "words": words}, window)
-    assert [(word.start, word.end) for word in timed] == [(11200, 17600), (19200, window.end)]
-    spread = words_of({"text": " a\n\u00a0bbb "}, window)
-    assert [(word.start, word.end) for word in spread] == [(3200, 19200), (19200, window.end)]
-    impossible = ((1, 0), (float("nan"), 1), (0, 1e308), (0, 10**400), (0, "1"), (None, 1))
-    wrongs = [[{"start": start, "end": end}] * 2 for start, end in impossible]
-    for wrong in (*wrongs, words[:1], [3, 4], words[::-1], "ab"):
-        assert words_of({"text": "a bbb", "words": wrong}, window) == spread
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["می\u200cخواهم", "क्\u200dष", "\N{WOMAN}\u200d\N{ROCKET}", "\u200fשלום\u200e", "Wach\u00adstube"],
-    ids=["Persian", "Hindi", "picture", "direction", "soft hyphen"],
-)
-def test_a_text_may_have_the_invisible_characters_of_its_script(text: str) -> None:
-    assert [word.text for word in words_of({"text": text}, Span(0, SAMPLE_RATE))] == [f" {text}"]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("你好。 走吧。", ["你好。", " 走吧。"]),
-        ("「はい。」", ["「はい。」"]),
-        ("“好。”", ["“好。”"]),
-        ("안녕 네", [" 안녕", " 네"]),
-        ("“No.” Yes", [" “No.”", " Yes"]),
-        ("", []),
-    ],
-)
-def test_an_answer_in_chinese_or_japanese_begins_without_a_space(text: str, words: list[str]) -> None:
-    assert [word.text for word in words_of({"text": text}, Span(0, SAMPLE_RATE))] == words
-
-
 def test_a_threshold_of_nothing_sends_everything_and_an_infinite_one_nothing() -> None:
     for signal in ("perplexity", "entropy", "random"):
         everything, nothing = Offramp(signal, 0.0), Offramp(signal, float("inf"))
@@ -178,17 +141,6 @@ def test_what_is_to_be_translated_is_translated_here() -> None:
         assert found.counts == {"here": 1}
 
 
-def test_where_the_server_is() -> None:
-    assert Server("http://host:8000/").endpoint == "http://host:8000/v1/audio/transcriptions"
-    assert Server("https://host/v1").endpoint == "https://host/v1/audio/transcriptions"
-    assert "secret" not in repr(Server("http://host", key="secret"))
-    with pytest.raises(OptionError, match="a key that can be asked with"):
-        Remote(Server("http://host", key="schlüssel"))
-    for wrong in ("host:8000", "ftp://host", "http://", ""):
-        with pytest.raises(OptionError, match="expected a"):
-            Server(wrong)
-
-
 def test_without_a_server_everything_is_heard_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WHISPERTIDE_REMOTE", raising=False)
     assert server_here() is None
@@ -212,12 +164,6 @@ def test_a_server_that_fails_leaves_the_utterance_here(way: str) -> None:
 def test_a_server_that_takes_too_long_leaves_the_utterance_here(way: str) -> None:
     with fake_remote(way) as fake, stages(fake.url, within_s=0.1) as found:
         assert hear(HybridExecutor(found), last_round()) == LOCAL
-
-
-def test_a_second_try_may_succeed() -> None:
-    with fake_remote("broken 503", "good") as fake, stages(fake.url, tries=2) as found:
-        assert hear(HybridExecutor(found), last_round()) == TEXT.split()
-        assert len(fake.bodies) == 2
 
 
 def test_a_server_that_hears_nothing_where_a_pilot_heard_words_is_not_believed() -> None:
@@ -520,24 +466,3 @@ def test_an_early_upload_that_nobody_wants_ends() -> None:
         assert hear(executor, last_round(1, scores=scored(1.1))) == LOCAL
         assert found._uploads == []
         assert fake.bodies == []
-
-
-def test_an_early_upload_that_broke_off_is_sent_again() -> None:
-    with fake_remote("closes at once", "good") as fake, stages(fake.url, tries=2) as found:
-        found.early = True
-        executor = HybridExecutor(found)
-        hear(executor, replace(last_round(0, 2 * SAMPLE_RATE), is_last=False))
-        assert hear(executor, last_round(1)) == TEXT.split()
-        assert wav(audio_between(0, 4 * SAMPLE_RATE)) in fake.bodies[0]
-
-
-def test_what_a_server_says_is_looked_at() -> None:
-    window = Span(0, SAMPLE_RATE)
-    for text in ("a" * 200, "one\ntwo\x07"):
-        with pytest.raises(RemoteError, match="no text of this audio"):
-            words_of({"text": text}, window)
-    for wrong in "\u0000\ud800\ue000\u0378":
-        with pytest.raises(RemoteError, match="no text of this audio"):
-            words_of({"text": f"one{wrong}"}, window)
-    assert {*ANSWERS, *STATUSES} <= {*FAILURES}
-    assert isinstance(FakeRemote().url, str)

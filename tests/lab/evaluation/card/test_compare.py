@@ -1,4 +1,4 @@
-from lab.evaluation.card.values import RIGHT, WRONG, Counted, make_card, make_result
+from card_values import RIGHT, WRONG, Counted, make_card, make_result
 from whispertide_lab.evaluation.card.compare import INVENTED, TIMING, WER, changes, verdict
 from whispertide_lab.evaluation.card.results import Card
 from whispertide_lab.evaluation.card.sets import PADDED_TIMES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.evaluation.card.values import RIGHT, WRONG, make_card, make_result
+from card_values import RIGHT, WRONG, make_card, make_result
 from whispertide_lab.evaluation.card.curve import curve_table, draw_curve, points
 from whispertide_lab.evaluation.card.sets import UNPADDED
 

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from lab.evaluation.card.values import RIGHT, WRONG, Counted, make_card, make_result
+from card_values import RIGHT, WRONG, Counted, make_card, make_result
 from whispertide_lab.evaluation.card.page import page
 from whispertide_lab.evaluation.card.sets import PADDED_TIMES, UNPADDED
 

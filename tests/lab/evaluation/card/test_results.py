@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.evaluation.card.values import RIGHT, WRONG, make_card, make_result
+from card_values import RIGHT, WRONG, make_card, make_result
 from whispertide.errors import OptionError
 from whispertide_lab.evaluation.card.measure import Record
 from whispertide_lab.evaluation.card.results import Card, paired, pooled, read_card, result_of

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.evaluation.corpora.layouts import sound, write_flac
+from corpus_layouts import sound, write_flac
 from whispertide.errors import CorpusError
 from whispertide_lab.evaluation.card import sets
 from whispertide_lab.evaluation.card.sets import (

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.evaluation.corpora.layouts import librispeech, sound, write_flac, write_sphere, write_text
+from corpus_layouts import librispeech, sound, write_flac, write_sphere, write_text
 from whispertide.errors import CorpusError
 from whispertide_lab.evaluation.corpora.published import (
     open_fleurs,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lab.evaluation.corpora.layouts import sound, write_flac
+from corpus_layouts import sound, write_flac
 from whispertide.errors import CorpusError
 from whispertide_lab.evaluation.corpora import open_corpus
 from whispertide_lab.evaluation.corpora.manifest import open_manifest

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.evaluation.corpora.other_machine import hash_elsewhere
+from other_machine import hash_elsewhere
 from whispertide_lab.evaluation.corpora.nonspeech import RECORDINGS, SECONDS, open_nonspeech
 from whispertide_lab.speech.noise import KINDS
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.evaluation.corpora.layouts import librispeech
+from corpus_layouts import librispeech
 from whispertide.errors import CorpusError, OptionError
 from whispertide_lab.evaluation.corpora import MADE, READ, check_corpus, open_corpus
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.evaluation.traces import reference
+from evaluation_traces import reference
 from reference import nano
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint

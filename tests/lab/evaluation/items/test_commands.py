@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.evaluation.traces import reference
+from evaluation_traces import reference
 from reference import nano
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from lab.evaluation.counting_watch import CountingWatch
+from counting_watch import CountingWatch
 from whispertide.api import load
 from whispertide.options import EngineOptions
 from whispertide_lab.evaluation.items import lowering as items

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.evaluation.tables import by_first
-from lab.evaluation.traces import reference
+from evaluation_traces import reference
+from result_tables import by_first
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE
 from whispertide_lab.evaluation.items import pilot as items

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lab.evaluation.counting_watch import CountingWatch
+from counting_watch import CountingWatch
 from whispertide.checkpoint import load_checkpoint
 from whispertide.errors import GraphError
 from whispertide.options import EngineOptions

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lab.evaluation.tables import by_first
-from lab.evaluation.traces import reference, trace
+from evaluation_traces import reference, trace
+from result_tables import by_first
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe, parse_overrides

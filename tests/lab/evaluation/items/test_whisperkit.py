@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lab.evaluation.tables import by_first
+from result_tables import by_first
 from whispertide_lab.evaluation.items import whisperkit as items
 from whispertide_lab.evaluation.peer_cells import PeerMissing
 from whispertide_lab.evaluation.peers import PEERS

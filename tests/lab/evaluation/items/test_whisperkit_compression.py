@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.evaluation.counting_watch import CountingWatch
-from lab.evaluation.traces import reference
+from counting_watch import CountingWatch
+from evaluation_traces import reference
 from whispertide_lab.evaluation.items import whisperkit_compression as items
 from whispertide_lab.evaluation.items.whisperkit_compression import Row, eight_bits, four_bits
 from whispertide_lab.evaluation.wer import Counts

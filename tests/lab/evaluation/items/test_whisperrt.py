@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab.evaluation.traces import reference
+from evaluation_traces import reference
 from whispertide.audio.file import load_audio
 from whispertide.errors import OptionError
 from whispertide.options import EngineOptions

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.evaluation.tables import by_first
+from result_tables import by_first
 from whispertide.errors import OptionError
 from whispertide_lab.evaluation.items import pilot as by_whisper
 from whispertide_lab.evaluation.paper import Outcome

@@ -52,7 +52,7 @@ _RENAMES = (
 )
 
 
-CLIPS = [BUNDLED_DIR / "audio" / "demo.flac", *sorted((Path(__file__).parent / "clips").glob("*.flac"))]
+CLIPS = [BUNDLED_DIR / "audio" / "demo.flac", *sorted((Path(__file__).parents[1] / "clips").glob("*.flac"))]
 
 
 @cache

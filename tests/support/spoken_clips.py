@@ -10,7 +10,7 @@ from whispertide.cli.demo import plain
 from whispertide.recipes.recipe import Recipe
 from whispertide.types import FloatArray, join_words
 
-CLIPS = Path(__file__).parent / "clips"
+CLIPS = Path(__file__).parents[1] / "clips"
 
 
 @cache

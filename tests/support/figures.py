@@ -17,7 +17,7 @@ from pathlib import Path
 
 from whispertide.tuning.page import stored_tables
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LOG = ROOT / "lab" / "log"
 UNITS = r"%|x(?!\w)|(?:s|ms|h|minutes|hours|MB|kB|GB|MiB|KiB|GFLOP|points?|times|words)(?![\w/])"
 MOST = 300  # numbers of a stored result: a curve of thousands of points has every figure

@@ -1,6 +1,6 @@
 """Traces of what every recipe did, kept: the same audio with the same round boundaries must give the same events.
 
-    python tests/golden_traces.py [RECIPE ...]  record them anew (a change of behaviour, which a commit has to explain)
+    python tests/support/golden_traces.py [RECIPE ...]  record them anew (a change of behaviour: a commit explains it)
 
 `recordings` are those of the project, 105 s; `talks` are 300 s of the synthetic talks, where the synthesizers are.
 """
@@ -28,8 +28,8 @@ from whispertide.streaming.schedule import Recorded
 from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
 from whispertide_lab.from_json import built
 
-FOLDER = Path(__file__).parent / "golden"
-HERE = (Path(whispertide.__file__).parent / "bundled/audio/demo.flac", Path(__file__).parent / "clips/long.flac")
+FOLDER = Path(__file__).parents[1] / "golden"
+HERE = (Path(whispertide.__file__).parent / "bundled/audio/demo.flac", Path(__file__).parents[1] / "clips/long.flac")
 BLOCK = SAMPLE_RATE // 10
 
 

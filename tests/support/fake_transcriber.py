@@ -3,7 +3,7 @@
 Word n spans [0.5 n, 0.5 n + 0.4] s. It is a guess once it has ended, and confirmed half a second later. Every tenth
 word ends a sentence. As a program it runs the command line with this transcriber:
 
-    python tests/fake_transcriber.py transcribe talk.wav
+    python tests/support/fake_transcriber.py transcribe talk.wav
 """
 
 import os
