@@ -349,9 +349,9 @@ What the others are, exactly:
   a last round. whisper_streaming itself leaves that out and loses what came after its last step.
 - That of SimulStreaming has what WhisperLiveKit added to it: words whose times go back are dropped, a text that repeats
   itself is thrown away, and repeated tokens are made less likely.
-- `peer:whisperlivekit-localagreement`, `peer:whisperlivekit-simulstreaming`: WhisperLiveKit as its server runs it. Audio
-  comes at the pace of speech and delays are by the clock on the wall, on one core of its own.
-  What its whole process computes is counted.
+- `peer:whisperlivekit-localagreement`, `peer:whisperlivekit-simulstreaming`: WhisperLiveKit as its server runs it.
+  Audio comes at the pace of speech and delays are by the clock on the wall, on one core of its own. What its whole
+  process computes is counted.
 - `peer:moonshine`: Moonshine's tiny-en, the model that its wheel carries. It cannot load a Whisper, and its voice gate
   cannot be left out.
 - CTranslate2 (faster-whisper) computes in float32. whisper.cpp has float16.
