@@ -70,7 +70,7 @@ def test_a_command_says_what_is_missing_before_it_works(
 
 def test_no_hint_names_a_package_on_an_index() -> None:
     """whispertide is on none yet, so anybody could put something else there."""
-    patterns = ("*.md", "docs/**/*.md", "deploy/*", "src/**/*.py", "lab/**/*.py", "lab/**/*.toml")
+    patterns = ("*.md", "docs/**/*.md", "lab/docs/*.md", "deploy/*", "src/**/*.py", "lab/**/*.py", "lab/**/*.toml")
     places = [place for pattern in patterns for place in ROOT.glob(pattern) if place.is_file()]
     assert len(places) > 100
     for place in places:

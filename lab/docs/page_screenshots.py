@@ -1,4 +1,4 @@
-"""Take the pictures in docs/page: the page in a real Chromium, with the bundled model and the bundled recording.
+"""Take the pictures in docs/guides/page: the page in a real Chromium, with the bundled model and the bundled recording.
 
 make screenshots
 """
