@@ -19,9 +19,10 @@ BOTH_CORES := --numprocesses 3 --dist worksteal
 test: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) --ignore tests/test_imports.py
 
-# Part of `make test`; CI runs it also in wider terminals.
+# Part of `make test`: what writes to a terminal and is as wide. CI runs it also in a wider one.
+AS_WIDE := doctor exit hints live main meter models process progress terminal watch
 test-cli: $(VENV)/.test
-	$(PYTEST) $(BOTH_CORES) tests/cli
+	$(PYTEST) $(AS_WIDE:%=tests/cli/test_%.py)
 
 slow: $(VENV)/.torch
 	$(PYTEST) $(BOTH_CORES) -m 'slow and not soak' --durations 60

@@ -7,12 +7,14 @@ import asyncio
 import gc
 import inspect
 import os
+import py_compile
 import re
 import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -35,7 +37,7 @@ THOROUGH = "slow and not soak or real"  # and for those and the ones on real wei
 # new ones, so many where a test names no number of its own.
 settings.register_profile(
     "everywhere",
-    max_examples=EXAMPLES or 25,
+    max_examples=EXAMPLES or 15,
     derandomize=not EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -92,18 +94,23 @@ def refuse_slow_files(config: pytest.Config) -> None:
 
 
 def compile_share(config: pytest.Config, number: int, count: int) -> None:
-    """In a fresh checkout each process would compile all test files that are wanted, at the same time. Now each
+    """In a fresh checkout each process would compile all files of ours, at the same time as the others. Now each
     compiles its part first, and finds the others' parts compiled.
     """
     if sys.dont_write_bytecode:
         return
-    wanted = [file for file in Path(__file__).parent.rglob("test_*.py") if not pytest_ignore_collect(file, config)]
+    here = Path(__file__).parent
+    wanted = [file for file in here.rglob("test_*.py") if not pytest_ignore_collect(file, config)]
     for file in sorted(wanted)[number::count]:
         compiled = get_cache_dir(file) / (file.stem + PYC_TAIL)
         if not compiled.exists():
             compiled.parent.mkdir(exist_ok=True)
             checksum, code = _rewrite_test(file, config)
             _write_pyc(config.stash[assertstate_key], code, checksum, compiled)
+    ours = [file for folder in ("src", "lab/src", "tests/support") for file in (here.parent / folder).rglob("*.py")]
+    for file in sorted(ours)[number::count]:
+        if not Path(cache_from_source(str(file))).exists():
+            py_compile.compile(str(file), quiet=2)
 
 
 # What takes seconds to import, and helpers that import it. With the first layer that it makes torch imports a compiler.
@@ -128,7 +135,7 @@ def names_slow(file: Path) -> bool:
 
 @cache
 def names_real(file: Path) -> bool:
-    """Whether a file has tests on real weights."""
+    """Whether a file has tests on real weights; such a file has no others."""
     return "mark.real" in file.read_text()
 
 
@@ -146,7 +153,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return not names_slow(collection_path) or None
     if config.option.markexpr == THOROUGH:
         return not (names_slow(collection_path) or names_real(collection_path)) or None
-    return (asks_for_fast(config) and all_slow(collection_path)) or None
+    return (asks_for_fast(config) and (all_slow(collection_path) or names_real(collection_path))) or None
 
 
 @pytest.hookimpl(tryfirst=True)  # before some are deselected

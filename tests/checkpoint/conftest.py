@@ -6,13 +6,14 @@ import shutil
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from huggingface_hub import constants
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from multilingual_tokenizer import multilingual_tokenizer
 from random_models import hf_config
@@ -51,11 +52,13 @@ def dims() -> ModelDims:
     return SMALL
 
 
-def random_tensors(dims: ModelDims) -> dict[str, np.ndarray]:
+@cache
+def random_weights(dims: ModelDims) -> bytes:
+    """A safetensors file."""
     rng = np.random.default_rng(0)
-    return {
-        f"model.{name}": rng.standard_normal(shape, dtype=np.float32) for name, shape in expected_shapes(dims).items()
-    }
+    return save(
+        {f"model.{name}": rng.standard_normal(shape, dtype=np.float32) for name, shape in expected_shapes(dims).items()}
+    )
 
 
 WriteModel = Callable[..., Path]
@@ -71,7 +74,7 @@ def write_model(tmp_path: Path) -> WriteModel:
         folder = folder or tmp_path / f"model{next(counter)}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps(hf_config(dims)))
-        save_file(random_tensors(dims), folder / "model.safetensors")
+        (folder / "model.safetensors").write_bytes(random_weights(dims))
         shutil.copy(NANO / "tokenizer.json", folder)
         return folder
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.torch_zip import TorchZip, check_bounds
 from whispertide.errors import CheckpointError
@@ -27,6 +28,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@quick(10)
 @given(value=VALUES, protocol=st.integers(0, pickle.HIGHEST_PROTOCOL))
 def test_what_people_save_passes(value: Any, protocol: int) -> None:
     check_bounds(pickle.dumps(value, protocol))

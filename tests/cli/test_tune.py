@@ -23,11 +23,24 @@ from whispertide.recipes.calibration import Calibration, Pace, place, recall, re
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE, PAD30
 from whispertide.tuning import tune as measuring
+from whispertide.tuning import tune_page
 from whispertide.tuning.framing_choice import Tried
 from whispertide.tuning.tune import Tuning
 
 HASH = "c" * 64
 TIDE = get_recipe("tide")
+
+
+@pytest.fixture
+def drawn() -> None:
+    """For a test that looks at the page."""
+
+
+@pytest.fixture(autouse=True)
+def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To draw a page takes longer than all else here."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr(tune_page, "html", lambda found: "a page")
 
 
 @pytest.fixture
@@ -66,7 +79,7 @@ def test_what_is_found_is_shown_kept_and_drawn(run: Run, model: Any, asked: Any,
     assert kept.changes == {"framing": "bare", "shift_guard": True, "short_s": 2.5}
 
 
-def test_the_bundled_recording_will_do(run: Run, model: Any, asked: Any, tmp_path: Path) -> None:
+def test_the_bundled_recording_will_do(run: Run, model: Any, asked: Any, drawn: None, tmp_path: Path) -> None:
     result = run("tune", "m", "--short", "--json", "-o", tmp_path / "page.html")
     assert result.exit_code == 0
     ((lengths, short),) = asked

@@ -4,6 +4,7 @@ a model that leaves out what Whisper leaves out, and makes up what it makes up.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -136,9 +137,14 @@ def voice(*spoken: tuple[float, float]) -> Voice:
 UNTIMED = DecodeOptions(temperatures=(0.0,), word_timestamps=False)
 
 
+@cache
+def silence(seconds: float) -> Features:
+    return Features.of([np.zeros(round(seconds * SAMPLE_RATE), np.float32)], 80)
+
+
 def transcription(model: ScriptedModel, seconds: float = 2.0, **about: Any) -> Transcription:
     options = about.pop("options", DecodeOptions(temperatures=(0.0,)))
-    features = Features.of([np.zeros(round(seconds * SAMPLE_RATE), np.float32)], 80)
+    features = silence(seconds)
     return Transcription(model, features, options, "en", seek=0, end=features.frames, **about)  # type: ignore[arg-type]
 
 

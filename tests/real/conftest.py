@@ -4,11 +4,10 @@ from functools import cache
 
 import pytest
 
-from reference import remembering
+from published_models import usual
+from whispertide.api import Transcriber
 from whispertide.checkpoint import hub
 from whispertide.errors import WhispertideError
-from whispertide.model.whisper import WhisperModel, load_model
-from whispertide.options import EngineOptions
 
 
 @cache
@@ -30,10 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@cache
-def exact(name: str) -> WhisperModel:
-    """The checkpoint in our own engine, fp32, with an encoder that remembers."""
-    return remembering(load_model(name, EngineOptions(precision="fp32", threads=1)))
+@pytest.fixture
+def tiny() -> Transcriber:
+    return usual("tiny.en")
 
 
 @pytest.hookimpl(trylast=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from real.conftest import exact
+from published_models import exact
 from reference import CLIPS, believe_as_openai, mel_of, openai_model_of, openai_timing
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import hub
@@ -81,7 +81,8 @@ def test_the_text_is_that_of_faster_whisper(name: str) -> None:
         pytest.skip("the weights came from the hub, in a form that faster-whisper does not read")
     peer = faster_whisper.WhisperModel(str(folder), device="cpu", compute_type="float32", cpu_threads=1)
     model = exact(name)
-    for samples in (*(load_audio(BY_NAME[stem]) for stem in ("river", "winter", "letter", "quiet")), made()):
+    stems = ("river", "winter", "letter", "quiet") if name == "tiny.en" else ("quiet",)  # base takes twice as long
+    for samples in (*(load_audio(BY_NAME[stem]) for stem in stems), made()):
         segments, _ = peer.transcribe(samples, language="en", beam_size=1, temperature=0.0)
         theirs = "".join(each.text for each in segments)
         ours = transcribe_samples(model, samples, DecodeOptions(**AS_OPENAI, word_timestamps=False), vad=False)

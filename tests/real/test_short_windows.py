@@ -6,8 +6,8 @@ import jiwer
 import numpy as np
 import pytest
 
+from published_models import usual
 from spoken_clips import clip
-from whispertide.api import load
 from whispertide.cli.demo import plain
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
@@ -26,7 +26,7 @@ LENGTHS_S = (1, 2, 3, 5)
 def windows() -> tuple[FloatArray, ...]:
     """Cut anywhere out of a bundled recording."""
     sound = clip("long")
-    cuts = [(at * SAMPLE_RATE, length * SAMPLE_RATE) for length in LENGTHS_S for at in range(2, 32, 4)]
+    cuts = [(at * SAMPLE_RATE, length * SAMPLE_RATE) for length in LENGTHS_S for at in range(2, 32, 6)]
     return tuple(sound[start : start + count] for start, count in cuts if start + count <= len(sound))
 
 
@@ -43,13 +43,14 @@ def heard(model: WhisperModel, samples: FloatArray, *, bare: bool) -> str | None
 
 @pytest.mark.parametrize("name", ["tiny.en", "base"])
 def test_bare_windows_end_and_are_heard_as_padded_ones(name: str) -> None:
-    model = load(name, threads=1).model
+    model = usual(name).model
     assert model.knows_short, "the adapter that comes with the package is found"
     assert model.short is not model
     adapted = [heard(model.short, each, bare=True) for each in windows()]
-    without = [heard(model, each, bare=True) for each in windows()]
+    some = windows()[::2]
+    without = [heard(model, each, bare=True) for each in some]
     assert adapted.count(None) <= 1  # rounding decides otherwise on other processors; none where this was written
-    assert without.count(None) > len(windows()) / 4
+    assert without.count(None) > len(some) / 4
     both = [(heard(model, each, bare=False), text) for each, text in zip(windows(), adapted, strict=True)]
     asked = [(right, text or "") for right, text in both if right]
     assert len(asked) > len(windows()) / 2
@@ -59,7 +60,7 @@ def test_bare_windows_end_and_are_heard_as_padded_ones(name: str) -> None:
 @pytest.mark.parametrize("name", ["tiny.en", "base"])
 @pytest.mark.parametrize("seconds", [0.5, 2, 5])
 def test_silence_is_as_short_as_when_it_is_padded(name: str, seconds: float) -> None:
-    model, silence = load(name, threads=1).model, np.zeros(round(seconds * SAMPLE_RATE), np.float32)
+    model, silence = usual(name).model, np.zeros(round(seconds * SAMPLE_RATE), np.float32)
     padded_text, text = heard(model, silence, bare=False), heard(model.short, silence, bare=True)
     assert padded_text is not None
     assert text is not None

@@ -1,11 +1,10 @@
-"""tiny.en in use: every recipe, subtitles, the server and a vendor's client, with limits that hold on any machine."""
+"""tiny.en in use: every recipe, subtitles and the server, with limits that hold on any machine."""
 
 import io
 import wave
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import jiwer
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import whispertide
+from published_models import usual
 from read_transcripts import parse_srt
 from served import in_thread
 from whispertide.api import Transcriber
@@ -32,11 +31,6 @@ pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 CLIPS = Path(__file__).parents[1] / "clips"
 MOST_ERRORS = 0.35
 NEEDS_MORE = "whisperrt"  # a causal adapter, which no published checkpoint has
-
-
-@pytest.fixture(scope="module")
-def tiny() -> Transcriber:
-    return whispertide.load("tiny.en", threads=1)
 
 
 def audio(*stems: str) -> FloatArray:
@@ -90,10 +84,12 @@ def test_subtitles(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def port(tiny: Transcriber) -> Iterator[int]:
+def port() -> Iterator[int]:
     @asynccontextmanager
     async def opened() -> AsyncIterator[int]:
-        hub = Hub({"tiny.en": tiny}, get_recipe("tide"), ServerOptions(work=Work(workers=1)), version="test")
+        hub = Hub(
+            {"tiny.en": usual("tiny.en")}, get_recipe("tide"), ServerOptions(work=Work(workers=1)), version="test"
+        )
         async with running(hub) as server:
             yield server.port
 
@@ -120,16 +116,3 @@ def test_rest(port: int) -> None:
     )
     assert answer.status_code == 200, answer.text
     assert errors(answer.json()["text"], "winter") <= MOST_ERRORS
-
-
-def test_the_client_of_openai(port: int) -> None:
-    openai: Any = pytest.importorskip("openai")
-    client = openai.OpenAI(api_key="sk-anything", base_url=f"http://127.0.0.1:{port}/v1", timeout=120)
-    heard = client.audio.transcriptions.create(
-        model="tiny.en",
-        file=("letter.wav", wav("letter")),
-        response_format="verbose_json",
-        timestamp_granularities=["word"],
-    )
-    assert errors(heard.text, "letter") <= MOST_ERRORS
-    assert [word.start for word in heard.words] == sorted(word.start for word in heard.words)

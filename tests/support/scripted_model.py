@@ -93,13 +93,14 @@ class ScriptedModel:
     def decoder(self, encoded: Encoded, *, heads: Sequence[tuple[int, int]] = ()) -> ScriptedDecoder:
         eot, sot, plain = self.tokenizer.eot, self.tokenizer.sot, self.tokenizer.no_timestamps
         everything = self.said(encoded)
+        untimed = [item for item in everything if item[0] < eot]
         follow = [row for row, head in enumerate(heads) if head in HEADS]  # the others look nowhere
 
         def after_start(seen: tuple[int, ...]) -> tuple[Story, int]:
             """What is told, and how much of it was said."""
             after = len(seen) - seen[::-1].index(sot)
             start = [token for token in seen[after : after + 3] if eot < token < self.tokenizer.timestamp_begin]
-            told = [item for item in everything if item[0] < eot] if plain in start else everything
+            told = untimed if plain in start else everything
             return told, len(seen) - after - len(start)
 
         def script(seen: tuple[int, ...]) -> FloatArray:
@@ -120,10 +121,11 @@ class ScriptedModel:
             """
             attention = np.full((len(heads), encoded.valid_frames), 1e-4, np.float32)
             told, at = after_start(seen) if sot in seen else ((), -1)
-            frames = [*(frame for _, frame in told), told[-1][1] + 10 if told else 0, encoded.valid_frames]
             if 0 <= at <= len(told):
-                until = frames[at + 1] if frames[at + 1] >= frames[at] else frames[at] + 10
-                attention[follow, frames[at] : max(until, frames[at] + 1)] = 0.01
+                frames = [*(frame for _, frame in told[at : at + 2]), told[-1][1] + 10 if told else 0]
+                begin, until = (*frames, encoded.valid_frames)[:2]
+                until = until if until >= begin else begin + 10
+                attention[follow, begin : max(until, begin + 1)] = 0.01
             return attention
 
         run = ScriptedDecoder(script, attend if heads else None, self.tokenizer.timestamp_begin)

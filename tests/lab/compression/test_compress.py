@@ -118,11 +118,9 @@ def test_more_size_less_divergence(compressed: tuple[Path, Any], toy: WhisperMod
     assert small.divergence.kl > compressed[1].divergence.kl
 
 
-def test_refusals(
-    toy: WhisperModel, compressed: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusals(toy: WhisperModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OutputError, match="new or empty"):
-        compress(toy, compressed[0], OPTIONS, [])
+        compress(toy, toy.checkpoint.folder, OPTIONS, [])
     with pytest.raises(OptionError, match="the smallest choice"):
         compress(toy, tmp_path / "new", replace(OPTIONS, size=0.1, way="thresholds"), [])
     with monkeypatch.context() as patched:

@@ -1,0 +1,549 @@
+"""Where utterances and turns begin and end, which round comes next, and what becomes of those in flight."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from oracle import Oracle, audio_between, make_gate, speech
+from session_steps import PAUSED, RECIPE, SENTENCE, TALK, TURNS, Verbatim, confirmed, exact, kinds, push, said
+from whispertide.audio.vad import GateEvent, SpeechCertain, SpeechStarted, SpeechStopped
+from whispertide.errors import SessionError
+from whispertide.events import (
+    Confirmed,
+    Event,
+    Hypothesis,
+    RoundStats,
+    SpeechStart,
+    SpeechStop,
+    TurnEnd,
+    Unheard,
+)
+from whispertide.methods.agreement.local_agreement import AgreementState, LocalAgreement
+from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
+from whispertide.session import Session
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
+
+S = SAMPLE_RATE
+
+
+# --- flush, clear, finish -------------------------------------------------------------------------------------------
+
+
+def test_flush_confirms_everything_and_goes_on() -> None:
+    session = Session(RECIPE, exact())
+    push(session, 2.0)
+    events = session.flush()
+    assert (confirmed(events), kinds(events)[-1]) == ("two three", "turn_end")
+    assert session.transcript.hypothesis == ()
+    events = push(session, 4.0) + session.finish()
+    assert confirmed(events) == "four five six"
+    assert kinds(events).count("turn_end") == 1
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_every_flush_is_answered_by_one_turn_end(gated: bool) -> None:
+    session = Session(RECIPE, exact(), make_gate(TALK) if gated else None)
+    assert session.flush() == [TurnEnd(0, 0, 0)]
+    push(session, 2.0)
+    assert kinds(session.flush()).count("turn_end") == 1
+    (answer,) = session.flush()
+    assert answer == TurnEnd(answer.seq, 2 * S, 2 * S)
+    push(session, 8.0)
+    assert kinds(session.flush()).count("turn_end") == 1
+
+
+def test_after_the_end_nothing_is_accepted() -> None:
+    session = Session(RECIPE, exact())
+    session.finish()
+    assert session.ended
+    plan = RoundPlan(0, Span(0, 320), WholeWindow())
+    for use in (
+        lambda: session.push(np.zeros(1, np.float32)),
+        session.flush,
+        session.finish,
+        session.clear,
+        session.due,
+        lambda: session.apply(RoundResult(plan)),
+        lambda: session.configure(language="de"),
+        lambda: session.fail("too late"),
+    ):
+        with pytest.raises(SessionError, match=r"has ended\. Start another"):
+            use()
+    assert session.drain() == []
+    assert said(session.transcript.words) == ""
+
+
+def test_clear_drops_what_is_not_confirmed() -> None:
+    session = Session(RECIPE, exact())
+    before = push(session, 2.0)
+    assert session.transcript.hypothesis
+    events = session.clear()
+    assert kinds(events) == ["hypothesis", "turn_end"]
+    assert [event.at for event in events] == [2 * S, 2 * S]
+    assert events[1] == TurnEnd(events[1].seq, 2 * S, 2 * S)
+    assert session.transcript.hypothesis == ()
+    assert session.buffered == 0
+    events = push(session, 4.0) + session.finish()
+    assert confirmed(before + events) == "one four five six"
+
+
+def test_clear_of_nothing_is_nothing() -> None:
+    session = Session(RECIPE, exact())
+    assert session.clear() == []
+
+
+def test_clear_in_speech_closes_the_gate() -> None:
+    session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
+    assert kinds(push(session, 0.5)) == ["speech_start"]
+    assert session.clear() == [SpeechStop(1, S // 2, S // 2)]
+    events = push(session, 12.0) + session.finish()
+    assert said(session.transcript.words) == "two three four five six seven eight"
+    starts = [event.start for event in events if isinstance(event, SpeechStart)]
+    assert starts[0] >= S // 2
+
+
+# --- the gate -------------------------------------------------------------------------------------------------------
+
+
+def test_pauses_end_turns() -> None:
+    session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
+    events = push(session, 12.0)
+    outline = [event for event in events if not isinstance(event, Hypothesis | Confirmed)]
+    assert kinds(outline) == ["speech_start", "speech_stop", "turn_end"] * 2
+    start, stop, turn = outline[:3]
+    assert isinstance(start, SpeechStart)
+    assert isinstance(stop, SpeechStop)
+    assert isinstance(turn, TurnEnd)
+    assert 0 < start.at <= S // 2  # the gate knew within the first portion
+    assert start.start == 0  # the pre-roll would reach back further than the stream
+    assert 3.9 * S < stop.end == turn.end < 4.3 * S
+    assert 4.3 * S < stop.at == turn.at < 4.5 * S
+    assert confirmed(events[: events.index(turn)]) == said(TALK)
+
+
+def turns(events: Iterable[Event]) -> list[tuple[str, int, int]]:
+    """What was said up to each end of a turn, that end, and the audio that it took to know."""
+    said_so_far, found = [], []
+    for event in events:
+        if isinstance(event, Confirmed):
+            said_so_far += [word.text for word in event.words]
+        elif isinstance(event, TurnEnd):
+            found.append(("".join(said_so_far).strip(), event.end, event.at))
+            said_so_far = []
+    return found
+
+
+def test_a_short_pause_in_mid_sentence_does_not_end_a_turn() -> None:
+    session = Session(TURNS, Verbatim(SENTENCE), make_gate(SENTENCE))
+    ended = turns(push(session, 9.0))
+    assert [text for text, _, _ in ended] == ["And so ask not.", "Ask"]
+    # A finished sentence ends its turn in the usual pause; the other one in silence of `vad_turn_s`.
+    assert ended[0][2] - ended[0][1] < S // 2
+    assert ended[1][2] - ended[1][1] == round(1.5 * S)
+
+
+def test_where_every_pause_ends_a_turn_there_are_more() -> None:
+    assert [text for text, _, _ in turns(push(Session(RECIPE, Verbatim(SENTENCE), make_gate(SENTENCE)), 9.0))] == [
+        "And so",
+        "ask not.",
+        "Ask",
+    ]
+
+
+def test_what_follows_a_short_pause_is_heard_with_the_text_before_it() -> None:
+    oracle = Verbatim(SENTENCE)
+    push(Session(TURNS, oracle, make_gate(SENTENCE)), 9.0)
+    prompts = {plan.window.start // S: plan.prompt for plan in oracle.plans if plan.ends_turn}
+    assert [prompt for _, prompt in sorted(prompts.items())] == ["", "And so", ""]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsureMarks(LocalAgreement):
+    """In a last round all marks at the end are unlikely."""
+
+    kind: ClassVar[str] = "unsure-marks"
+
+    def apply(self, state: AgreementState, result: RoundResult[HeardSegments]) -> Commit:
+        commit = LocalAgreement.apply(self, state, result)
+        if not result.plan.is_last or not commit.confirmed or not commit.confirmed[-1].text.endswith("."):
+            return commit
+        *words, last = commit.confirmed
+        bare, mark = replace(last, text=last.text[:-1]), Word(".", last.end, last.end)
+        return replace(commit, confirmed=(*words, bare), closing=mark)
+
+
+UNSURE = replace(TURNS, policy=UnsureMarks())
+
+
+def test_an_unlikely_mark_stands_where_nobody_speaks_on() -> None:
+    ended = turns(push(Session(UNSURE, Verbatim(SENTENCE), make_gate(SENTENCE)), 9.0))
+    assert [text for text, _, _ in ended] == ["And so ask not. Ask"]  # which begins as after a full stop
+    small = (*SENTENCE[:-1], *speech(("ask", 4.2, 4.6)))
+    ended = turns(push(Session(UNSURE, Verbatim(small), make_gate(small)), 9.0))
+    assert [text for text, _, _ in ended] == ["And so ask not ask"]
+    over = speech(("ask", 0.5, 0.9), ("not.", 1.0, 1.4))
+    session = Session(UNSURE, Verbatim(over), make_gate(over))
+    ((text, end, at),) = turns(push(session, 6.0))
+    assert (text, at - end) == ("ask not.", round(1.5 * S))
+
+
+@pytest.mark.parametrize("end", [Session.flush, Session.finish, Session.clear])
+def test_or_where_the_turn_is_ended(end: Callable[[Session], list[Event]]) -> None:
+    over = speech(("ask", 0.5, 0.9), ("not.", 1.0, 1.4))
+    session = Session(UNSURE, Verbatim(over), make_gate(over))
+    events = push(session, 2.4) + end(session)
+    assert [text for text, _, _ in turns(events)] == ["ask not."]
+    assert session.transcript.text == "ask not."
+
+
+def test_where_every_pause_ends_a_turn_unlikely_marks_stand() -> None:
+    events = push(Session(replace(RECIPE, policy=UnsureMarks()), Verbatim(SENTENCE), make_gate(SENTENCE)), 9.0)
+    assert [text for text, _, _ in turns(events)] == ["And so", "ask not.", "Ask"]
+
+
+def test_a_long_pause_in_mid_sentence_ends_a_turn_before_speech_goes_on() -> None:
+    said_late = speech(("and", 0.5, 0.9), ("so", 4.0, 4.4))
+    session = Session(TURNS, Verbatim(said_late), make_gate(said_late))
+    outline = [event.kind for event in push(session, 5.0, step=5.0) if not isinstance(event, Hypothesis | Confirmed)]
+    assert outline == ["speech_start", "speech_stop", "turn_end", "speech_start", "speech_stop"]
+    assert [event.kind for event in session.finish()] == ["turn_end", "end"]
+
+
+@pytest.mark.parametrize("until", [2.2, 2.7])  # in the pause; in the speech after it
+def test_a_turn_that_was_left_open_ends_by_a_flush_and_by_clear(until: float) -> None:
+    for end in (Session.flush, Session.clear):
+        session = Session(TURNS, Verbatim(SENTENCE), make_gate(SENTENCE))
+        push(session, until)
+        assert [event.kind for event in end(session)][-1] == "turn_end"
+        assert [event.kind for event in session.flush()] == ["turn_end"]  # a flush is always answered
+        assert "turn_end" not in [event.kind for event in session.clear()]
+
+
+def test_a_noise_after_an_open_turn_does_not_put_off_its_end() -> None:
+    heard = speech(("and", 0.5, 0.9), ("bang", 1.6, 1.9))
+    session = Session(TURNS, Verbatim(heard[:1]), make_gate(heard))
+    ((text, end, at),) = turns(push(session, 6.0))
+    assert (text, at - end) == ("and", round(1.5 * S))
+    assert end < 1.5 * S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoBangs(UnsureMarks):
+    """Words that are no words are not written, as unlikely ones are."""
+
+    kind: ClassVar[str] = "no-bangs"
+
+    def apply(self, state: AgreementState, result: RoundResult[HeardSegments]) -> Commit:
+        commit = UnsureMarks.apply(self, state, result)
+        return replace(commit, confirmed=tuple(word for word in commit.confirmed if "bang" not in word.text))
+
+
+def test_the_mark_of_words_that_are_not_written_ends_no_sentence_before_them() -> None:
+    """A stream in another language ended with a full stop two seconds after its turn."""
+    heard = speech(("and", 0.5, 0.9), ("bang.", 1.6, 1.9))
+    session = Session(replace(TURNS, policy=NoBangs()), Verbatim(heard), make_gate(heard))
+    ((text, end, at),) = turns(push(session, 6.0))
+    assert (text, at - end) == ("and", round(1.5 * S))
+
+
+def test_speech_without_a_word_is_told() -> None:
+    """It can be counted and looked for: nothing that was said is lost without a sign."""
+    said_twice = speech(("one", 1.0, 1.5), ("two", 4.0, 4.5))
+    deaf = Session("whisper-streaming", Oracle(said_twice[:1]), make_gate(said_twice))
+    events = push(deaf, 8.0) + deaf.finish()
+    turns = [event for event in events if isinstance(event, Unheard | TurnEnd | Confirmed)]
+    assert [event.kind for event in turns] == ["confirmed", "turn_end", "unheard", "turn_end"]
+    unheard = turns[2]
+    assert isinstance(unheard, Unheard)
+    assert unheard.start <= said_twice[1].start < said_twice[1].end <= unheard.end
+
+
+def test_without_a_gate_nobody_knows_whether_there_was_speech() -> None:
+    session = Session("whisper-streaming", Oracle(()))
+    assert "unheard" not in kinds(push(session, 3.0) + session.flush() + session.finish())
+
+
+def test_silence_yields_nothing_and_costs_nothing() -> None:
+    oracle = exact(())
+    session = Session(RECIPE, oracle, make_gate(()))
+    worst = 0
+    for _ in range(60):
+        assert session.push(np.zeros(S, np.float32)) == []
+        worst = max(worst, session.buffered)
+    assert oracle.plans == []
+    assert worst < 2 * S  # the pre-roll, a block and the newest portion
+    assert kinds(session.finish()) == ["end"]
+
+
+def test_the_first_word_is_heard_from_its_beginning() -> None:
+    late = speech(("Hello", 5.0, 5.4), ("there", 5.4, 5.9))
+    oracle = exact(late)
+    session = Session(RECIPE, oracle, make_gate(late))
+    push(session, 8.0, step=0.1)
+    assert said(session.transcript.words) == "hello there"
+    assert 3.9 * S < oracle.plans[0].window.start < 4.1 * S
+
+
+@pytest.mark.parametrize("close", [Session.flush, Session.finish])
+def test_the_callers_end_is_a_stop_of_speech_too(close: Callable[[Session], list[Event]]) -> None:
+    session = Session(RECIPE, exact(), make_gate(TALK))
+    push(session, 2.0)
+    events = close(session)
+    (stop,) = [event for event in events if isinstance(event, SpeechStop)]
+    assert (stop.at, stop.end) == (2 * S, 2 * S)
+    assert confirmed(events) == "two three"
+
+
+def test_speech_that_goes_on_after_a_flush_is_another_turn() -> None:
+    session = Session(RECIPE, exact(), make_gate(TALK))
+    push(session, 2.0)
+    assert kinds(session.flush())[-1] == "turn_end"
+    events = push(session, 6.0)
+    assert confirmed(events) == "four five six"
+    assert [e.start for e in events if isinstance(e, SpeechStart)] == [2 * S]
+
+
+@dataclass
+class ScriptedGate:
+    """Says what it was told to, as soon as that much was fed."""
+
+    events: list[GateEvent]
+    fed: int = 0
+    needed_from: int = 0
+    quiet: int = 0
+    pause_end: int | None = None
+
+    def feed(self, samples: FloatArray) -> list[GateEvent]:
+        self.fed += len(samples)
+        ready = [event for event in self.events if event.decided_at <= self.fed]
+        self.events = self.events[len(ready) :]
+        return ready
+
+    def finish(self) -> list[GateEvent]:
+        return []
+
+    def snapshot(self) -> object:
+        return (list(self.events), self.fed)
+
+    def restore(self, state: Any) -> None:
+        self.events, self.fed = list(state[0]), state[1]
+
+
+def test_audio_that_a_round_has_seen_stays_in_its_utterance() -> None:
+    gate = ScriptedGate([
+        SpeechStarted(0, 1_000),
+        SpeechStopped(20_000, 33_000),  # a round has looked up to 32,000 by then
+        SpeechStarted(25_000, 40_000),  # reaches back into it
+        SpeechStopped(48_000, 50_000),
+    ])  # fmt: skip
+    oracle = exact(())
+    session = Session(RECIPE, oracle, gate)
+    marks = [e for e in push(session, 4.0, step=0.25) if isinstance(e, SpeechStart | SpeechStop)]
+    assert [getattr(e, "start", None) or getattr(e, "end", None) for e in marks] == [None, 32_000, 32_000, 48_000]
+    assert [plan.window for plan in oracle.plans if plan.is_last] == [Span(0, 32_000), Span(32_000, 48_000)]
+
+
+def test_an_utterance_without_audio_has_no_round_and_the_next_one_follows_at_once() -> None:
+    gate = ScriptedGate([SpeechStarted(3_200, 4_000), SpeechStopped(3_200, 5_000), SpeechStarted(6_400, 8_000)])
+    oracle = exact(())
+    session = Session(RECIPE, oracle, gate)
+    assert kinds(session.push(audio_between(0, 2 * S))) == ["speech_start", "speech_stop", "speech_start"]
+    assert [plan.window for plan in oracle.plans] == [Span(6_400, 2 * S)]
+
+
+def test_a_flush_where_speech_has_only_begun_is_answered() -> None:
+    session = Session(RECIPE, exact(()), ScriptedGate([SpeechStarted(S, S)]))
+    push(session, 1.0)
+    (answer,) = session.flush()
+    assert answer == TurnEnd(answer.seq, S, S)
+
+
+@pytest.mark.parametrize("step", [0.1, 0.5, 4.0])
+def test_of_a_click_nothing_is_written(step: float) -> None:
+    """A cry or a tick that sounds like a voice for a moment sounds like a word as well (issue "faults")."""
+    gate = ScriptedGate([
+        SpeechStarted(0, 1_000, is_certain=False),
+        SpeechStopped(2 * S, 3 * S),
+        SpeechStarted(round(3.2 * S), round(3.3 * S), is_certain=False),
+        SpeechCertain(round(3.4 * S)),
+    ])  # fmt: skip
+    session = Session(RECIPE, exact(), gate)
+    events = push(session, 4.0, step) + session.finish()
+    assert confirmed(events) == "six"
+    assert [e.start for e in events if isinstance(e, Unheard)] == [0]
+    assert all(event.at >= 3 * S for event in events if isinstance(event, Confirmed))
+    shown = [event for event in events if isinstance(event, Hypothesis) and event.at <= 3 * S]
+    assert not shown or not shown[-1].words
+
+
+@pytest.mark.parametrize("step", [0.1, 0.5])
+def test_words_wait_until_it_is_certain_that_somebody_speaks(step: float) -> None:
+    gate = ScriptedGate([SpeechStarted(0, 1_000, is_certain=False), SpeechCertain(round(3.1 * S))])
+    session = Session(RECIPE, exact(), gate)
+    events = push(session, 4.0, step)
+    first = next(event for event in events if isinstance(event, Confirmed))
+    assert (first.at, said(first.words)) == (4 * S, "one two three four")
+    assert confirmed([*events, *session.finish()]) == said(TALK)
+
+
+def test_an_end_that_is_asked_for_is_no_click() -> None:
+    session = Session(RECIPE, exact(), ScriptedGate([SpeechStarted(0, 1_000, is_certain=False)]))
+    push(session, 0.75, 0.25)
+    assert confirmed(session.flush()) == "one"
+
+
+# --- taken apart ----------------------------------------------------------------------------------------------------
+
+
+def test_rounds_can_be_run_elsewhere() -> None:
+    oracle = exact()
+    session = Session(RECIPE)
+    events: list[Event] = []
+    session.ingest(audio_between(0, 2 * S))
+    plan = session.due()
+    assert plan is not None
+    assert session.due() is None  # one at a time
+    session.ingest(audio_between(2 * S, 4 * S))  # goes on meanwhile
+    assert plan.window == Span(0, 2 * S)
+    events += session.apply(oracle.run(plan, session.window(plan), session.options))
+    session.request_finish()
+    while (plan := session.due()) is not None:
+        assert plan.is_last
+        events += session.apply(oracle.run(plan, session.window(plan), session.options))
+    events += session.drain()
+    assert confirmed(events) == said(TALK)
+    assert kinds(events)[-2:] == ["turn_end", "end"]
+    with pytest.raises(SessionError, match="this one has ended"):
+        session.ingest(audio_between(0, 1))
+
+
+def test_a_round_took_what_all_its_stages_took() -> None:
+    loads = []
+
+    class Loaded(LocalAgreement):
+        def plan(self, *args: Any, load: int = 0, **more: Any) -> RoundPlan:
+            loads.append(load)
+            return super().plan(*args, load=load, **more)
+
+    recipe = RECIPE.replace(schedule="adaptive", step_s=0.5, longest_step_s=5.0, policy=Loaded())
+    session = Session(recipe, live=True)
+    session.ingest(audio_between(0, S))
+    plan = session.due()
+    assert plan is not None
+    session.apply(RoundResult(plan, stats=RoundStats(encode_s=0.2, decode_s=0.3, align_s=0.4)))
+    session.ingest(audio_between(S, round(2.79 * S)))  # twice as long must pass
+    assert session.due() is None
+    session.ingest(audio_between(session.received, round(2.8 * S)))
+    plan = session.due()
+    assert plan is not None
+    session.apply(RoundResult(plan, stats=RoundStats(decode_s=0.9)))
+    session.ingest(audio_between(session.received, 6 * S))
+    session.request_finish()
+    assert session.due() is not None
+    assert loads == [0, round(1.8 * S), 0]  # the last round looks at what is left, late or not
+    assert session.loads == (0, round(1.8 * S))
+
+
+def test_audio_after_a_flush_waits_for_it() -> None:
+    oracle = exact()
+    session = Session(RECIPE)
+    session.ingest(audio_between(0, 2 * S))
+    session.request_flush()
+    session.ingest(audio_between(2 * S, 4 * S))
+    plan = session.due()
+    assert plan is not None
+    assert (plan.window, plan.is_last) == (Span(0, 2 * S), True)
+    events = session.apply(oracle.run(plan, session.window(plan), session.options))
+    assert confirmed(events) == "one two three"
+    plan = session.due()
+    assert plan is not None
+    assert (plan.window, plan.is_last) == (Span(2 * S, 4 * S), False)
+
+
+def test_audio_after_a_flush_of_nothing_does_not_wait() -> None:
+    session = Session(RECIPE)
+    session.request_flush()
+    session.ingest(audio_between(0, 2 * S))
+    plan = session.due()
+    assert plan is not None
+    assert plan.window == Span(0, 2 * S)
+    assert session.drain() == [TurnEnd(0, 0, 0)]
+
+
+def test_after_a_request_to_finish_no_audio_is_taken() -> None:
+    session = Session(RECIPE)
+    session.request_finish()
+    with pytest.raises(SessionError, match="asked to finish"):
+        session.ingest(np.zeros(1, np.float32))
+    with pytest.raises(SessionError, match="asked to finish"):
+        session.request_flush()
+
+
+def test_results_come_in_the_order_of_the_plans() -> None:
+    oracle = exact()
+    session = Session(RECIPE, max_in_flight=2)
+    session.ingest(audio_between(0, S))
+    first = session.due()
+    session.ingest(audio_between(S, 2 * S))
+    second = session.due()
+    session.ingest(audio_between(2 * S, 3 * S))
+    assert session.due() is None
+    assert first is not None
+    assert second is not None
+    assert second.window == Span(0, 2 * S)
+    late = oracle.run(second, session.window(second), session.options)
+    with pytest.raises(SessionError, match="expected round 0; got round 1"):
+        session.apply(late)
+    session.apply(oracle.run(first, session.window(first), session.options))
+    assert confirmed(session.apply(late)) == "one"
+    with pytest.raises(SessionError, match=r"expected no result \(no round is in flight\); got round 1"):
+        session.apply(late)
+
+
+def test_two_rounds_in_flight_lose_nothing() -> None:
+    words = speech(*((f"w{i}", i / 2, i / 2 + 0.4) for i in range(160)))
+    oracle = Oracle(words, seed=5)
+    session = Session(RECIPE.replace(trim_s=5, hard_cap_s=10), max_in_flight=2)
+    waiting: list[RoundPlan] = []
+    for second in range(82):
+        session.ingest(audio_between(session.received, (second + 1) * S))
+        if second == 81:
+            session.request_finish()
+        while (plan := session.due()) is not None or (second == 81 and waiting):
+            waiting += [plan] if plan is not None else []
+            if len(waiting) == 2 or plan is None:
+                oldest = waiting.pop(0)
+                session.apply(oracle.run(oldest, session.window(oldest), session.options))
+    assert session.ended
+    assert said(session.transcript.words) == said(words)
+
+
+def test_results_that_a_clear_overtook_are_ignored() -> None:
+    oracle = exact()
+    session = Session(RECIPE)
+    session.ingest(audio_between(0, 2 * S))
+    plan = session.due()
+    assert plan is not None
+    result = oracle.run(plan, session.window(plan), session.options)
+    session.clear()
+    assert session.apply(result) == []
+    assert session.transcript.hypothesis == ()
+    with pytest.raises(SessionError):
+        session.apply(result)
+
+
+def test_without_an_executor_simple_use_is_refused() -> None:
+    session = Session(RECIPE)
+    uses: list[Callable[[], object]] = [lambda: session.push(np.zeros(1, np.float32)), session.flush, session.finish]
+    for use in uses:
+        with pytest.raises(SessionError, match="has none: use ingest, due and apply"):
+            use()
+    session = Session(RECIPE, exact())
+    session.ingest(audio_between(0, S))
+    session.due()
+    with pytest.raises(SessionError, match="no round in flight"):
+        session.finish()
