@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from whispertide.errors import GraphError
-from whispertide.model.batched import BatchedEngine
 from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, DecoderRun, Encoded, EncoderState, Engine
 from whispertide.model.exchanged import ExchangedEngine
 from whispertide.model.whisper import WhisperModel, load_model
@@ -17,7 +16,6 @@ PROMPT = (50257, 50362, 383, 2068)
 HEADS = ((0, 0), (0, 3), (3, 1))  # the first layer's, whose cache knows nothing of the audio, and one of the last
 ENGINES: dict[str, Callable[[Engine], Engine]] = {
     "onnx": lambda engine: engine,
-    "batched": lambda engine: BatchedEngine(engine, most=2, lanes=1),
     "exchanged": lambda engine: ExchangedEngine(engine, engine, 2, lambda: None),
 }
 
@@ -129,7 +127,6 @@ def test_what_whole_windows_cannot_do(engine: Engine) -> None:
 
 
 def test_sessions_are_shared_by_the_engines_made_of_one(model: WhisperModel) -> None:
-    batched, again = (BatchedEngine(model.engine, most=2, lanes=1) for _ in range(2))
-    exchanged = ExchangedEngine(model.engine, model.engine, 0, lambda: None)
-    assert batched.batcher.decoder is again.batcher.decoder is exchanged.second.decoder
-    assert batched.options == exchanged.options == model.options
+    exchanged, again = (ExchangedEngine(model.engine, model.engine, 0, lambda: None) for _ in range(2))
+    assert exchanged.second.decoder is again.second.decoder
+    assert exchanged.options == model.options

@@ -2,16 +2,14 @@
 
 Its self-attention keys and values are a value (`KVCache`): the arrays are never written to, so copying it is free.
 
-`Decoder` names the graph's inputs and outputs, for whoever feeds it: a `DecoderState` its own rows, `cohort` those of
-several searches side by side.
+`Decoder` names the graph's inputs and outputs; a `DecoderState` feeds it the rows of one search.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from whispertide.checkpoint import ModelDims
 from whispertide.checkpoint.generation import Head
@@ -78,56 +76,6 @@ class KVCache:
         return type(self)(tuple(map(cut, self.keys)), tuple(map(cut, self.values)), length + len(keep))
 
 
-@dataclass(frozen=True, slots=True)
-class SlabRows:
-    """Where a search's cache lies: `rows` rows of a larger one, the slab, from `start` on; of its columns those in
-    `columns` [columns].
-    """
-
-    slab: KVCache
-    start: int
-    rows: int
-    columns: npt.NDArray[np.bool_]
-
-    @property
-    def length(self) -> int:
-        """Positions in the cache."""
-        return int(np.count_nonzero(self.columns))
-
-    def rewound(self, length: int, keep: Sequence[int] = ()) -> Self:
-        """Cut back to its first `length` positions, and those at the places `keep` after them."""
-        columns = self.columns.copy()
-        after = np.flatnonzero(columns)[length:]
-        # In a slab nothing moves: the columns that go are hidden from now on.
-        columns[np.delete(after, list(keep))] = False
-        return replace(self, columns=columns)
-
-    def read(self, tensor: FloatArray) -> FloatArray:
-        """The search's own part of one of the slab's tensors, [rows, heads, length, 64]."""
-        return tensor[self.start : self.start + self.rows][:, :, self.columns]
-
-    def copied(self) -> KVCache:
-        """The same cache by itself."""
-        import onnxruntime
-
-        def own(tensors: Sequence[Any]) -> tuple[Any, ...]:
-            parts = (np.ascontiguousarray(self.read(tensor.numpy())) for tensor in tensors)
-            return tuple(onnxruntime.OrtValue.ortvalue_from_numpy(part) for part in parts)
-
-        return KVCache(own(self.slab.keys), own(self.slab.values), self.length)
-
-
-def one_below_the_other(parts: Sequence[FloatArray], width: int) -> FloatArray:
-    """Caches [rows, heads, length, 64] as one of `width` columns, each from its first column on."""
-    heads, size = parts[0].shape[1], parts[0].shape[3]
-    whole = np.zeros((sum(map(len, parts)), heads, width, size), parts[0].dtype)
-    start = 0
-    for part in parts:
-        whole[start : start + len(part), :, : part.shape[2]] = part
-        start += len(part)
-    return whole
-
-
 def suppressed_rows(suppress: FloatArray) -> FloatArray:
     """[rows or 1, 1, vocab] of a request's `suppress`, to be added to the logits."""
     rows = suppress[None] if suppress.ndim == 1 else suppress
@@ -136,7 +84,7 @@ def suppressed_rows(suppress: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What one run of the graph is fed: the rows of one search, or of several side by side (`graphs.decoder`).
+    """What one run of the graph is fed: the rows of one search (`graphs.decoder`).
 
     tokens     [rows, length]
     first      [rows, 1] the position of each row's first token
@@ -164,19 +112,17 @@ class Found:
     after: dict[str, Any]
     attention: dict[int, FloatArray]
 
-    def output(
-        self, request: DecodeRequest, heads: Sequence[Head], encoded: Encoded, *, group: int = 0
-    ) -> DecodeOutput:
-        """That of one window's rows, `group` being the window's place among those of the run."""
+    def output(self, request: DecodeRequest, heads: Sequence[Head], encoded: Encoded) -> DecodeOutput:
+        """What the search gets that asked for it."""
         rows, length = request.tokens.shape
-        wanted = {name: values[group * rows : (group + 1) * rows] for name, values in self.after.items()}
+        wanted = dict(self.after)
         if "time_mass" in wanted:
             # The graph keeps the axis that it has summed over.
             wanted["time_mass"] = wanted["time_mass"][..., 0]
         if not heads:
             return DecodeOutput(**wanted)
         # In the graph the queries of a window's rows are one axis, row after row.
-        chosen = np.stack([self.attention[layer][group, head] for layer, head in heads])
+        chosen = np.stack([self.attention[layer][0, head] for layer, head in heads])
         attention = chosen.reshape(len(heads), rows, length, -1)[..., : encoded.valid_frames]
         return DecodeOutput(**wanted, attention=attention)
 

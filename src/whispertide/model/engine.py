@@ -1,6 +1,6 @@
 """The one seam to what computes a model: windows of log-mel in, decoder runs out.
 
-ONNX Runtime (`onnx_engine`), torch (the laboratory's `training.torch_engine`), a server's shared runs (`batched`), two
+ONNX Runtime (`onnx_engine`), torch (the laboratory's `training.torch_engine`), two
 workers that take turns (`exchanged`) and static graphs (`static`) are engines. Whoever holds a `whisper.WhisperModel`
 need not know which it has. What an engine cannot do it refuses by name, with a `GraphError` or a `ProviderError`.
 """
