@@ -18,7 +18,7 @@ from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Hush
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.round import Equipment, RoundPlan
-from whispertide.streaming.searches import Drafted, Greedy, Unrolled
+from whispertide.streaming.searches import Greedy, Unrolled
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FRAME_SAMPLES, Span, Word
 
@@ -331,7 +331,6 @@ class TestMaking:
             ({"policy": "align-att", "truncate": "detector"}, (PAD30, True, None)),
             ({"policy": "align-att", "search": "unrolled"}, (PAD30, False, Unrolled())),
             ({"framing": "hush", "hush_s": 0.25}, (Hush(hush_s=0.25), False, None)),
-            ({"search": "drafted", "width": 2}, (PAD30, False, Drafted(width=2))),
         ],
     )
     def test_recipes_of_the_same_key_may_share_an_executor(self, changes: dict[str, Any], key: Any) -> None:

@@ -120,7 +120,7 @@ def test_overrides_may_come_in_any_order() -> None:
         ("beam=2.5", "beam to be a whole number; got '2.5'"),
         ("beam=0", "beam between 1 and 64; got 0"),
         ("vad=maybe", "vad to be true or false; got 'maybe'"),
-        ("search=dowsing", "search to be one of greedy, beam, unrolled, pruned, verified, drafted; got 'dowsing'"),
+        ("search=dowsing", "search to be one of greedy, beam, unrolled, pruned, verified; got 'dowsing'"),
         (
             "framing=buckets-masked",
             "framing to be one of pad30, bare, buckets, zeros, hush, masked, auto, blocks; got 'buckets-masked'",
@@ -175,7 +175,7 @@ def test_impossible_settings_of_the_other_choices(recipe: Recipe, text: str, mes
         ({"vad": 1}, "vad to be of type bool; got 1"),
         ({"search": "nothing"}, "search to be one of"),
         ({"schedule": ["fixed"]}, "schedule to be one of fixed, best-effort, adaptive, pilots; got"),
-        ({"search": 3}, "search to be one of greedy, beam, unrolled, pruned, verified, drafted; got 3"),
+        ({"search": 3}, "search to be one of greedy, beam, unrolled, pruned, verified; got 3"),
         ({"policy.margin_s": 1.0}, "expected a field of policy=local-agreement; got 'margin_s'"),
     ],
 )
@@ -346,17 +346,17 @@ def test_what_goes_together(names: tuple[str, ...], fits: bool) -> None:
         (
             TIDE,
             "search=pruned",
-            "search=greedy or beam or unrolled or verified or drafted with policy=align-att; got search=prun",
+            "search=greedy or beam or unrolled or verified with policy=align-att; got search=prun",
         ),
         (
             NPUSPER,
             "search=verified",
-            "expected search=greedy or beam or unrolled or drafted with policy=grounded; got search=ver",
+            "expected search=greedy or beam or unrolled with policy=grounded; got search=ver",
         ),
         (
             BASE,
             "search=unrolled",
-            "greedy or beam or pruned or verified or drafted with policy=local-agreement; got search=unr",
+            "greedy or beam or pruned or verified with policy=local-agreement; got search=unr",
         ),
         (
             TIDE,
@@ -498,7 +498,6 @@ NAMES = {
     "holds": ("either", "both", "best"),
     "cut": ("cursor", "full"),
     "mask": get_args(MaskName),
-    "source": ("recurrent", "ngram"),
     "offramp": ("perplexity", "entropy", "random", "bilstm", "cnn", "linear"),
 }
 # What is free text: some of what may be written.

@@ -61,5 +61,5 @@ def test_what_both_have_stays_but_a_beam_of_one(now: Search, wanted: type[Search
 
 def test_every_search_has_its_name() -> None:
     assert {name: kind.kind for name, kind in CHOICES["search"].items()} == {
-        name: name for name in ("greedy", "beam", "unrolled", "pruned", "verified", "drafted")
+        name: name for name in ("greedy", "beam", "unrolled", "pruned", "verified")
     }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from whispertide.decoding.draft import Drafter, Reference
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.language import APART, CERTAIN, ENOUGH, LIKELY, DetectedLanguage, detect_language
 from whispertide.decoding.search import NO_STEPS, Guard, Steps
@@ -111,7 +111,6 @@ class Transcription:
     reread        where a window is one segment without an end, go on after its last word, as the original does with
                   word times; else after the window, as it does without, unless much is left or the text was cut short
     reference     the words that were heard in this audio before; every window follows those in it
-    drafter       drafts ahead of greedy searches
     voice         where somebody speaks: no other audio is heard, no word is believed elsewhere, and speech that no word
                   accounts for is heard again; without it the model is believed, as by the original
     part          where the next window has to end, which hears the beginning of the last one again
@@ -129,7 +128,6 @@ class Transcription:
     frame: Frame = pad30
     guards: Sequence[Guard] = ()
     reference: Reference | None = None
-    drafter: Drafter | None = None
     voice: Voice | None = None
     context: list[int] = field(default_factory=list)
     context_from: int = 0
@@ -161,7 +159,6 @@ class Transcription:
             self.options,
             prompt_tokens=self.context[self.context_from :],
             reference=self.reference and self.reference.since(self.seek * HOP_LENGTH),
-            drafter=self.drafter,
             guards=self.guards,
             language=self.language,
             duration=count * HOP_LENGTH,

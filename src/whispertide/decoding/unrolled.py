@@ -97,7 +97,7 @@ class ComputedAhead:
             no_speech_prob=self._outputs[0].no_speech_prob,
         )
 
-    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
+    def rewind(self, drop: int) -> None:
         """Raises `GraphError`: a chunk cannot be undone."""
         raise GraphError(f"expected no token to be taken back from an unrolled decoder; got {drop}")
 

@@ -58,8 +58,8 @@ class KVCache:
 
         return type(self)(tuple(map(taken, self.keys)), tuple(map(taken, self.values)), self.length)
 
-    def rewound(self, length: int, keep: Sequence[int] = ()) -> Self:
-        """This cache cut back to its first `length` positions, and those at the places `keep` after them."""
+    def rewound(self, length: int) -> Self:
+        """This cache cut back to its first `length` positions."""
         import onnxruntime
 
         if not 0 <= length <= self.length:
@@ -70,10 +70,9 @@ class KVCache:
         def cut(tensor: Any) -> Any:
             whole = tensor.numpy()
             # The runtime's tensors are dense, so a cut is a copy.
-            kept = np.concatenate([whole[:, :, :length], whole[:, :, length:][:, :, list(keep)]], axis=2)
-            return onnxruntime.OrtValue.ortvalue_from_numpy(kept)
+            return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(whole[:, :, :length]))
 
-        return type(self)(tuple(map(cut, self.keys)), tuple(map(cut, self.values)), length + len(keep))
+        return type(self)(tuple(map(cut, self.keys)), tuple(map(cut, self.values)), length)
 
 
 def suppressed_rows(suppress: FloatArray) -> FloatArray:
@@ -160,7 +159,7 @@ class Decoder:
         count = len(rows.tokens)
         inputs: dict[str, Any] = {
             "ids": np.ascontiguousarray(rows.tokens, np.int64),
-            "positions": (rows.first + request.depths).astype(np.int64),
+            "positions": (rows.first + np.arange(rows.tokens.shape[1])).astype(np.int64),
             "self_bias": rows.self_bias,
             "cross_bias": rows.cross_bias,
             # The graph gathers by row, so every row is told the places, although they are the same for all.
@@ -178,7 +177,7 @@ class Decoder:
         bias = np.zeros((1, 1, length, past + length), np.float32)
         # A single token comes after everything in the cache: nothing is hidden from it.
         if length > 1:
-            bias[0, 0, :, past:][~request.sees] = self.masked_value
+            bias[0, 0, :, past:][~np.tri(length, dtype=np.bool_)] = self.masked_value
         return bias
 
     def padding_bias(self, encoded: Encoded) -> FloatArray:
@@ -216,9 +215,9 @@ class DecoderState:
         """Attend to `encoded` from now on; the cache stays."""
         self._encoded = in_runtime(encoded)
 
-    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
-        """Forget the newest `drop` positions of every row, but those at the places `keep` among them."""
-        self.cache = self.cache.rewound(self.cache.length - drop, keep)
+    def rewind(self, drop: int) -> None:
+        """Forget the newest `drop` positions of every row."""
+        self.cache = self.cache.rewound(self.cache.length - drop)
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` after the cache.
@@ -227,8 +226,7 @@ class DecoderState:
         """
         decoder, cache, encoded = self._decoder, self.cache, self._encoded
         count = len(request.tokens)
-        # By depth: tokens of a tree that come after the same one share a position.
-        check_context(cache.length, int(request.depths.max()) + 1, decoder.dims)
+        check_context(cache.length, request.tokens.shape[1], decoder.dims)
         rows = Rows(
             tokens=request.tokens,
             first=np.full((count, 1), cache.length),

@@ -80,8 +80,8 @@ def _equipment(
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
     if detector is None and _detects(recipe):
         detector = TruncationDetector.of_checkpoint(plain)
-    drafter, where = recipe.search.drafter(plain), recipe.executor
-    equipment = Equipment(model, frame, suffix, detector, encoder=encoder, drafter=drafter)
+    where = recipe.executor
+    equipment = Equipment(model, frame, suffix, detector, encoder=encoder)
     if isinstance(where, Hybrid) and is_trained(where.offramp):
         equipment.offramp = TrainedOfframp.of_checkpoint(plain, where.offramp)
     if recipe.search.static:
@@ -100,7 +100,7 @@ def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel
 def executor_key(recipe: Recipe) -> ExecutorKey:
     """All of a recipe that an executor depends on."""
     search, where = recipe.search, recipe.executor
-    built = search if search.kind in ("unrolled", "drafted") else None
+    built = search if search.static else None
     return recipe.framing, _detects(recipe), built, where if isinstance(where, Hybrid) else None
 
 

@@ -29,7 +29,7 @@ from whispertide.streaming.executors import Auto, Pipelined, Serial, Where
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30, Zeros
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
-from whispertide.streaming.searches import Beam, Drafted, Greedy, Pruned, Search, Unrolled, Verified
+from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Unrolled, Verified
 
 
 def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
@@ -40,7 +40,7 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive, Pilots),
     "framing": _named(Pad30, Bare, Buckets, Zeros, Hush, Masked, Open, Blocks),
-    "search": _named(Greedy, Beam, Unrolled, Pruned, Verified, Drafted),
+    "search": _named(Greedy, Beam, Unrolled, Pruned, Verified),
     "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable, HeldAgreement, Final),
     "executor": _named(Serial, Pipelined, Hybrid, Auto),
 }

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from whispertide.decoding.draft import Drafter, Reference
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
 from whispertide.decoding.longform import Cost, Stage
 from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
@@ -63,7 +63,6 @@ class Equipment:
     suffix    the samples of a hush word, if one goes after every window
     detector  tells whether the last word was spoken to its end
     offramp   tells how likely the text of a pilot is not good enough
-    drafter   drafts ahead of greedy searches where a round has nothing to go by
     unrolled  static graphs of the decoder; None: built, or found in the cache, when a plan first asks for them
     encoder   runs the first stage, if that is not to be `model`
     """
@@ -74,7 +73,6 @@ class Equipment:
     detector: WordEndDetector | None = None
     unrolled: StaticEngine | None = None
     encoder: "WhisperModel | None" = None
-    drafter: Drafter | None = None
     offramp: OffloadModel | None = None
     kinds: Callable[[str | None], TokenKinds] = field(init=False, repr=False)  # words from punctuation in a language
     start: Callable[[str | None, Task], tuple[int, ...]] = field(init=False, repr=False)  # what begins a transcript

@@ -92,7 +92,7 @@ def test_windows(graphs: WhisperModel, backed: WhisperModel, mel: FloatArray, se
 
 
 def conversation(state: DecoderRun, vocabulary: int) -> list[DecodeOutput]:
-    """A prefill, a beam of three that changes places, a rewind, a block, one under suppression, and a tree."""
+    """A prefill, a beam of three that changes places, a rewind, a block, one under suppression, and hidden states."""
     suppress = np.zeros(vocabulary, np.float32)
     suppress[:1000] = -np.inf
     outputs = [state.run(DecodeRequest(np.array([PROMPT]), (0, 3), need="times"))]
@@ -101,9 +101,8 @@ def conversation(state: DecoderRun, vocabulary: int) -> list[DecodeOutput]:
     outputs.append(state.run(DecodeRequest(three[::-1], (0,), parents=(2, 0, 0), suppress=suppress, need="times")))
     state.rewind(1)
     outputs.append(state.run(DecodeRequest(np.array([[11, 290, 262]]), (0, 1, 2), parents=(1,))))
-    tree = DecodeRequest(np.array([[464, 290, 11, 257]]), (0, 1, 2, 3), follows=(-1, 0, 0, 2), hidden=True)
-    outputs.append(state.run(tree))
-    state.rewind(3, (1, 2))
+    outputs.append(state.run(DecodeRequest(np.array([[464, 290, 11, 257]]), (0, 1, 2, 3), hidden=True)))
+    state.rewind(3)
     outputs.append(state.run(DecodeRequest(np.array([[383]]), (0,))))
     return outputs
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from whispertide.checkpoint.generation import Head
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.accept import GREEDY
-from whispertide.decoding.draft import Reference, in_turn
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import Halt, SameToken, Scene, WatchingGuard, with_loop_guard
 from whispertide.decoding.longform import Cost
@@ -196,15 +196,12 @@ class AttendedDecode:
         """`sure` is what chunks have found, or else what an earlier round has: checked as one block."""
         rules, end, reference = self._rules(listen, options), self._end(listen), self.job.plan.reference
         reference = Reference.exactly(sure) if sure else reference
-        drafter = self.job.equipment.drafter
-        ahead = None if drafter is None else drafter.draft(prompt)
         if end is not None:  # whatever the options say: the second-best token is greedy search's
-            search = TokenSearch(prompt, rules, GREEDY, draft=ahead, end=end, guards=guards)
+            search = TokenSearch(prompt, rules, GREEDY, end=end, guards=guards)
         elif options.beam == 1:
             known = None if reference is None else reference.draft(self.tokenizer, rules)
-            search = build_search(prompt, rules, options, draft=in_turn(known, ahead), guards=guards)
+            search = build_search(prompt, rules, options, draft=known, guards=guards)
         else:
-            # What a drafter drafts is verified by one hypothesis, and a beam has several.
             search = build_search(prompt, rules, options, guards=guards)
         return run_search(search, self.model.decoder(self.encoded, heads=self._heads(listen)))
 
