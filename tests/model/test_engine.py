@@ -7,7 +7,6 @@ import pytest
 
 from whispertide.errors import GraphError
 from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, DecoderRun, Encoded, EncoderState, Engine
-from whispertide.model.exchanged import ExchangedEngine
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
@@ -16,7 +15,6 @@ PROMPT = (50257, 50362, 383, 2068)
 HEADS = ((0, 0), (0, 3), (3, 1))  # the first layer's, whose cache knows nothing of the audio, and one of the last
 ENGINES: dict[str, Callable[[Engine], Engine]] = {
     "onnx": lambda engine: engine,
-    "exchanged": lambda engine: ExchangedEngine(engine, engine, 2, lambda: None),
 }
 
 
@@ -97,9 +95,3 @@ def test_what_whole_windows_cannot_do(engine: Engine) -> None:
         engine.encode(mel(1, 100), taps=(LAST_LAYER, 2, 0))
     encoded = engine.encode(mel(1, 100))
     assert (dict(encoded.taps), encoded.state) == ({}, None)
-
-
-def test_sessions_are_shared_by_the_engines_made_of_one(model: WhisperModel) -> None:
-    exchanged, again = (ExchangedEngine(model.engine, model.engine, 0, lambda: None) for _ in range(2))
-    assert exchanged.second.decoder is again.second.decoder
-    assert exchanged.options == model.options

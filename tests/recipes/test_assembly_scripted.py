@@ -16,7 +16,7 @@ from whispertide.recipes.allocation import Allocation, Placement
 from whispertide.recipes.assembly import executor_key, make_executor
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Hush
-from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
+from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.searches import Greedy, Unrolled
 from whispertide.streaming.stages import SerialExecutor
@@ -94,10 +94,6 @@ class TestSerial:
         decoder, encoder = telling(WALK), telling([])
         assert len(hear(decoder, encoder=encoder).heard.words) == 3
         assert (len(encoder.windows), len(decoder.windows), len(encoder.decoders)) == (1, 0, 0)
-        executor = SerialExecutor(Equipment(telling([]), BARE, encoder=encoder))  # type: ignore[arg-type]
-        other = executor.decoding_with(decoder)  # type: ignore[arg-type]
-        assert (id(other.model), id(other.equipment.encodes)) == (id(decoder), id(encoder))
-        assert id(executor.model) != id(decoder)
 
     def test_what_is_heard_in_the_hush_word_was_not_said(self) -> None:
         told = [time(0), *WORDS, *story((" hush", 105)), time(115)]
@@ -315,12 +311,8 @@ class TestMaking:
         executor, _ = self.make(PLAIN.replace(executor="pipelined"))
         assert isinstance(executor, PipelinedExecutor)
         assert [each.name for each in views[2:]] == ["1", "1"]  # its threads are shared out
-        assert executor.exchange is None
-        executor, _ = self.make(PLAIN, allocation=Allocation(CPU, CPU, exchange=0.5))
-        assert isinstance(executor, PipelinedExecutor)
         assert isinstance(executor.stages, SerialExecutor)
         assert id(executor.stages.equipment.encodes) == id(views[-2])
-        assert executor.exchange == Exchange(views[-2], 0.5)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
         ("changes", "key"),

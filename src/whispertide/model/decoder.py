@@ -207,10 +207,6 @@ class DecoderState:
         """Positions in the cache."""
         return self.cache.length
 
-    def move(self, decoder: Decoder) -> None:
-        """Go on in another session of the same model; nothing is copied."""
-        self._decoder = decoder
-
     def hear(self, encoded: Encoded) -> None:
         """Attend to `encoded` from now on; the cache stays."""
         self._encoded = in_runtime(encoded)

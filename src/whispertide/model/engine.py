@@ -1,8 +1,8 @@
 """The one seam to what computes a model: windows of log-mel in, decoder runs out.
 
-ONNX Runtime (`onnx_engine`), torch (the laboratory's `training.torch_engine`), two
-workers that take turns (`exchanged`) and static graphs (`static`) are engines. Whoever holds a `whisper.WhisperModel`
-need not know which it has. What an engine cannot do it refuses by name, with a `GraphError` or a `ProviderError`.
+ONNX Runtime (`onnx_engine`), torch (the laboratory's `training.torch_engine`), and static graphs (`static`) are
+engines. Whoever holds a `whisper.WhisperModel` need not know which it has. What an engine cannot do it refuses by name,
+with a `GraphError` or a `ProviderError`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ from whispertide.methods.short.hush import HushWord, suffix_for
 from whispertide.recipes.allocation import Allocation, split_evenly
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Framing, Hush
-from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
+from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import Equipment
 from whispertide.streaming.searches import Search
@@ -58,8 +58,7 @@ def make_executor(
         return hybrid_executor(SerialExecutor(equipment), recipe.executor)
     if allocation is None or allocation.decoder is None:
         return SerialExecutor(equipment)
-    exchange = Exchange(equipment.encodes, allocation.exchange) if allocation.exchange else None
-    return PipelinedExecutor(SerialExecutor(equipment), exchange)
+    return PipelinedExecutor(SerialExecutor(equipment))
 
 
 def _equipment(

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,9 +36,6 @@ from whispertide.streaming.pipelined import PipelinedExecutor, PipelinedRound
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult, stats_of
 from whispertide.streaming.stages import Staged
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.streaming.pipelined import Exchange
 
 log = logging.getLogger("whispertide.hybrid")
 
@@ -70,9 +67,8 @@ class OneAtATime(PipelinedRound):
                 stages.withdraw(opened)
             raise
 
-    def _decoding(self, stages: Staged, exchange: "Exchange | None") -> Staged:
-        """What decodes it, without leaving the first worker to the next round."""
-        return stages
+    def _between(self) -> None:
+        """The first worker is not left to the next round."""
 
 
 class HybridExecutor(PipelinedExecutor):
