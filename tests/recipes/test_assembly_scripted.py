@@ -18,7 +18,7 @@ from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Hush
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.round import Equipment, RoundPlan
-from whispertide.streaming.searches import Greedy, Unrolled
+from whispertide.streaming.searches import Greedy
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FRAME_SAMPLES, Span, Word
 
@@ -317,12 +317,11 @@ class TestMaking:
     @pytest.mark.parametrize(
         ("changes", "key"),
         [
-            ({}, (PAD30, False, None)),
-            ({"policy": "align-att", "framing": "bare"}, (BARE, False, None)),
-            ({"policy": "grounded"}, (PAD30, False, None)),
-            ({"policy": "align-att", "truncate": "detector"}, (PAD30, True, None)),
-            ({"policy": "align-att", "search": "unrolled"}, (PAD30, False, Unrolled())),
-            ({"framing": "hush", "hush_s": 0.25}, (Hush(hush_s=0.25), False, None)),
+            ({}, (PAD30, False)),
+            ({"policy": "align-att", "framing": "bare"}, (BARE, False)),
+            ({"policy": "grounded"}, (PAD30, False)),
+            ({"policy": "align-att", "truncate": "detector"}, (PAD30, True)),
+            ({"framing": "hush", "hush_s": 0.25}, (Hush(hush_s=0.25), False)),
         ],
     )
     def test_recipes_of_the_same_key_may_share_an_executor(self, changes: dict[str, Any], key: Any) -> None:

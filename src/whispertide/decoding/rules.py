@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -232,18 +232,6 @@ def _max_initial_index(model: WhisperModel | Checkpoint, options: DecodeOptions)
         return of_checkpoint
     latest_s = MAX_INITIAL_TIMESTAMP_S if given is None else given
     return round(latest_s * model.dims.n_audio_ctx / CHUNK_SECONDS)
-
-
-def token_rules(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The ids that a user of exported graphs needs: what ends the text, and what may not be sampled."""
-    tokenizer, generation = checkpoint.tokenizer, checkpoint.generation
-    return {
-        "end": tokenizer.eot,
-        "no_speech": tokenizer.no_speech,
-        "languages": tokenizer.language_tokens if tokenizer.is_multilingual else {},
-        "never": list(suppressed_tokens(tokenizer, None, generation.suppress_tokens)),
-        "not_first": list(tokenizer.blank_tokens),
-    }
 
 
 def opening_request(prompt: Prompt, draft: Sequence[int] = ()) -> DecodeRequest:

@@ -16,22 +16,20 @@ def masked_value(precision: str) -> float:
 class GraphKind:
     """One kind of graph, which `store` builds on demand.
 
-    file      its name; for static graphs, of which there are many, that of their manifest
-    builder   the module of this package whose `build(checkpoint, precision, folder, *settings)` writes the file, and
-              with it all that share its weights
+    file      its name
+    builder   the module of this package whose `build(checkpoint, precision, folder)` writes the file, and with it all
+              that share its weights
     version   raise when a graph of the builder changes, so that cached files are built anew
-    settings  what else the builder is told; `str` of them is part of a folder's name
     """
 
     file: str
     builder: str
     version: int
-    settings: tuple[object, ...] = ()
 
     @property
     def folder(self) -> str:
         """Where the builder's files lie, among those of one checkpoint and precision."""
-        return "-".join((self.builder, *map(str, self.settings), f"v{self.version}"))
+        return f"{self.builder}-v{self.version}"
 
 
 ENCODER = GraphKind("encoder.onnx", "encoder", 3)  # attends everywhere

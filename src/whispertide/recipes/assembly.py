@@ -21,14 +21,13 @@ from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import Equipment
-from whispertide.streaming.searches import Search
 from whispertide.streaming.stages import SerialExecutor
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 
-ExecutorKey = tuple[Framing, bool, Search | None, Hybrid | None]
+ExecutorKey = tuple[Framing, bool, Hybrid | None]
 
 
 def make_executor(
@@ -43,8 +42,7 @@ def make_executor(
     `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint; so is a trained
     offramp. Raises
     `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or a detector another
-    model's; `OptionError` where `hush` has another length than the recipe says. A recipe with `search=unrolled` has its
-    static graphs built now, if they are not in the cache; `GraphError` where they cannot be.
+    model's; `OptionError` where `hush` has another length than the recipe says.
 
     `allocation` says where the stages compute (`allocation.allocate` finds it); None: as `model` does, and a pipeline
     shares its threads out evenly. Graphs for other places than the model's are opened now.
@@ -83,8 +81,6 @@ def _equipment(
     equipment = Equipment(model, frame, suffix, detector, encoder=encoder)
     if isinstance(where, Hybrid) and is_trained(where.offramp):
         equipment.offramp = TrainedOfframp.of_checkpoint(plain, where.offramp)
-    if recipe.search.static:
-        equipment.open_unrolled()
     return equipment
 
 
@@ -98,9 +94,8 @@ def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel
 
 def executor_key(recipe: Recipe) -> ExecutorKey:
     """All of a recipe that an executor depends on."""
-    search, where = recipe.search, recipe.executor
-    built = search if search.static else None
-    return recipe.framing, _detects(recipe), built, where if isinstance(where, Hybrid) else None
+    where = recipe.executor
+    return recipe.framing, _detects(recipe), where if isinstance(where, Hybrid) else None
 
 
 def _detects(recipe: Recipe) -> bool:

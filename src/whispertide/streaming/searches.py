@@ -9,12 +9,7 @@ from whispertide.streaming.choice import Choice, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search(Choice):
-    """How tokens are found.
-
-    static  whether by graphs of fixed lengths
-    """
-
-    static: ClassVar[bool] = False
+    """How tokens are found."""
 
     @property
     def hypotheses(self) -> int:
@@ -36,14 +31,6 @@ class Greedy(Search):
     """The likeliest token, each time."""
 
     kind: ClassVar[str] = "greedy"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unrolled(Search):
-    """Greedy in static graphs of several steps each (docs/npu.md), which have fixed lengths."""
-
-    kind: ClassVar[str] = "unrolled"
-    static: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
