@@ -477,7 +477,7 @@ NAMES = {
     "holds": ("either", "both", "best"),
     "cut": ("cursor", "full"),
     "mask": get_args(MaskName),
-    "offramp": ("perplexity", "entropy", "random", "bilstm", "cnn", "linear"),
+    "offramp": ("perplexity", "entropy", "random"),
 }
 # What is free text: some of what may be written.
 TEXTS = {"rule": ("", " ".join(["0.5"] * len(FEATURES)))}

@@ -12,8 +12,7 @@ import numpy as np
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.truncation import TruncationDetector
-from whispertide.methods.pilot.offramp import Hybrid, is_trained
-from whispertide.methods.pilot.trained_offramp import TrainedOfframp
+from whispertide.methods.pilot.offramp import Hybrid
 from whispertide.methods.short.hush import HushWord, suffix_for
 from whispertide.recipes.allocation import Allocation, split_evenly
 from whispertide.recipes.recipe import Recipe
@@ -39,8 +38,7 @@ def make_executor(
 ) -> Executor:
     """What computes the rounds of `recipe`; recipes of the same `executor_key` may share it.
 
-    `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint; so is a trained
-    offramp. Raises
+    `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint. Raises
     `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or a detector another
     model's; `OptionError` where `hush` has another length than the recipe says.
 
@@ -77,11 +75,7 @@ def _equipment(
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
     if detector is None and _detects(recipe):
         detector = TruncationDetector.of_checkpoint(plain)
-    where = recipe.executor
-    equipment = Equipment(model, frame, suffix, detector, encoder=encoder)
-    if isinstance(where, Hybrid) and is_trained(where.offramp):
-        equipment.offramp = TrainedOfframp.of_checkpoint(plain, where.offramp)
-    return equipment
+    return Equipment(model, frame, suffix, detector, encoder=encoder)
 
 
 def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel, WhisperModel]":

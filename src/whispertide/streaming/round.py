@@ -28,7 +28,6 @@ from whispertide.model.engine import Encoded, EncoderState
 from whispertide.options import DecodeOptions, Task
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.framing import Framing
-from whispertide.streaming.offload import OffloadModel
 from whispertide.streaming.repetition import BEFORE, without_loops, without_unlikely
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, FloatArray, Span, Word, align_down, to_samples
 
@@ -59,7 +58,6 @@ class Equipment:
     frame     how a window becomes encoder input
     suffix    the samples of a hush word, if one goes after every window
     detector  tells whether the last word was spoken to its end
-    offramp   tells how likely the text of a pilot is not good enough
     encoder   runs the first stage, if that is not to be `model`
     """
 
@@ -68,7 +66,6 @@ class Equipment:
     suffix: FloatArray | None = None
     detector: WordEndDetector | None = None
     encoder: "WhisperModel | None" = None
-    offramp: OffloadModel | None = None
     kinds: Callable[[str | None], TokenKinds] = field(init=False, repr=False)  # words from punctuation in a language
     start: Callable[[str | None, Task], tuple[int, ...]] = field(init=False, repr=False)  # what begins a transcript
     _rules: Callable[[tuple[int, ...] | None, bool], Rules] = field(init=False, repr=False)
