@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from whispertide.types import FloatArray
     from whispertide.understand.understanding import Understanding, Understood
 
-MICROPHONE = "mic"
+_MICROPHONE = "mic"
 WEAK = 0.5  # an intent, or words, less likely than that are a guess
 
 
@@ -58,7 +58,7 @@ def understand(
 
     network, pilots = LateModel.open(model or COMMANDS), PilotTimes(every_s=every)
     new_stream = partial(Understanding, network, pilots=pilots, sending=_sending(below))
-    if files == [MICROPHONE]:
+    if files == [_MICROPHONE]:
         from whispertide.audio import mic
 
         with mic.microphone_blocks(device) as blocks:

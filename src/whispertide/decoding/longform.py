@@ -48,14 +48,14 @@ class Cost:
     features_s: float = 0.0
 
 
-SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
-MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
+_SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
+_MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
 # Between these a text that closes before its window ends, where the recording goes on, may have left out the sentence
 # that the window cuts. After longer rests Whisper is believed, unless a voice gate hears somebody there.
 CUT_SENTENCE = range(SAMPLE_RATE, 10 * SAMPLE_RATE)
 # A text that is closed so near to the window's end, where the recording goes on, may be the made-up end of a sentence.
 EDGE = SAMPLE_RATE // 10
-HOT = 0.5  # text sampled at a higher temperature is no context for the next window
+_HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 
 
 class Frame(Protocol):
@@ -190,7 +190,7 @@ class Transcription:
     def _believed(self, result: WindowResult, count: int) -> WindowResult:
         """The window without the segments that its end cuts: the next one begins with them. The original keeps them."""
         for index, segment in enumerate(result.segments[1:], 1):
-            if self._is_cut(segment, count) and segment.start >= SHORT_STEP * HOP_LENGTH:
+            if self._is_cut(segment, count) and segment.start >= _SHORT_STEP * HOP_LENGTH:
                 return replace(result, segmentation=result.segmentation.before(index))
         return result
 
@@ -285,7 +285,7 @@ class Transcription:
     def _hear_in_parts(self, missed: Span) -> None:
         """The next window hears what comes before the missed speech, or that alone, where little comes before."""
         begun = self.seek * HOP_LENGTH
-        self.part = (missed.start if missed.start - begun > MUCH else missed.end) // HOP_LENGTH
+        self.part = (missed.start if missed.start - begun > _MUCH else missed.end) // HOP_LENGTH
         self.is_anew = True
 
     def _encode(self, mel: FloatArray) -> Encoded:
@@ -334,7 +334,7 @@ class Transcription:
         if words:
             self.last_speech = words[-1].end
             said = self.last_speech > self.seek * HOP_LENGTH
-            is_rest = self.reread or result.stop == "length" or seek * HOP_LENGTH - self.last_speech > MUCH
+            is_rest = self.reread or result.stop == "length" or seek * HOP_LENGTH - self.last_speech > _MUCH
             after = -(-self.last_speech // HOP_LENGTH)
             if not result.segmentation.ends_in_speech:
                 # A text may close inside a word, which would be heard, and written, twice.
@@ -343,9 +343,9 @@ class Transcription:
                     seek, self.is_anew = after, True  # a text may be closed late, too, with speech after its last word
             elif said and is_rest:
                 seek = after
-        creeps = seek - self.seek < SHORT_STEP
+        creeps = seek - self.seek < _SHORT_STEP
         if creeps and self.crept:
-            seek = self.seek + SHORT_STEP
+            seek = self.seek + _SHORT_STEP
         self.crept = creeps
         # Whatever the times say, the loop has to end.
         return max(seek, self.seek + 1)
@@ -395,7 +395,7 @@ class Transcription:
             )
             self.segments += 1
         # What is said after this is context again (openai/whisper, `prompt_reset_since`).
-        if not self._conditions or result.temperature > HOT:
+        if not self._conditions or result.temperature > _HOT:
             self.context_from = len(self.context)
         return written
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Range = tuple[int, int]  # half-open range of token ids
 
-MAX_INITIAL_TIMESTAMP_S = 1.0  # openai/whisper, `DecodingOptions.max_initial_timestamp`
+_MAX_INITIAL_TIMESTAMP_S = 1.0  # openai/whisper, `DecodingOptions.max_initial_timestamp`
 NON_SPEECH = -1  # in a list of suppressed tokens: "and everything that nobody says", as in openai/whisper
 _CACHED_VECTORS = 16  # one per distinct state; a beam needs a handful at a time
 
@@ -230,7 +230,7 @@ def _max_initial_index(model: WhisperModel | Checkpoint, options: DecodeOptions)
     given, of_checkpoint = options.max_initial_timestamp, model.generation.max_initial_timestamp_index
     if given is None and of_checkpoint is not None:
         return of_checkpoint
-    latest_s = MAX_INITIAL_TIMESTAMP_S if given is None else given
+    latest_s = _MAX_INITIAL_TIMESTAMP_S if given is None else given
     return round(latest_s * model.dims.n_audio_ctx / CHUNK_SECONDS)
 
 

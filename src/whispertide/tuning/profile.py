@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
     from whispertide.recipes.recipe import Recipe
 
-RECORDING_S = 20.0  # computing for so long gives rounds enough
+_RECORDING_S = 20.0  # computing for so long gives rounds enough
 MEASURING_S = 80.0  # for all allocations together, if they are as fast as the recorded run
 LEAST_ROUNDS = 6
 
@@ -59,7 +59,7 @@ class _Recorder:
         return result
 
 
-def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = RECORDING_S) -> list[Recorded]:
+def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = _RECORDING_S) -> list[Recorded]:
     """The rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
     recorder = _Recorder(executor)
     session = Session(recipe, recorder, make_gate(recipe))

@@ -43,7 +43,7 @@ REMEMBERED = 8  # searches here: the longest of so many says how long the next o
 MOST_UPLOADS = 32  # early ones under way; of more the oldest is abandoned, as its session may be gone
 
 
-class OneAtATime(PipelinedRound):
+class _OneAtATime(PipelinedRound):
     """A round that keeps both workers until it is done, because they are one."""
 
     alone: ClassVar[bool] = True
@@ -74,7 +74,7 @@ class OneAtATime(PipelinedRound):
 class HybridExecutor(PipelinedExecutor):
     """Runs one round after the other in the background: a pilot, and the last round that may overtake it."""
 
-    rounds: ClassVar[type[PipelinedRound]] = OneAtATime
+    rounds: ClassVar[type[PipelinedRound]] = _OneAtATime
 
 
 @dataclass(frozen=True, slots=True)
