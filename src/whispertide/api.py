@@ -258,7 +258,7 @@ class Transcriber:
 
         A recipe that leaves its framing open gets the one that suits the model (`framed`); the session's recipe says
         which. What the recipe needs besides the model is found or made now: the word-truncation detector next to the
-        checkpoint (`truncate=detector`), the hush word (`framing=hush`), static graphs (`search=unrolled`). Raises
+        checkpoint (`truncate=detector`), the hush word (`framing=hush`). Raises
         `CheckpointNotFoundError` where there is no such detector or hush word, `GraphError` where graphs cannot be
         built, `UnknownRecipeError`, `UnknownLanguageError` for a language that this model cannot write, and
         `OptionError` where an English-only one is to translate.

@@ -120,7 +120,7 @@ def test_overrides_may_come_in_any_order() -> None:
         ("beam=2.5", "beam to be a whole number; got '2.5'"),
         ("beam=0", "beam between 1 and 64; got 0"),
         ("vad=maybe", "vad to be true or false; got 'maybe'"),
-        ("search=dowsing", "search to be one of greedy, beam, unrolled, pruned, verified, drafted; got 'dowsing'"),
+        ("search=dowsing", "search to be one of greedy, beam, pruned, verified; got 'dowsing'"),
         (
             "framing=buckets-masked",
             "framing to be one of pad30, bare, buckets, zeros, hush, masked, auto, blocks; got 'buckets-masked'",
@@ -175,7 +175,7 @@ def test_impossible_settings_of_the_other_choices(recipe: Recipe, text: str, mes
         ({"vad": 1}, "vad to be of type bool; got 1"),
         ({"search": "nothing"}, "search to be one of"),
         ({"schedule": ["fixed"]}, "schedule to be one of fixed, best-effort, adaptive, pilots; got"),
-        ({"search": 3}, "search to be one of greedy, beam, unrolled, pruned, verified, drafted; got 3"),
+        ({"search": 3}, "search to be one of greedy, beam, pruned, verified; got 3"),
         ({"policy.margin_s": 1.0}, "expected a field of policy=local-agreement; got 'margin_s'"),
     ],
 )
@@ -286,13 +286,6 @@ def test_an_exchanged_choice_and_its_fields_may_come_together(
 
 # policy, search, framing, executor -> whether they go together
 TOGETHER = {
-    ("local-agreement", "unrolled", "pad30", "serial"): False,
-    ("align-att", "unrolled", "pad30", "serial"): True,
-    ("grounded", "unrolled", "buckets", "serial"): True,
-    ("align-att", "unrolled", "buckets", "auto"): True,
-    ("align-att", "unrolled", "bare", "serial"): False,
-    ("align-att", "unrolled", "hush", "serial"): False,
-    ("align-att", "unrolled", "auto", "serial"): False,
     ("align-att", "greedy", "bare", "serial"): True,
     ("align-att", "verified", "auto", "serial"): True,
     ("local-agreement", "beam", "pad30", "pipelined"): True,
@@ -314,7 +307,6 @@ TOGETHER = {
     ("align-att", "greedy", "blocks", "serial"): False,
     ("local-agreement", "greedy", "masked", "serial"): True,
     ("local-agreement", "beam", "masked", "pipelined"): True,
-    ("align-att", "unrolled", "masked", "serial"): True,
     ("stable", "greedy", "masked", "serial"): False,
     ("final", "beam", "auto", "hybrid"): True,
     ("local-agreement", "beam", "pad30", "hybrid"): True,
@@ -346,22 +338,12 @@ def test_what_goes_together(names: tuple[str, ...], fits: bool) -> None:
         (
             TIDE,
             "search=pruned",
-            "search=greedy or beam or unrolled or verified or drafted with policy=align-att; got search=prun",
+            "search=greedy or beam or verified with policy=align-att; got search=prun",
         ),
         (
             NPUSPER,
             "search=verified",
-            "expected search=greedy or beam or unrolled or drafted with policy=grounded; got search=ver",
-        ),
-        (
-            BASE,
-            "search=unrolled",
-            "greedy or beam or pruned or verified or drafted with policy=local-agreement; got search=unr",
-        ),
-        (
-            TIDE,
-            "search=unrolled",
-            "framing=buckets or pad30 with search=unrolled; got framing=auto. Unrolled graphs",
+            "expected search=greedy or beam with policy=grounded; got search=ver",
         ),
         (
             TIDE,
@@ -417,9 +399,6 @@ RANGES: dict[str, tuple[float, float]] = {
     "zeros_s": (0, 30),
     "whole_s": (0, 30),
     "beam": (1, 64),
-    "width": (1, 16),
-    "length": (1, 16),
-    "least": (0, 1),
     "agreement": (2, 10),
     "trim_s": (1, 30),
     "prompt_chars": (0, 2000),
@@ -498,8 +477,7 @@ NAMES = {
     "holds": ("either", "both", "best"),
     "cut": ("cursor", "full"),
     "mask": get_args(MaskName),
-    "source": ("recurrent", "ngram"),
-    "offramp": ("perplexity", "entropy", "random", "bilstm", "cnn", "linear"),
+    "offramp": ("perplexity", "entropy", "random"),
 }
 # What is free text: some of what may be written.
 TEXTS = {"rule": ("", " ".join(["0.5"] * len(FEATURES)))}

@@ -89,7 +89,7 @@ def duration_of(source: AudioSource) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class AudioTracks:
+class _AudioTracks:
     """The audio tracks of a file: what each is called ("" where nothing is said), and the number of the preferred."""
 
     names: tuple[str, ...]
@@ -100,7 +100,7 @@ class AudioTracks:
         return f"{len(self.names)} audio tracks: {listed}"
 
 
-def audio_tracks(source: AudioSource) -> AudioTracks:
+def audio_tracks(source: AudioSource) -> _AudioTracks:
     """Which audio tracks a file has, numbered from 1. Raises `AudioFileError` as `decode_blocks` does."""
     with _opened(source) as track:
         return track.tracks()
@@ -350,11 +350,11 @@ class _Track:
             raise AudioFileError(f"{self._name}: expected a track from 1 to {len(tracks)}; got {number}")
         return tracks[number - 1]
 
-    def tracks(self) -> AudioTracks:
+    def tracks(self) -> _AudioTracks:
         """All audio tracks by language and title, and which one this is."""
         streams = self._container.streams.audio
         names = tuple(" ".join(filter(None, (_tag(stream, "language"), _tag(stream, "title")))) for stream in streams)
-        return AudioTracks(names, streams.index(self._stream) + 1)
+        return _AudioTracks(names, streams.index(self._stream) + 1)
 
     def duration_s(self) -> float | None:
         """By the track, else by the container."""

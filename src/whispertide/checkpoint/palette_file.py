@@ -31,7 +31,7 @@ Stored = Palettised | npt.NDArray[Any]  # an array: a tensor that is kept as it 
 
 
 @dataclass(frozen=True, slots=True)
-class IndexEntry:
+class _IndexEntry:
     """What the index says of one tensor; `bits` 0: it is kept as it is. `digest` is over its bytes."""
 
     shape: Shape
@@ -97,7 +97,7 @@ class PaletteFile:
         found = self.stored(name)
         return found.values() if isinstance(found, Palettised) else found
 
-    def _index(self, metadata: Mapping[str, Any]) -> dict[str, IndexEntry]:
+    def _index(self, metadata: Mapping[str, Any]) -> dict[str, _IndexEntry]:
         version = str(metadata.get("version"))
         if version != str(VERSION):
             raise CheckpointError(
@@ -119,12 +119,12 @@ class PaletteFile:
         return CheckpointError(f"{self.path} is a damaged compressed checkpoint: {reason}. {_AGAIN.capitalize()}.")
 
 
-def _entry(about: Mapping[str, Any]) -> IndexEntry:
+def _entry(about: Mapping[str, Any]) -> _IndexEntry:
     shape, digest = tuple(about["shape"]), about["digest"]
     bits, rows = about.get("bits", 0), about.get("rows", 0)
     if not all(type(number) is int and number >= 0 for number in (*shape, bits, rows)) or not isinstance(digest, str):
         raise ValueError(f"an entry of {about}")
-    return IndexEntry(shape, digest, bits, rows)
+    return _IndexEntry(shape, digest, bits, rows)
 
 
 def digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:

@@ -29,7 +29,7 @@ from whispertide.streaming.executors import Auto, Pipelined, Serial, Where
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30, Zeros
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
-from whispertide.streaming.searches import Beam, Drafted, Greedy, Pruned, Search, Unrolled, Verified
+from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
 
 
 def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
@@ -40,7 +40,7 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive, Pilots),
     "framing": _named(Pad30, Bare, Buckets, Zeros, Hush, Masked, Open, Blocks),
-    "search": _named(Greedy, Beam, Unrolled, Pruned, Verified, Drafted),
+    "search": _named(Greedy, Beam, Pruned, Verified),
     "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable, HeldAgreement, Final),
     "executor": _named(Serial, Pipelined, Hybrid, Auto),
 }
@@ -77,11 +77,6 @@ class Recipe:
             raise OptionError(
                 f"expected framing=blocks with policy=stable, and with no other; got framing={self.framing.kind} with "
                 f"policy={policy.kind}. Blocks are pieces of one stream, which a causal encoder hears"
-            )
-        if search.static and not self.framing.fixed:
-            raise OptionError(
-                "expected framing=buckets or pad30 with search=unrolled; got "
-                f"framing={self.framing.kind}. Unrolled graphs have fixed lengths"
             )
         if self.executor.overlaps and not policy.overlaps:
             raise OptionError(

@@ -35,7 +35,7 @@ from whispertide.server.rest import Rest
 from whispertide.server.temporary_keys import TemporaryKeys
 from whispertide.server.websocket import refuse, serve_websocket
 
-WEB = Path(__file__).parent / "web"
+_WEB = Path(__file__).parent / "web"
 PROTOCOLS: Mapping[str, type[WireProtocol]] = {"/ws": NativeProtocol, **ROUTES}
 
 # The page needs no more than its own files, its own WebSocket, and to play a file that a person opened (blob:). Older
@@ -76,9 +76,9 @@ def make_app(hub: Hub) -> Starlette:
     routes.append(WebSocketRoute("/{path:path}", _nothing_here))
     # Mounted, so that another method is refused here and is not taken for a file of the page.
     routes.append(Mount("/v1", routes=_openai(access, rest, keys)))
-    if WEB.is_dir():
+    if _WEB.is_dir():
         routes.append(Mount("/phrases", _Files(directory=MODELS)))
-        routes.append(Mount("/", _Files(directory=WEB, html=True)))
+        routes.append(Mount("/", _Files(directory=_WEB, html=True)))
     return Starlette(
         routes=routes,
         lifespan=lifespan,

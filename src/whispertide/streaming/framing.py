@@ -47,11 +47,9 @@ BUCKETS = tuple(length * FRAMES_PER_S for length in BUCKET_SECONDS)  # encoder f
 class Framing(Choice):
     """How a window becomes encoder input.
 
-    fixed    its windows have lengths for which static graphs exist
     streams  it takes a stream that only grows (`blocks`), for policies that hear one
     """
 
-    fixed: ClassVar[bool] = False
     streams: ClassVar[bool] = False
     title: ClassVar[str] = "windows as the recipe says"
 
@@ -96,7 +94,6 @@ class Pad30(Framing):
 
     kind: ClassVar[str] = "pad30"
     title: ClassVar[str] = "30 s of padding"
-    fixed: ClassVar[bool] = True
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """With silence up to 30 s."""
@@ -129,7 +126,6 @@ class Buckets(Framing):
 
     kind: ClassVar[str] = "buckets"
     title: ClassVar[str] = "buckets of 3 to 30 s"
-    fixed: ClassVar[bool] = True
     masked: bool = setting(False, "the encoder does not attend to the padding either")
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from whispertide.decoding.draft import Drafter, Reference
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
 from whispertide.decoding.longform import Cost, Stage
 from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
@@ -24,14 +24,10 @@ from whispertide.decoding.token_words import TokenKinds, TokenWord
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.events import RoundStats
 from whispertide.features import Features
-from whispertide.graphs.chunks import layout_for, unrolled_decoder
-from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Encoded, EncoderState
-from whispertide.model.static import StaticEngine
 from whispertide.options import DecodeOptions, Task
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.framing import Framing
-from whispertide.streaming.offload import OffloadModel
 from whispertide.streaming.repetition import BEFORE, without_loops, without_unlikely
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, FloatArray, Span, Word, align_down, to_samples
 
@@ -62,9 +58,6 @@ class Equipment:
     frame     how a window becomes encoder input
     suffix    the samples of a hush word, if one goes after every window
     detector  tells whether the last word was spoken to its end
-    offramp   tells how likely the text of a pilot is not good enough
-    drafter   drafts ahead of greedy searches where a round has nothing to go by
-    unrolled  static graphs of the decoder; None: built, or found in the cache, when a plan first asks for them
     encoder   runs the first stage, if that is not to be `model`
     """
 
@@ -72,10 +65,7 @@ class Equipment:
     frame: Framing
     suffix: FloatArray | None = None
     detector: WordEndDetector | None = None
-    unrolled: StaticEngine | None = None
     encoder: "WhisperModel | None" = None
-    drafter: Drafter | None = None
-    offramp: OffloadModel | None = None
     kinds: Callable[[str | None], TokenKinds] = field(init=False, repr=False)  # words from punctuation in a language
     start: Callable[[str | None, Task], tuple[int, ...]] = field(init=False, repr=False)  # what begins a transcript
     _rules: Callable[[tuple[int, ...] | None, bool], Rules] = field(init=False, repr=False)
@@ -145,14 +135,6 @@ class Equipment:
         cost = Cost("encode", time.perf_counter() - began, encoded.computed, features_s=features_s)
         # Only a hush word makes the features longer than the window.
         return EncodedWindow(features, encoded, cost, hushed=mel.shape[1] > frames)
-
-    def open_unrolled(self) -> StaticEngine:
-        """The static graphs of the model's decoder. Raises `GraphError` where they cannot be built."""
-        if self.unrolled is None:
-            checkpoint = self.model.checkpoint
-            manifest = GraphFiles(checkpoint, "fp32")[unrolled_decoder(layout_for(checkpoint))]
-            self.unrolled = StaticEngine(manifest.parent, checkpoint, self.model.options)
-        return self.unrolled
 
     def rules(self, options: DecodeOptions, must_speak: bool) -> Rules:
         """Text only: no timestamps, languages or other special tokens."""

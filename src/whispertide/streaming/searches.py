@@ -1,25 +1,15 @@
 """Which search finds the tokens of a round, as a recipe says it; the searches themselves are in `decoding`."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
-from whispertide.decoding.draft import Align, Drafter, Follows, Reference
-from whispertide.decoding.ngrams import Ngrams
-from whispertide.decoding.recurrent import Cell, Recurrent
+from whispertide.decoding.draft import Align, Follows, Reference
 from whispertide.streaming.choice import Choice, setting
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search(Choice):
-    """How tokens are found.
-
-    static  whether by graphs of fixed lengths
-    """
-
-    static: ClassVar[bool] = False
+    """How tokens are found."""
 
     @property
     def hypotheses(self) -> int:
@@ -29,10 +19,6 @@ class Search(Choice):
     @property
     def reuse(self) -> Reference | None:
         """How the text of an earlier round is used, as a reference without a text; None: not at all."""
-        return None
-
-    def drafter(self, checkpoint: "Checkpoint") -> Drafter | None:
-        """What drafts ahead of it where no earlier round has heard the audio; None: nothing."""
         return None
 
     def narrowed(self) -> "Search":
@@ -45,44 +31,6 @@ class Greedy(Search):
     """The likeliest token, each time."""
 
     kind: ClassVar[str] = "greedy"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drafted(Search):
-    """What greedy finds, in fewer runs: drafts of the next tokens are verified in one run
-    (docs/internals/agreement.md). What the round before heard is such a draft, and goes first.
-    """
-
-    kind: ClassVar[str] = "drafted"
-    source: Literal["recurrent", "ngram"] = setting(
-        "recurrent", 'who drafts: a "recurrent" network (`whispertide train drafter`), or an "ngram" said before'
-    )
-    width: int = setting(4, "drafts side by side", least=1, most=16)
-    length: int = setting(4, "tokens of a draft", least=1, most=16)
-    least: float = setting(
-        0.1, "tokens that are less likely are not drafted (recurrent); 0: all are", least=0.0, most=1.0
-    )
-
-    @property
-    def reuse(self) -> Reference | None:
-        """Where an earlier round has heard the audio, its text is verified first, as one block."""
-        return Reference(block=True)
-
-    def drafter(self, checkpoint: "Checkpoint") -> Drafter:
-        """Raises `CheckpointNotFoundError` where the checkpoint has no network, and `CheckpointError` where it is
-        damaged or another checkpoint's.
-        """
-        if self.source == "ngram":
-            return Ngrams(self.width, self.length)
-        return Recurrent(Cell.of(checkpoint), self.width, self.length, self.least)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unrolled(Search):
-    """Greedy in static graphs of several steps each (lab/docs/npu.md), which have fixed lengths."""
-
-    kind: ClassVar[str] = "unrolled"
-    static: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,18 +32,6 @@ class Staged(Protocol):
         """The second stage. Raises `GraphError`."""
 
 
-@runtime_checkable
-class Exchangeable(Staged, Protocol):
-    """Stages whose decode may change workers (`model.exchanged`)."""
-
-    @property
-    def model(self) -> "WhisperModel":
-        """What decodes."""
-
-    def decoding_with(self, model: "WhisperModel") -> Staged:
-        """The same stages, but `model` decodes."""
-
-
 class Pending(Protocol):
     """A round that was begun."""
 
@@ -126,7 +114,7 @@ def depth_of(executor: Executor | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SerialExecutor:
-    """Computes a round at once, on the caller's thread. Satisfies `policy.Executor` and `stages.Exchangeable`."""
+    """Computes a round at once, on the caller's thread. Satisfies `policy.Executor` and `stages.Staged`."""
 
     equipment: Equipment
 
@@ -153,10 +141,6 @@ class SerialExecutor:
         if opened is None:
             return RoundResult(plan)
         return replace(plan.hearing.decode(self.equipment, plan, opened, options, guards), state=opened.encoded.state)
-
-    def decoding_with(self, model: "WhisperModel") -> "SerialExecutor":
-        """The same executor, but `model` decodes."""
-        return SerialExecutor(replace(self.equipment, model=model))
 
 
 class UnderWay:

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
     from whispertide.recipes.recipe import Recipe
 
-RECORDING_S = 20.0  # computing for so long gives rounds enough
+_RECORDING_S = 20.0  # computing for so long gives rounds enough
 MEASURING_S = 80.0  # for all allocations together, if they are as fast as the recorded run
 LEAST_ROUNDS = 6
-EXCHANGES = (0.0, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)  # WhisperFlow's grid, and none
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class _Recorder:
         return result
 
 
-def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = RECORDING_S) -> list[Recorded]:
+def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = _RECORDING_S) -> list[Recorded]:
     """The rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
     recorder = _Recorder(executor)
     session = Session(recipe, recorder, make_gate(recipe))
@@ -76,24 +75,17 @@ def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: f
 
 def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
     """What is worth measuring, with as many threads as the model's options mean: one worker with 1 to all of them; two
-    that share them, where the recipe's rounds may overlap, with exchange points where they know earlier rounds. An
-    accelerator may leave decoding to the processor; one that only torch can reach is tried next to the processor.
+    that share them, where the recipe's rounds may overlap. An accelerator may leave decoding to the processor; one that
+    only torch can reach is tried next to the processor.
     """
     provider, threads = choose_provider(model.options.provider), thread_count(model.options)
     overlaps = recipe.policy.overlaps
     if provider == "cpu":
         places = [Placement("cpu", count) for count in range(1, threads + 1)]
-        shares = EXCHANGES if recipe.search.reuse is not None else (0.0,)
-        pairs = [
-            (one, other, share)
-            for one in places
-            for other in places
-            for share in shares
-            if one.threads + other.threads <= threads
-        ]
+        pairs = [(one, other) for one in places for other in places if one.threads + other.threads <= threads]
         if is_accelerated("torch"):
             there = Placement("torch", 1, "fp16")
-            pairs += [(there, place, 0.0) for place in places]
+            pairs += [(there, place) for place in places]
             places.append(there)
         return [*map(Allocation, places), *(Allocation(*pair) for pair in pairs if overlaps)]
     there = Placement(model.options.provider, threads)
@@ -169,5 +161,4 @@ def label(allocation: Allocation) -> str:
     """For people."""
     if allocation.decoder is None:
         return f"serial: {allocation.encoder}"
-    exchange = f"; exchanged after {allocation.exchange:.0%} of the tokens" if allocation.exchange else ""
-    return f"pipelined: encoder {allocation.encoder}; decoder {allocation.decoder}{exchange}"
+    return f"pipelined: encoder {allocation.encoder}; decoder {allocation.decoder}"

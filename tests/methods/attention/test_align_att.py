@@ -21,7 +21,7 @@ from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.methods.attention.steadiness import FEATURES, Rule
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
-from whispertide.streaming.searches import Beam, Greedy, Search, Unrolled, Verified
+from whispertide.streaming.searches import Beam, Greedy, Search, Verified
 from whispertide.types import Word
 
 FRAMES = 150
@@ -563,13 +563,6 @@ def test_what_the_policy_says_of_listening_is_in_its_plans() -> None:
     assert Play(AlignAtt()).plan(1).hearing == SinglePass(
         no_speech=0.9, watch=(Frontier(margin=25, rewind=200, last_frame=-200),)
     )
-
-
-@pytest.mark.parametrize(("search", "unrolled"), [(Unrolled(), True), (Greedy(), False), (Beam(), False)])
-def test_the_search_says_whether_graphs_are_unrolled(search: Search, unrolled: bool) -> None:
-    listen = Play(AlignAtt(), search=search).plan(1).hearing
-    assert isinstance(listen, SinglePass)
-    assert listen.unrolled is unrolled
 
 
 @pytest.mark.parametrize(("memory", "usual"), [("segments", 12.0), ("words", 3.0)])

@@ -183,8 +183,6 @@ def test_recipes_know_the_framing() -> None:
     assert not base.has("hush_s"), "the length belongs to this framing alone"
     with pytest.raises(OptionError, match="hush_s between"):
         hushed.replace(hush_s=6.0)
-    with pytest.raises(OptionError, match="search=unrolled"):
-        hushed.replace(search="unrolled")
 
 
 # --- after the window -------------------------------------------------------------------------------------------------

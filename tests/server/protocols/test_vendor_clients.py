@@ -110,9 +110,7 @@ def served() -> Iterator[Served]:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Served]:
-        options = ServerOptions(
-            Limits(stall_s=600.0), Work(workers=1, batch=1, degrade=False)
-        )  # a slow machine is fine
+        options = ServerOptions(Limits(stall_s=600.0), Work(workers=1, degrade=False))  # a slow machine is fine
         hub = Hub({"nano.en": model}, RECIPE, options, version="test", record=served.watcher.opened)
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(running(hub))

@@ -102,7 +102,7 @@ def served() -> Iterator[Served]:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Served]:
-        options = ServerOptions(Limits(stall_s=600.0), Work(workers=1, batch=1, degrade=False))
+        options = ServerOptions(Limits(stall_s=600.0), Work(workers=1, degrade=False))
         served.hub = Hub({"nano.en": served.model}, RECIPE, options, record=served.watcher.opened)
         served.call = asyncio.get_running_loop().call_soon_threadsafe
         async with running(served.hub) as server:

@@ -69,7 +69,7 @@ class LocalAgreement(Bounded):
     kind: ClassVar[str] = "local-agreement"
     overlaps: ClassVar[bool] = True
     forces: ClassVar[bool] = False
-    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified", "drafted")
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified")
 
     agreement: int = setting(2, "so many rounds must hear a word", least=2, most=10)
     compare: Compare = setting("normalised", '"normalised": without case and punctuation; "exact": as written')

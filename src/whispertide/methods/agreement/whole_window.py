@@ -87,7 +87,6 @@ class WholeWindow:
             context=_context(model, plan, options),
             reread=self.reread,
             guards=guards,
-            drafter=equipment.drafter,
             reference=plan.reference and plan.reference.since(plan.window.start),
         )
         segments: list[OfflineSegment] = []

@@ -86,7 +86,7 @@ class AlignAtt(Attending):
     """
 
     kind: ClassVar[str] = "align-att"
-    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled", "verified", "drafted")
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "verified")
 
     margin_s: float = setting(0.5, "a token must attend so far before the end", least=0, most=CHUNK_SECONDS)
     margin_last_s: float = setting(0.08, "the same in the last round", least=0, most=CHUNK_SECONDS)

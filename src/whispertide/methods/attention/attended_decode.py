@@ -1,7 +1,7 @@
 """One decode of a window, watched by its own attention: no timestamps, no fallback to higher temperatures.
 
 The forced prefix carries what is confirmed, so only what is new is decoded. Its own attention times the words.
-A greedy decode may run in static graphs of several steps; longer text is decoded step by step. `single_pass` says when.
+`single_pass` says when.
 """
 
 import time
@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING
 from whispertide.checkpoint.generation import Head
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.accept import GREEDY
-from whispertide.decoding.draft import Reference, in_turn
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import Halt, SameToken, Scene, WatchingGuard, with_loop_guard
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import NON_SPEECH, Rules
-from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, run_search
+from whispertide.decoding.search import Guard, Hypothesized, SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch, build_search, joined, truncation
 from whispertide.decoding.token_words import Sampled, TokenWord, part_marks, read_words, whole_words
-from whispertide.decoding.unrolled import run_unrolled
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.methods.attention.listening import HeardWords, Job, Listening
 from whispertide.model.engine import LAST_LAYER
-from whispertide.model.unrolled import start_chunks
 from whispertide.options import DecodeOptions
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE
 
@@ -128,20 +126,9 @@ class AttendedDecode:
         return watchers
 
     def _attempt(self, listen: Listening, prompt: Prompt, options: DecodeOptions) -> list[WatchingGuard]:
-        """One search, in chunks where that is wanted and they hold the text; the guards that watched are returned."""
-        sure: tuple[int, ...] = ()
-        in_chunks = NO_STEPS
-        if listen.unrolled and options.beam == 1 and self._fits_chunks(prompt):
-            watchers, guards = self._guards(listen, prompt)
-            self.found = self._in_chunks(listen, prompt, options, guards)
-            sure, in_chunks = self.found.best.tokens, self.found.steps
-            # Chunks that end before the text does leave the rest to a decode step by step.
-            if self.found.best.stop != "length" or len(sure) >= prompt.limit:
-                return watchers
-        # Not those of the chunks: guards remember, and they have seen the tokens already that are fed again here.
+        """One search; the guards that watched are returned."""
         watchers, guards = self._guards(listen, prompt)
-        found = self._step_by_step(listen, prompt, options, guards, sure)
-        self.found = replace(found, steps=in_chunks + found.steps)
+        self.found = self._searched(listen, prompt, options, guards, self.job.plan.reference)
         return watchers if options.beam == 1 else self._watched_anew(listen, prompt, watchers)
 
     def _watched_anew(self, listen: Listening, prompt: Prompt, watchers: list[WatchingGuard]) -> list[WatchingGuard]:
@@ -172,39 +159,22 @@ class AttendedDecode:
             guards.append(SameToken(listen.same_token))
         return watchers, guards
 
-    def _fits_chunks(self, prompt: Prompt) -> bool:
-        """Static graphs have no place for text before the window, nor for a prefix longer than they are."""
-        chunks = self.job.equipment.open_unrolled().layout.plan(len(prompt.tokens))
-        return prompt.sot_index == 0 and len(prompt.tokens) <= chunks[-1].end
-
-    def _in_chunks(
-        self, listen: Listening, prompt: Prompt, options: DecodeOptions, guards: Sequence[Guard]
-    ) -> SearchResult:
-        engine = self.job.equipment.open_unrolled()
-        decoder = start_chunks(engine, self.encoded, self._heads(listen))
-        rules, end = self._rules(listen, options), self._end(listen)
-        return run_unrolled(prompt, rules, engine.layout, decoder, end=end, guards=guards)
-
-    def _step_by_step(
+    def _searched(
         self,
         listen: Listening,
         prompt: Prompt,
         options: DecodeOptions,
         guards: Sequence[Guard],
-        sure: tuple[int, ...],
+        reference: Reference | None,
     ) -> SearchResult:
-        """`sure` is what chunks have found, or else what an earlier round has: checked as one block."""
-        rules, end, reference = self._rules(listen, options), self._end(listen), self.job.plan.reference
-        reference = Reference.exactly(sure) if sure else reference
-        drafter = self.job.equipment.drafter
-        ahead = None if drafter is None else drafter.draft(prompt)
+        """What a search finds; `reference` is what an earlier round has heard: checked as one block."""
+        rules, end = self._rules(listen, options), self._end(listen)
         if end is not None:  # whatever the options say: the second-best token is greedy search's
-            search = TokenSearch(prompt, rules, GREEDY, draft=ahead, end=end, guards=guards)
+            search = TokenSearch(prompt, rules, GREEDY, end=end, guards=guards)
         elif options.beam == 1:
             known = None if reference is None else reference.draft(self.tokenizer, rules)
-            search = build_search(prompt, rules, options, draft=in_turn(known, ahead), guards=guards)
+            search = build_search(prompt, rules, options, draft=known, guards=guards)
         else:
-            # What a drafter drafts is verified by one hypothesis, and a beam has several.
             search = build_search(prompt, rules, options, guards=guards)
         return run_search(search, self.model.decoder(self.encoded, heads=self._heads(listen)))
 

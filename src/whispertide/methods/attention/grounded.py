@@ -63,7 +63,7 @@ class Grounded(Attending):
     """The policy. In the last round nothing ends the decode near the end."""
 
     kind: ClassVar[str] = "grounded"
-    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled", "drafted")
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
     near_end_s: float = setting(
         0.5, "a word this close to the end ends the decode (0 = none does)", least=0, most=CHUNK_SECONDS

@@ -40,7 +40,6 @@ class Listening:
     unheard_from    heard by earlier rounds up to this sample; where a guard stops more than `UNHEARD` before the
                     window's end, it is decoded again, watched by `unbounded` alone; None: never
     rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
-    unrolled        search greedily in static graphs of several steps each, as far as these hold the text
     keep_attention  put the attention into the result
     """
 
@@ -66,7 +65,6 @@ class Listening:
     unbounded: tuple[Watch, ...] = ()
     rescue: float | None = None
     rescue_beam: int = 5
-    unrolled: bool = False
     keep_attention: bool = False
 
 

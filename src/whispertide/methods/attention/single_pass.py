@@ -7,6 +7,7 @@ they make one. Knows the model and the framing, nothing of what is confirmed, of
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,6 +44,8 @@ UNHEARD = SAMPLE_RATE  # so much audio after the last word may be the pause that
 @dataclass(frozen=True, slots=True)
 class SinglePass(Listening):
     """A `round.Hearing`: one decode."""
+
+    decodes: ClassVar[type[AttendedDecode]] = AttendedDecode
 
     def encode(
         self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
@@ -82,7 +85,7 @@ class SinglePass(Listening):
         language = equipment.language(encoded, options, plan)
         if equipment.waits(plan, language):
             return equipment.result(plan, None, language, job.costs, 0)
-        decode = AttendedDecode(job, encoded, min(frames, encoded.valid_frames), language.language, plan.prefix)
+        decode = self.decodes(job, encoded, min(frames, encoded.valid_frames), language.language, plan.prefix)
         listen: Listening = self
         heard = decode.run(listen, detector)
         if (again := self._again(heard.halt)) is not None:
@@ -133,7 +136,7 @@ class SinglePass(Listening):
         # On the model that decodes: the one that encodes may be busy with the next round.
         encoded = frame(job.equipment.model, mel)
         job.costs.append(Cost("encode", time.perf_counter() - began, encoded.computed))
-        return AttendedDecode(job, encoded, frames, language, () if is_fallback else job.plan.prefix)
+        return self.decodes(job, encoded, frames, language, () if is_fallback else job.plan.prefix)
 
 
 def _features(equipment: Equipment, window: Span, audio: FloatArray, state: EncoderState | None) -> Features:
@@ -224,7 +227,6 @@ class Attending(Bounded):
             static_prompt=self.static_prompt,
             times=self.word_times,
             heads_first=self.heads_first,
-            unrolled=search.static,
         )
 
 

@@ -21,7 +21,7 @@ from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.features import Features
 from whispertide.methods.pilot.first_entropy import FirstEntropy
 from whispertide.methods.pilot.length_cap import Capped
-from whispertide.model.engine import LAST_LAYER, EncoderState
+from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, FloatArray
@@ -33,14 +33,12 @@ LONGEST = 224  # tokens
 class Scores:
     """How sure a decode was of its text.
 
-    logprobs             of its tokens, without the end of text
-    entropy              of what the first token could have been, in nats
-    offload_probability  how likely the text is not good enough, by a trained offramp; 0 where there is none
+    logprobs  of its tokens, without the end of text
+    entropy   of what the first token could have been, in nats
     """
 
     logprobs: tuple[float, ...] = ()
     entropy: float = 0.0
-    offload_probability: float = 0.0
 
     @property
     def perplexity(self) -> float:
@@ -91,9 +89,7 @@ class Pilot:
         features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
         if len(audio) < HOP_LENGTH:
             return None
-        offramp = equipment.offramp
-        taps = (LAST_LAYER,) if offramp is not None and offramp.hears else ()
-        return equipment.open(features, features.frames, state, taps, began=began)
+        return equipment.open(features, features.frames, state, began=began)
 
     def decode(
         self,
@@ -118,7 +114,7 @@ class Pilot:
             sampled = Sampled.of(best, model.tokenizer, frames, len(search.prompt.tokens), plan.prefix)
             words = read_words(sampled, model.tokenizer, plan.window, language=language.language)
             logprobs = best.logprobs[: len(best.tokens)]
-            scores = Scores(logprobs, search.entropy, _offload_probability(equipment, logprobs, opened))
+            scores = Scores(logprobs, search.entropy)
             heard = replace(heard, words=words, tokens=best.tokens, scores=scores)
             costs.append(Cost("align", time.perf_counter() - began))
         return equipment.result(plan, heard, language, costs, len(best.tokens))
@@ -153,13 +149,3 @@ class Pilot:
             guards=watch,
         )
         return FirstEntropy(search, prompt)
-
-
-def _offload_probability(equipment: Equipment, logprobs: Sequence[float], opened: EncodedWindow) -> float:
-    """What the trained offramp says, if there is one."""
-    if equipment.offramp is None:
-        return 0.0
-    states = opened.encoded.taps.get(LAST_LAYER)
-    return equipment.offramp.offload_probability(
-        logprobs, None if states is None else states[: opened.encoded.valid_frames]
-    )

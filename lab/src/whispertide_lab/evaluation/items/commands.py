@@ -25,12 +25,12 @@ from whispertide.recipes.catalogue import get_recipe, make_gate
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.ahead import HeardAhead
-from whispertide.streaming.offload import OffloadModel
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor, Staged
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 from whispertide_lab.evaluation.clips import cut_sentences
 from whispertide_lab.evaluation.clock import play
+from whispertide_lab.evaluation.trained_offramp import Asking, OffloadModel
 from whispertide_lab.evaluation.wer import align
 from whispertide_lab.speech.utterance import Utterance
 
@@ -157,8 +157,7 @@ def hear(
     recipe = model.framed(recipe).recipe
     executor = model.session(recipe.replace(executor="serial"), vad=False).executor
     assert isinstance(executor, SerialExecutor)
-    executor.equipment.offramp = offload
-    counted = Counted(executor, wall)
+    counted = Counted(executor if offload is None else Asking.of(executor.equipment, offload), wall)
     where = HybridExecutor(counted) if recipe.executor.kind == "hybrid" else counted
     session = Session(recipe, where, make_gate(recipe), live=True)
     audio = np.concatenate((sentence.audio, SILENCE)) if gated else sentence.audio

@@ -27,13 +27,14 @@ from stepwise import Stepwise
 from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.end import SecondBest
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import Rules, suppressed_tokens, token_rules
+from whispertide.decoding.rules import Rules, suppressed_tokens
 from whispertide.decoding.search import SearchResult, Steps, run_search
 from whispertide.decoding.token_search import TokenSearch
-from whispertide.decoding.unrolled import ComputedAhead, run_unrolled
 from whispertide.errors import GraphError, OptionError
-from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.types import FloatArray
+from whispertide_lab.npu.chunks import UnrolledLayout
+from whispertide_lab.npu.export import token_rules
+from whispertide_lab.npu.search import ComputedAhead, run_unrolled
 
 PLAIN = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,))
 LAYOUT = UnrolledLayout(1, plans=((2, 3, 4), (4, 1, 4)))

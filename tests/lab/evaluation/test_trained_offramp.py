@@ -1,5 +1,6 @@
 """Trained offramps: what numpy computes is what torch does, and a file belongs to its checkpoint."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,20 @@ from hypothesis import strategies as st
 
 import whispertide
 from whispertide.cli.bundled import bundled_audio
-from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
-from whispertide.methods.pilot.offramp import Hybrid, Offramp
-from whispertide.methods.pilot.pilot import HeardUtterance, Scores
-from whispertide.methods.pilot.trained_offramp import TRAINED, Trained, TrainedOfframp, padded, shapes_of, signs
-from whispertide.recipes import assembly as executor
+from whispertide.errors import CheckpointError
+from whispertide.methods.pilot.pilot import HeardUtterance
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.types import SAMPLE_RATE, Span
+from whispertide.types import SAMPLE_RATE
+from whispertide_lab.evaluation.trained_offramp import (
+    TRAINED,
+    Asking,
+    Trained,
+    TrainedOfframp,
+    padded,
+    shapes_of,
+    signs,
+)
 from whispertide_lab.training.offramp import network_of
 
 pytestmark = pytest.mark.slow
@@ -75,56 +82,33 @@ def test_a_file_comes_back(kind: Trained, tmp_path: Path) -> None:
         TrainedOfframp.load(path, "cnn" if kind != "cnn" else "bilstm", width=WIDTH, content_hash="")
 
 
-def test_a_recipe_that_wants_one_says_what_makes_it() -> None:
-    model = whispertide.load("nano.en", threads=1)
-    recipe = get_recipe("pilot").replace(executor=Hybrid(offramp="bilstm", threshold=0.5))
-    with pytest.raises(CheckpointNotFoundError, match=r"train offramp nano\.en"):
-        model.session(recipe)
-
-
-def test_a_threshold_that_no_probability_reaches_is_refused() -> None:
-    """Of a network, or of chance: the usual threshold is one of perplexity."""
-    for signal in ("cnn", "random"):
-        with pytest.raises(OptionError, match=f"a threshold below 1 for offramp={signal}"):
-            Hybrid(offramp=signal)
-    assert Hybrid(offramp="cnn", threshold=0.0).threshold == 0
-
-
-def test_the_probability_decides() -> None:
-    ramp = Offramp("bilstm", 0.5)
-    assert ramp.sends(Scores(offload_probability=0.51), Span(0, 1))
-    assert not ramp.sends(Scores((-9.0,), 9.0, offload_probability=0.5), Span(0, 1))
-    assert not ramp.sends(None, Span(0, 1))
-
-
 @pytest.mark.parametrize("kind", TRAINED)
-def test_pilots_are_scored_by_it(kind: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the bundled model: every round has the probability that the offramp gives its tokens or its states."""
+def test_it_is_asked_of_every_pilot(kind: Trained) -> None:
+    """On the bundled model: about the tokens of every round, or about what the encoder gave out."""
     model = whispertide.load("nano.en", threads=1)
-    _, ours = random_one(kind, model.dims.n_audio_state)
-    monkeypatch.setattr(TrainedOfframp, "of_checkpoint", lambda checkpoint, wanted: ours)
-    asked: list[tuple[tuple[float, ...], Any, float]] = []
-    original = TrainedOfframp.offload_probability
+    asked: list[tuple[tuple[float, ...], Any]] = []
 
-    def watched(self: TrainedOfframp, logprobs: Any, states: Any) -> float:
-        asked.append((tuple(logprobs), states, original(self, logprobs, states)))
-        return asked[-1][2]
+    @dataclass
+    class Watched:
+        hears: bool = kind in TrainedOfframp.by_states
 
-    monkeypatch.setattr(TrainedOfframp, "offload_probability", watched)
+        def offload_probability(self, logprobs: Any, states: Any) -> float:
+            asked.append((tuple(logprobs), states))
+            return 0.0
+
     recipe = model.framed(get_recipe("pilot").replace(vad=False)).recipe
-    recipe = recipe.replace(executor=Hybrid(offramp=kind, threshold=0.5))
-    equipment = executor._equipment(model.model, recipe, None, None, None)
-    session = whispertide.Session(recipe.replace(executor="serial"), SerialExecutor(equipment))
-    audio = bundled_audio()[: 5 * SAMPLE_RATE]
+    session = model.session(recipe.replace(executor="serial"), vad=False)
+    assert isinstance(session.executor, SerialExecutor)
+    executor = Asking.of(session.executor.equipment, Watched())
     seen = []
-    session.ingest(audio[: 3 * SAMPLE_RATE])
+    session.ingest(bundled_audio()[: 3 * SAMPLE_RATE])
     while plan := session.due():
-        result = SerialExecutor(equipment).run(plan, session.window(plan), session.options)
+        result = executor.run(plan, session.window(plan), session.options)
         assert isinstance(result.heard, HeardUtterance)
         seen.append(result.heard.scores)
         session.apply(result)
-    assert [scores.offload_probability for scores in seen] == [found for _, _, found in asked]
-    assert [scores.logprobs for scores in seen] == [logprobs for logprobs, _, _ in asked]
-    assert all((states is None) == (kind == "bilstm") for _, states, _ in asked)
-    if kind != "bilstm":
+    assert [scores.logprobs for scores in seen] == [logprobs for logprobs, _ in asked] != []
+    if kind == "bilstm":
+        assert all(states is None for _, states in asked)
+    else:
         assert asked[0][1].shape == (150, model.dims.n_audio_state), "20 ms a frame"

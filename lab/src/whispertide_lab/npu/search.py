@@ -18,10 +18,10 @@ from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, SearchResult, Steps, run_search
 from whispertide.decoding.token_search import TokenSearch
 from whispertide.errors import GraphError, OptionError
-from whispertide.graphs.chunks import Chunk, UnrolledLayout
 from whispertide.model.engine import Encoded
-from whispertide.model.unrolled import ChunkOutput, ChunkRequest, ChunkRun
 from whispertide.types import FloatArray
+from whispertide_lab.npu.chunk_runs import ChunkOutput, ChunkRequest, ChunkRun
+from whispertide_lab.npu.chunks import Chunk, UnrolledLayout
 
 
 def run_unrolled(
@@ -97,7 +97,7 @@ class ComputedAhead:
             no_speech_prob=self._outputs[0].no_speech_prob,
         )
 
-    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
+    def rewind(self, drop: int) -> None:
         """Raises `GraphError`: a chunk cannot be undone."""
         raise GraphError(f"expected no token to be taken back from an unrolled decoder; got {drop}")
 

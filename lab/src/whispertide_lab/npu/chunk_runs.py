@@ -1,6 +1,6 @@
 """The unrolled decoder's session: known tokens in, K greedily found ones with their attention out, chunk by chunk.
 
-The graphs are opened when a search first reaches them. What a chunk computes is in `graphs.unrolled`; this module knows
+The graphs are opened when a search first reaches them. What a chunk computes is in `decoder`; this module knows
 no rules of decoding.
 """
 
@@ -12,10 +12,10 @@ import numpy as np
 
 from whispertide.checkpoint.generation import Head
 from whispertide.errors import GraphError
-from whispertide.graphs.chunks import DUMMY, MASKED, Chunk, decoder_name
 from whispertide.model.engine import Encoded, check_heads
-from whispertide.model.static import StaticEngine
 from whispertide.types import FloatArray
+from whispertide_lab.npu.chunks import DUMMY, MASKED, Chunk, decoder_name
+from whispertide_lab.npu.engine import StaticEngine
 
 
 @dataclass(frozen=True, slots=True)

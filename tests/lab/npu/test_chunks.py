@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from whispertide.errors import GraphError, OptionError
-from whispertide.graphs.chunks import (
+from whispertide.types import BUCKET_SECONDS
+from whispertide_lab.npu.chunks import (
     PLANS,
     Chunk,
     Manifest,
@@ -13,7 +14,6 @@ from whispertide.graphs.chunks import (
     frames_of,
     read_manifest,
 )
-from whispertide.types import BUCKET_SECONDS
 
 LAYOUT = UnrolledLayout(block=2)
 MANIFEST = Manifest("a model", "abc", "fp32", LAYOUT, {"n_mels": 80}, {"tokens": {"end": 7}})

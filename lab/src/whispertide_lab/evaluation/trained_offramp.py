@@ -7,18 +7,27 @@
             baseline
 
 Source: pilot inference (arXiv 2311.17065), 5 and 7.4. Each belongs to one checkpoint and lies next to it. Numpy alone;
-training is `training.offramp`'s business, and what follows from the answer `offramp`'s.
+training is `training.offramp`'s business. No recipe has them, because they gain nothing over perplexity; `Asking` asks
+them of a pilot's text.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 
 from whispertide.checkpoint import Checkpoint, attachments
 from whispertide.checkpoint.attachments import Arrays, Attachment, Kind, Shapes
+from whispertide.decoding.search import Guard
+from whispertide.features import Features
+from whispertide.methods.pilot.pilot import HeardUtterance, Pilot, Scores
+from whispertide.model.engine import LAST_LAYER, EncoderState
+from whispertide.options import DecodeOptions
+from whispertide.streaming.framing import Framing
+from whispertide.streaming.round import EncodedWindow, Equipment, Opened, RoundPlan, RoundResult
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FloatArray
 
 Trained = Literal["bilstm", "cnn", "linear"]
@@ -33,9 +42,68 @@ _LEAST = -10.0  # log-probability; what is less likely is no more of a sign
 _SHORTEST = 40  # frames; the states of a shorter window are followed by zeros
 
 
+class OffloadModel(Protocol):
+    """What tells how likely the text of a decode is not good enough."""
+
+    @property
+    def hears(self) -> bool:
+        """Whether it goes by what the encoder gives out."""
+
+    def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
+        """The probability, 0 to 1, that the text is not good enough.
+
+        `logprobs` are those of its tokens, `states` [frames, width] the encoder's output; None where it does not hear.
+        """
+
+
+class _Tapped(Equipment):
+    """Equipment that also gives out what the encoder's last layer does."""
+
+    def open(
+        self,
+        features: Features,
+        frames: int,
+        state: EncoderState | None,
+        taps: Sequence[int] = (),
+        frame: Framing | None = None,
+        *,
+        began: float,
+    ) -> EncodedWindow:
+        """Encode the first `frames` mel frames of a round."""
+        return super().open(features, frames, state, (*taps, LAST_LAYER), frame, began=began)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking(SerialExecutor):
+    """Asks `offload` about the text of every pilot."""
+
+    offload: OffloadModel
+
+    @classmethod
+    def of(cls, equipment: Equipment, offload: OffloadModel) -> Self:
+        """With that equipment, which gives out what `offload` hears."""
+        given = {item.name: getattr(equipment, item.name) for item in fields(equipment) if item.init}
+        return cls(_Tapped(**given) if offload.hears else equipment, offload)
+
+    def decode(
+        self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult[Any]:
+        """The second stage of `run`."""
+        result = SerialExecutor.decode(self, plan, opened, options, guards)
+        heard = result.heard
+        # A text without scores is one that nobody believed: what was heard was silence.
+        if opened is None or not isinstance(plan.hearing, Pilot) or not isinstance(heard, HeardUtterance):
+            return result
+        if heard.scores != Scores():
+            states = opened.encoded.taps.get(LAST_LAYER)
+            valid = None if states is None else states[: opened.encoded.valid_frames]
+            self.offload.offload_probability(heard.scores.logprobs, valid)
+        return result
+
+
 @dataclass(frozen=True, slots=True)
 class TrainedOfframp:
-    """One of the three, of one checkpoint. Satisfies `streaming.offload.OffloadModel`.
+    """One of the three, of one checkpoint. Satisfies `OffloadModel`.
 
     arrays         its weights (`shapes_of`)
     content_hash   of the checkpoint whose decodes it was trained on
@@ -81,7 +149,7 @@ class TrainedOfframp:
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint, kind: Trained) -> Self:
         """The one next to the checkpoint. Raises as `load` does."""
-        path = attachments.find(checkpoint, KIND, kind, instead="offramp=perplexity")
+        path = attachments.find(checkpoint, KIND, kind, instead="perplexity")
         return cls.load(path, kind, width=checkpoint.dims.n_audio_state, content_hash=checkpoint.content_hash)
 
 

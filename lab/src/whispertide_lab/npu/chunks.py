@@ -14,7 +14,6 @@ from typing import Any
 
 from whispertide.checkpoint import Checkpoint
 from whispertide.errors import GraphError, OptionError
-from whispertide.graphs.contract import GraphKind
 from whispertide.types import BUCKET_SECONDS, FRAME_SAMPLES, N_AUDIO_CTX, SAMPLE_RATE
 
 PLANS = ((4, 6, 5, 5, 5, 5), (6, 4, 5, 5, 5, 5))  # tokens fed per chunk
@@ -120,11 +119,6 @@ def layout_for(
 def start_sequence(checkpoint: Checkpoint) -> tuple[int, ...]:
     """What an English prompt begins with: start, language and task where there are languages, no timestamps."""
     return checkpoint.tokenizer.sot_sequence(None, "transcribe", False)
-
-
-def unrolled_decoder(layout: UnrolledLayout) -> GraphKind:
-    """The decoder's graphs in this layout, by their manifest."""
-    return GraphKind(MANIFEST, "static_export", 1, (layout,))
 
 
 def decoder_name(frames: int, chunk: Chunk) -> str:

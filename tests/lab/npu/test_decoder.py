@@ -12,14 +12,14 @@ import onnx
 import pytest
 
 from unrolled_models import Pair, random_pair
-from whispertide.decoding.unrolled import run_unrolled
 from whispertide.graphs.builder import WeightFile
-from whispertide.graphs.chunks import Chunk, UnrolledLayout, layout_for
-from whispertide.graphs.portable import PortableBuilder
-from whispertide.graphs.unrolled import UnrolledGraph
 from whispertide.model.engine import DecodeRequest
-from whispertide.model.unrolled import ChunkOutput, ChunkRequest, start_chunks
 from whispertide.types import FloatArray
+from whispertide_lab.npu.chunk_runs import ChunkOutput, ChunkRequest, start_chunks
+from whispertide_lab.npu.chunks import Chunk, UnrolledLayout, layout_for
+from whispertide_lab.npu.decoder import UnrolledGraph
+from whispertide_lab.npu.portable import PortableBuilder
+from whispertide_lab.npu.search import run_unrolled
 
 pytestmark = pytest.mark.slow
 

@@ -5,18 +5,19 @@ a static-graph NPU needs; `build` can make the decoder alone, for the cache. Nei
 """
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from whispertide.atomic import writing
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.generation import heads_or_later_half
+from whispertide.decoding.rules import suppressed_tokens
 from whispertide.errors import OptionError, OutputError
 from whispertide.graphs.builder import WeightFile
-from whispertide.graphs.chunks import (
+from whispertide.types import FRAME_SAMPLES
+from whispertide_lab.npu.chunks import (
     DUMMY,
     MASKED,
     Chunk,
@@ -28,10 +29,9 @@ from whispertide.graphs.chunks import (
     layout_for,
     start_sequence,
 )
-from whispertide.graphs.portable import PortableBuilder
-from whispertide.graphs.static_encoder import StaticEncoderGraph
-from whispertide.graphs.unrolled import UnrolledGraph
-from whispertide.types import FRAME_SAMPLES
+from whispertide_lab.npu.decoder import UnrolledGraph
+from whispertide_lab.npu.encoder import StaticEncoderGraph
+from whispertide_lab.npu.portable import PortableBuilder
 
 NpuPrecision = Literal["fp32", "fp16"]  # 8 bits need calibration, which is the compiler's business (lab/docs/npu.md)
 README = "README.md"
@@ -42,13 +42,10 @@ def export_npu(
     checkpoint: Checkpoint,
     folder: Path,
     *,
-    tokens: Mapping[str, Any],
     precision: NpuPrecision = "fp32",
     layout: UnrolledLayout | None = None,
 ) -> Path:
     """Write encoder and decoder graphs, weights, manifest, tokenizer and README into `folder`; returns it.
-
-    `tokens` is what the manifest says of the rules of decoding (`decoding.rules.token_rules`).
 
     Raises `OutputError` where `folder` is not empty or cannot be written, and `OptionError` for a layout that the
     checkpoint's start sequence does not fit.
@@ -61,9 +58,9 @@ def export_npu(
         source = checkpoint.tokenizer.folder / TOKENIZER  # an OpenAI `.pt` has none of its own
         if source.is_file():
             shutil.copyfile(source, folder / TOKENIZER)
-        text = resources.files("whispertide.graphs").joinpath("npu_readme.md").read_text(encoding="utf-8")
+        text = resources.files("whispertide_lab.npu").joinpath("npu_readme.md").read_text(encoding="utf-8")
         (folder / README).write_text(text.replace("{model}", checkpoint.name), encoding="utf-8")
-        build(checkpoint, precision, folder, layout, tokens, encoder=True)
+        build(checkpoint, precision, folder, layout, encoder=True)
     return folder
 
 
@@ -72,7 +69,6 @@ def build(
     precision: NpuPrecision,
     folder: Path,
     layout: UnrolledLayout,
-    tokens: Mapping[str, Any] = MappingProxyType({}),
     *,
     encoder: bool = False,
 ) -> None:
@@ -89,7 +85,7 @@ def build(
         _write_encoders(checkpoint, layout, precision, folder)
     _write_decoders(checkpoint, layout, precision, folder)
     # Last: a folder that has a manifest has all of its graphs.
-    _manifest(checkpoint, layout, precision, folder, tokens).write(folder)
+    _manifest(checkpoint, layout, precision, folder).write(folder)
 
 
 def _write_decoders(checkpoint: Checkpoint, layout: UnrolledLayout, precision: NpuPrecision, folder: Path) -> None:
@@ -112,9 +108,7 @@ def _decoders(layout: UnrolledLayout) -> Iterable[tuple[int, Chunk]]:
     return ((frames_of(bucket), chunk) for bucket in layout.buckets for chunk in layout.chunks)
 
 
-def _manifest(
-    checkpoint: Checkpoint, layout: UnrolledLayout, precision: NpuPrecision, folder: Path, tokens: Mapping[str, Any]
-) -> Manifest:
+def _manifest(checkpoint: Checkpoint, layout: UnrolledLayout, precision: NpuPrecision, folder: Path) -> Manifest:
     dims = checkpoint.dims
     graphs = {
         decoder_name(frames, chunk): {"frames": frames, "start": chunk.start, "length": chunk.length}
@@ -128,11 +122,23 @@ def _manifest(
         "dummy_positions": DUMMY,
         "masked": MASKED,
         "alignment_heads": [list(head) for head in heads_or_later_half(checkpoint.generation.alignment_heads, dims)],
-        "tokens": {"start": list(start_sequence(checkpoint)), **tokens},
+        "tokens": {"start": list(start_sequence(checkpoint)), **token_rules(checkpoint)},
         "graphs": {name: {**about, **_edges(folder / f"{name}.onnx")} for name, about in sorted(graphs.items())},
     }
     shape = {name: getattr(dims, name) for name in ("n_mels", "n_vocab", "n_text_layer", "n_text_head", "n_text_state")}
     return Manifest(checkpoint.name, checkpoint.content_hash, precision, layout, shape, details)
+
+
+def token_rules(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The ids that a user of exported graphs needs: what ends the text, and what may not be sampled."""
+    tokenizer, generation = checkpoint.tokenizer, checkpoint.generation
+    return {
+        "end": tokenizer.eot,
+        "no_speech": tokenizer.no_speech,
+        "languages": tokenizer.language_tokens if tokenizer.is_multilingual else {},
+        "never": list(suppressed_tokens(tokenizer, None, generation.suppress_tokens)),
+        "not_first": list(tokenizer.blank_tokens),
+    }
 
 
 def _edges(path: Path) -> dict[str, Any]:

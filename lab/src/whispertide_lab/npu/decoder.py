@@ -27,9 +27,9 @@ import numpy as np
 from onnx import TensorProto
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.graphs.chunks import DUMMY, MASKED, Chunk
 from whispertide.graphs.layers import Layers
-from whispertide.graphs.portable import PortableBuilder
+from whispertide_lab.npu.chunks import DUMMY, MASKED, Chunk
+from whispertide_lab.npu.portable import PortableBuilder
 
 
 class UnrolledGraph:

@@ -12,19 +12,18 @@ from unrolled_models import Pair
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.decoding.unrolled import run_unrolled
 from whispertide.errors import GraphError, OptionError, ProviderError
 from whispertide.features import log_mel
-from whispertide.graphs import static_export
-from whispertide.graphs.chunks import UnrolledLayout, unrolled_decoder
-from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import LAST_LAYER, EncoderState
-from whispertide.model.qnn import QnnOptions
-from whispertide.model.static import StaticEngine
-from whispertide.model.unrolled import ChunkRequest, start_chunks
 from whispertide.model.whisper import load_model
 from whispertide.options import EngineOptions
 from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide_lab.npu import export
+from whispertide_lab.npu.chunk_runs import ChunkRequest, start_chunks
+from whispertide_lab.npu.chunks import UnrolledLayout
+from whispertide_lab.npu.engine import StaticEngine
+from whispertide_lab.npu.qnn import QnnOptions
+from whispertide_lab.npu.search import run_unrolled
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +35,7 @@ HEADS = [(3, 0), (2, 1)]
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     model = remembering(load_model("nano.en", EngineOptions(precision="fp32", provider="cpu", threads=1)))
     folder = tmp_path_factory.mktemp("unrolled")
-    static_export.build(load_checkpoint("nano.en"), "fp32", folder, LAYOUT, encoder=True)
+    export.build(load_checkpoint("nano.en"), "fp32", folder, LAYOUT, encoder=True)
     return Pair(model, static(folder, model.options), folder)
 
 
@@ -140,20 +139,9 @@ def test_a_missing_graph(pair: Pair, tmp_path: Path) -> None:
         state.run(ChunkRequest(LAYOUT.plan(2)[0], (50257, 50362), np.zeros((2, 51864), np.float32), 0))
 
 
-def test_the_cached_folder_is_built_once(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
-    checkpoint, layout = load_checkpoint("nano.en"), UnrolledLayout(2, plans=((2, 1),), buckets=(1,))
-    manifest = GraphFiles(checkpoint, "fp32")[unrolled_decoder(layout)]
-    folder = manifest.parent
-    made = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    assert GraphFiles(checkpoint, "fp32")[unrolled_decoder(layout)] == manifest
-    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == made
-    assert static(folder, pair.model.options).layout == layout
-
-
 def test_half_precision_is_for_accelerators(tmp_path: Path, pair: Pair) -> None:
     layout = UnrolledLayout(2, plans=((2,),), buckets=(3,))
-    static_export.build(load_checkpoint("nano.en"), "fp16", tmp_path, layout)
+    export.build(load_checkpoint("nano.en"), "fp16", tmp_path, layout)
     state = start_chunks(static(tmp_path, pair.model.options), pair.window(0, 150))
     with pytest.raises(ProviderError, match="accelerator"):
         state.run(ChunkRequest(layout.plan(2)[0], (50257, 50362), np.zeros((2, 51864), np.float32), 0))

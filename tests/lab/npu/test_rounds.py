@@ -20,18 +20,12 @@ from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch
-from whispertide.decoding.unrolled import run_unrolled
-from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Hypothesis
-from whispertide.graphs import static_export
-from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.methods.attention.backward_shift import BackwardShift, BackwardShiftGuard
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.model.engine import Encoded
-from whispertide.model.static import StaticEngine
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.recipes.assembly import executor_key
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
@@ -39,11 +33,16 @@ from whispertide.streaming.framing import Framing
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
+from whispertide_lab.npu import export
+from whispertide_lab.npu.chunks import UnrolledLayout
+from whispertide_lab.npu.engine import StaticEngine
+from whispertide_lab.npu.rounds import ChunkedExecutor
+from whispertide_lab.npu.search import run_unrolled
 
 pytestmark = pytest.mark.slow
 
 NPUSPER, TIDE = get_recipe("npusper"), get_recipe("tide")
-CLIP = Path(__file__).parents[1] / "clips" / "river.flac"
+CLIP = Path(__file__).parents[2] / "clips" / "river.flac"
 LONG = CLIP.with_name("long.flac")
 LAYOUT = UnrolledLayout(2, buckets=(4, 30))
 
@@ -67,7 +66,7 @@ def model() -> WhisperModel:
 @pytest.fixture(scope="module")
 def unrolled(model: WhisperModel, tmp_path_factory: pytest.TempPathFactory) -> StaticEngine:
     folder = tmp_path_factory.mktemp("unrolled")
-    static_export.build(load_checkpoint("nano.en"), "fp32", folder, LAYOUT)
+    export.build(load_checkpoint("nano.en"), "fp32", folder, LAYOUT)
     return StaticEngine(folder, model.checkpoint, model.options)
 
 
@@ -98,9 +97,10 @@ SHORT = {"framing": "buckets", "schedule": "fixed", "step_s": 1.0, "search": "gr
     ],
 )
 def test_a_stream_says_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, recipe: Recipe) -> None:
-    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
+    executor = SerialExecutor(Equipment(model, Padded()))
+    chunks = ChunkedExecutor(executor.equipment, unrolled)
     words, runs = streamed(executor, recipe)
-    again, fewer = streamed(executor, recipe.replace(search="unrolled"))
+    again, fewer = streamed(chunks, recipe)
     assert len(words) > 5
     assert again == words
     assert fewer < runs
@@ -133,25 +133,23 @@ def heard(result: Any) -> tuple[Any, ...]:
     ],
 )
 def test_a_round_hears_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, listen: SinglePass) -> None:
-    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
-    plain, chunked = hear(executor, listen), hear(executor, replace(listen, unrolled=True))
+    executor = SerialExecutor(Equipment(model, Padded()))
+    chunks = ChunkedExecutor(executor.equipment, unrolled)
+    plain, chunked = hear(executor, listen), hear(chunks, listen)
     assert heard(chunked) == heard(plain)
     assert chunked.stats.decoder_runs < plain.stats.decoder_runs
     prefix = plain.heard.tokens[:1]
-    assert heard(hear(executor, replace(listen, unrolled=True), prefix=prefix)) == heard(
-        hear(executor, listen, prefix=prefix)
-    )
+    assert heard(hear(chunks, listen, prefix=prefix)) == heard(hear(executor, listen, prefix=prefix))
 
 
 def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled: StaticEngine) -> None:
-    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
+    executor = SerialExecutor(Equipment(model, Padded()))
+    chunks = ChunkedExecutor(executor.equipment, unrolled)
     watched = SinglePass(watch=(BackwardShift(near_end=10_000),))  # whatever comes first is near the end
     first = hear(executor, watched).heard
     assert first is not None
     assert first.halt is not None
-    plain, chunked = (
-        hear(executor, replace(watched, retry=first.halt, unrolled=unrolled)) for unrolled in (False, True)
-    )
+    plain, chunked = (hear(each, replace(watched, retry=first.halt)) for each in (executor, chunks))
     assert plain.heard is not None
     assert plain.heard.retried
     assert heard(chunked) == heard(plain)
@@ -160,11 +158,9 @@ def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled:
 
 @pytest.mark.slow
 def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperModel, unrolled: StaticEngine) -> None:
-    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
-    plain, chunked = (
-        hear(executor, SinglePass(max_tokens=45, unrolled=unrolled), clip=LONG, seconds=15)
-        for unrolled in (False, True)
-    )
+    executor = SerialExecutor(Equipment(model, Padded()))
+    chunks = ChunkedExecutor(executor.equipment, unrolled)
+    plain, chunked = (hear(each, SinglePass(max_tokens=45), clip=LONG, seconds=15) for each in (executor, chunks))
     assert len(plain.heard.tokens) > 30
     assert heard(chunked) == heard(plain)
     assert chunked.stats.decoder_runs < plain.stats.decoder_runs
@@ -174,8 +170,9 @@ def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperMod
 def test_what_static_graphs_have_no_place_for(
     model: WhisperModel, unrolled: StaticEngine, plan: dict[str, Any]
 ) -> None:
-    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
-    plain, chunked = (hear(executor, SinglePass(unrolled=wanted), **plan) for wanted in (False, True))
+    executor = SerialExecutor(Equipment(model, Padded()))
+    chunks = ChunkedExecutor(executor.equipment, unrolled)
+    plain, chunked = (hear(each, SinglePass(), **plan) for each in (executor, chunks))
     assert chunked.heard == plain.heard
     assert chunked.stats.decoder_runs == plain.stats.decoder_runs
 
@@ -232,15 +229,3 @@ def test_a_frontier_cuts_where_it_is(margin: int) -> None:
     assert chunked.best.tokens == step_wise.best.tokens
     assert len(chunked.best.tokens) < 8
     np.testing.assert_allclose(chunked.best.logprobs, step_wise.best.logprobs, atol=1e-5)
-
-
-# --- recipes ----------------------------------------------------------------------------------------------------------
-
-
-def test_recipes_ask_for_it() -> None:
-    recipe = NPUSPER.replace(search="unrolled", framing="buckets")
-    assert executor_key(recipe) != executor_key(recipe.replace(search="greedy"))
-    with pytest.raises(OptionError, match="framing=buckets or pad30 with search=unrolled; got framing=bare"):
-        NPUSPER.replace(search="unrolled")
-    with pytest.raises(OptionError, match="with policy=local-agreement; got search=unrolled"):
-        get_recipe("whisper-streaming").replace(search="unrolled")

@@ -1,6 +1,6 @@
-"""A folder of static graphs, opened: the encoder pads to buckets, the decoder runs in chunks (`unrolled`).
+"""A folder of static graphs, opened: the encoder pads to buckets, the decoder runs in chunks (`chunk_runs`).
 
-What the folder holds is `graphs.static_export`'s business.
+What the folder holds is `export`'s business.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ import numpy as np
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.generation import Head
 from whispertide.errors import GraphError
-from whispertide.graphs.chunks import MASKED, encoder_name, frames_of, read_manifest
 from whispertide.model.engine import DecoderRun, Encoded, EncoderState, Engine, check_stateless
 from whispertide.model.providers import choose_provider
-from whispertide.model.qnn import QnnOptions
 from whispertide.model.runtime import GraphSession, open_session, run_encoder
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
+from whispertide_lab.npu.chunks import MASKED, encoder_name, frames_of, read_manifest
+from whispertide_lab.npu.qnn import QnnOptions
 
 # Packing copies a matrix once for every node that uses it, and in an unrolled graph every step uses every matrix.
 _UNPACKED = {"session.disable_prepacking": "1"}

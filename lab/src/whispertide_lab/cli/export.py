@@ -38,14 +38,13 @@ def npu(
     from whispertide.checkpoint import load_checkpoint
     from whispertide.checkpoint.download import format_size
     from whispertide.checkpoint.hub import folder_size
-    from whispertide.decoding.rules import token_rules
-    from whispertide.graphs.chunks import layout_for
-    from whispertide.graphs.static_export import export_npu
+    from whispertide_lab.npu.chunks import layout_for
+    from whispertide_lab.npu.export import export_npu
 
     lengths, chunks = _numbers(buckets), [_numbers(plan) for plan in plans.split("/")]
     checkpoint = load_checkpoint(model, revision=revision, announce=say)
     layout = layout_for(checkpoint, plans=chunks, buckets=lengths)
-    folder = export_npu(checkpoint, output, tokens=token_rules(checkpoint), precision=precision, layout=layout)
+    folder = export_npu(checkpoint, output, precision=precision, layout=layout)
     graphs, size = sum(file.suffix == ".onnx" for file in folder.iterdir()), format_size(folder_size(folder))
     say(f"{checkpoint.name}: {graphs} graphs, {size}; {folder / 'README.md'} says how to run them")
     typer.echo(folder)

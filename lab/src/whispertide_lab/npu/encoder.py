@@ -12,7 +12,7 @@ It computes what `encoder` computes over a padded window; only shapes and operat
 
 from whispertide.checkpoint import Checkpoint
 from whispertide.graphs.encoder import EncoderGraph
-from whispertide.graphs.portable import PortableBuilder
+from whispertide_lab.npu.portable import PortableBuilder
 
 
 class StaticEncoderGraph(EncoderGraph):
