@@ -9,7 +9,7 @@ from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import OptionError
-from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.tide import Tide
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, remember
@@ -170,7 +170,7 @@ def test_a_session_has_what_was_chosen(padded_model: WhisperModel, seconds: floa
         assert session.executor.equipment.frame == framing
     assert stopwatch.asked == 1
     policy = session.recipe.policy
-    assert isinstance(policy, AlignAtt)
+    assert isinstance(policy, Tide)
     assert policy.shift_guard
 
 

@@ -11,6 +11,7 @@ from whispertide.methods.agreement.local_agreement import LocalAgreement
 from whispertide.methods.agreement.whole_window import WholeWindow
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.attention.tide import Tide
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.turn_state import EndRequest, Flight, TurnState, Utterance
 from whispertide.types import Span
@@ -26,7 +27,7 @@ def mutable(state: Any) -> list[Any]:
     return own + [value for one in inner for value in mutable(one)]
 
 
-@pytest.mark.parametrize("start", [AlignAtt().start, Grounded().start, LocalAgreement().start])
+@pytest.mark.parametrize("start", [AlignAtt().start, Tide().start, Grounded().start, LocalAgreement().start])
 def test_a_copy_shares_nothing_that_can_change(start: Callable[[int], Any]) -> None:
     plan = RoundPlan(0, Span(0, 320), WholeWindow())
     kept = TurnState(

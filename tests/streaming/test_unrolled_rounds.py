@@ -94,7 +94,7 @@ SHORT = {"framing": "buckets", "schedule": "fixed", "step_s": 1.0, "search": "gr
     [
         NPUSPER.replace(**SHORT, way=2, carry_most_s=2.5),
         NPUSPER.replace(**SHORT, way=2, carry_most_s=2.5, real_end=False, shift_row="fed"),
-        TIDE.replace(**SHORT, rescue_logprob=0.0, context_tokens=0, window_s=2.0, hard_cap_s=4.0, beyond=4),
+        TIDE.replace(**SHORT, rescue_logprob=0.0, context_tokens=0, window_s=2.0, hard_cap_s=4.0, lookahead_tokens=4),
     ],
 )
 def test_a_stream_says_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, recipe: Recipe) -> None:
@@ -126,7 +126,7 @@ def heard(result: Any) -> tuple[Any, ...]:
     [
         SinglePass(),
         SinglePass(watch=(Frontier(margin=60),)),
-        SinglePass(watch=(Frontier(margin=60, beyond=3),)),
+        SinglePass(watch=(Frontier(margin=60, lookahead_tokens=3),)),
         SinglePass(watch=(BackwardShift(near_end=30),), real_end=False, same_token=3),
         SinglePass(watch=(BackwardShift(row="fed", search_from=15),)),
         SinglePass(max_tokens=3),

@@ -14,6 +14,7 @@ from whispertide.methods.agreement.held_agreement import HeldAgreement
 from whispertide.methods.agreement.local_agreement import LocalAgreement
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.attention.tide import Tide
 from whispertide.methods.causal.blocks import Blocks
 from whispertide.methods.causal.stable import Stable
 from whispertide.methods.pilot.final import Final
@@ -99,33 +100,14 @@ _PILOT = Recipe(
     search=Beam(beam=5),
     policy=Final(),
 )
-# Ours: tuned by measurement, the ablations in docs/LOG.md and a search around it (benchmarks/search.py).
+# Ours: tuned by measurement, the ablations in docs/LOG.md and a search around it (benchmarks/search.py). What its
+# policy is set to stands there, and nobody else uses it.
 _TIDE = Recipe(
     "tide",
     schedule=Adaptive(step_s=0.4, pending_step_s=0.15, vad_turn_s=1.5),
     framing=Open(),
     search=Verified(beam=1),
-    policy=AlignAtt(
-        margin_s=0.24,
-        margin_last_s=0.04,
-        rewind_s=2.0,
-        backward_s=0.06,
-        attention_floor=0.1,
-        steadiness=0.03,
-        calm=0.7,
-        memory="words",
-        window_s=9.0,
-        context_tokens=60,
-        beyond=12,
-        waiting_marks=True,
-        guess_least=0.3,
-        rescue_logprob=-1.0,
-        silence_s=1.0,
-        shed_s=1.5,
-        reopen_s=1.6,
-        word_times="checked",
-        hard_cap_s=20.0,
-    ),
+    policy=Tide(context_tokens=60, word_times="checked", hard_cap_s=20.0),
 )
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {

@@ -276,9 +276,11 @@ class Commit:
 
 
 class Begun(Protocol):
-    """A state that says where the next window begins, in samples."""
+    """A state that says where the next window begins."""
 
-    start: int
+    @property
+    def start(self) -> int:
+        """The sample."""
 
 
 def drop_below_setting() -> float:

@@ -133,7 +133,7 @@ class Pruned(Beam):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Pruned):
     """Likewise, and what the round before heard is checked as one block: with one hypothesis it finds what greedy
-    finds. AlignAtt checks the guess of the round before, whose place it knows.
+    finds. `tide` checks the guess of the round before, whose place it knows.
     """
 
     kind: ClassVar[str] = "verified"

@@ -127,7 +127,7 @@ def test_a_decode_that_ends_where_the_audio_ends_is_not_done_again(executor: Ser
 
 def test_a_guess_follows_where_it_is_wanted(executor: SerialExecutor) -> None:
     cut = listened(hear(executor, SinglePass(watch=(Frontier(margin=200),))))
-    more = listened(hear(executor, SinglePass(watch=(Frontier(margin=200, beyond=4),))))
+    more = listened(hear(executor, SinglePass(watch=(Frontier(margin=200, lookahead_tokens=4),))))
     assert more.halt == cut.halt
     assert len(more.words) > len(cut.words)
     assert text(more.words[: more.firm]) == text(cut.words[: more.firm])
@@ -428,7 +428,7 @@ def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer:
 def test_the_detector_is_not_asked_about_a_word_that_others_follow(model: WhisperModel) -> None:
     detector = Detector(answer=False)
     executor = SerialExecutor(Equipment(model, PAD30, detector=detector))
-    guessed = listened(hear(executor, SinglePass(detect_end=True, watch=(Frontier(margin=200, beyond=4),))))
+    guessed = listened(hear(executor, SinglePass(detect_end=True, watch=(Frontier(margin=200, lookahead_tokens=4),))))
     assert guessed.firm < len(guessed.words)
     assert (guessed.word_ended, detector.shapes) == (None, [])
 

@@ -102,6 +102,26 @@ class HeardWords:
     attention: FloatArray | None = field(default=None, compare=False, repr=False)
 
     @property
+    def rewound(self) -> bool:
+        """Whether the decode had lost its place, so that nothing of it stands."""
+        return self.halt is not None and self.halt.reason == "rewind"
+
+    @property
+    def loops(self) -> bool:
+        """Whether the guard against repetition ended the text: no guard of the attention did."""
+        return self.stop == "guard" and self.halt is None
+
+    def stops_short(self, no_speech: float) -> bool:
+        """Whether a guard or the limit has ended the text before the audio does; the frontier alone is no such end, and
+        of silence, with a higher probability than `no_speech`, nothing is unheard.
+        """
+        if self.no_speech_prob > no_speech:
+            return False
+        if self.halt is None:
+            return self.stop != "end_of_text"
+        return self.halt.reason != "frontier"
+
+    @property
     def tokens(self) -> tuple[int, ...]:
         """Those of all words."""
         return tokens_of(self.words)

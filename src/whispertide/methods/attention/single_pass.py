@@ -1,7 +1,7 @@
 """A round in one decode that its attention watches, and in a second one where the first went wrong.
 
-What AlignAtt, NPUsper and their kin need: `SinglePass` is how they hear a window, `Attending` the settings from which
-they make one. Knows the model and the framing, nothing of what is confirmed, of other rounds or of sessions.
+What AlignAtt, `tide`, NPUsper and their kin need: `SinglePass` is how they hear a window. Knows the model and the
+framing, nothing of what is confirmed, of other rounds or of sessions.
 """
 
 import time
@@ -13,28 +13,14 @@ import numpy as np
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.search import Guard
-from whispertide.decoding.token_words import WordTimes
-from whispertide.errors import OptionError
 from whispertide.features import Columns, Features
 from whispertide.methods.attention.attended_decode import AttendedDecode
-from whispertide.methods.attention.backward_shift import BackwardShift, ShiftRow
 from whispertide.methods.attention.listening import HeardWords, Job, Listening
 from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.choice import setting
-from whispertide.streaming.framing import BARE, FRAMES_PER_S, PAD30
-from whispertide.streaming.round import Bounded, EncodedWindow, Equipment, RoundPlan, RoundResult
-from whispertide.streaming.searches import Search
-from whispertide.types import (
-    CHUNK_SECONDS,
-    FRAME_SAMPLES,
-    HOP_LENGTH,
-    N_SAMPLES,
-    SAMPLE_RATE,
-    FloatArray,
-    Span,
-    to_samples,
-)
+from whispertide.streaming.framing import BARE, PAD30
+from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult
+from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
 LOG_MEL = "log_mel"  # in the state of an encoder that hears every window by itself: the `Columns` that are known
 UNHEARD = SAMPLE_RATE  # so much audio after the last word may be the pause that ended the utterance
@@ -153,81 +139,3 @@ def _turned_back(halt: Halt) -> bool:
 
 def _encoder_frames(mel_frames: int) -> int:
     return -(-mel_frames * HOP_LENGTH // FRAME_SAMPLES)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attending(Bounded):
-    """Settings of a policy that watches attention. Times in seconds."""
-
-    shift_guard: bool = setting(
-        False,
-        "whether backward shifts end a decode; AlignAtt then hears the window once more, padded to 30 s, or bare where "
-        "it was padded",
-    )
-    shift_median: int = setting(7, "width of the first filter, in frames", least=1, most=101)
-    shift_average: int = setting(10, "width of the second filter, in frames", least=1, most=100)
-    shift_row: ShiftRow = setting("predicting", "whose attention a token's is")
-    shift_from_s: float = setting(0.0, "where in the window arrival is looked for", least=0, most=CHUNK_SECONDS)
-    least_s: float = setting(
-        0.0, "shorter windows are not decoded, unless they are the last", least=0, most=CHUNK_SECONDS
-    )
-    silence_s: float = setting(
-        0.0, "silence after the last window of an utterance, so that its text may end", least=0, most=CHUNK_SECONDS
-    )
-    short_s: float = setting(
-        0.0,
-        "an utterance of at most so much audio, the pause before it included, is heard padded to 30 s in the end, "
-        "whatever the framing (0 = none is)",
-        least=0,
-        most=CHUNK_SECONDS,
-    )
-    max_tokens: int = setting(224, "the most that a round decodes", least=1, most=400)
-    context_tokens: int = setting(
-        223, "how much text before the window precedes it (0 = none, not even the user's prompt)", least=0, most=400
-    )
-    static_prompt: bool = setting(
-        True, "the user's prompt stays in front of it; else it scrolls away with what is said"
-    )
-    word_times: WordTimes = setting(
-        "dtw",
-        '"dtw", "attended" (where the attention of the first and last token is strongest), or "checked": "dtw" unless '
-        "that puts a word long before what it attends to",
-    )
-    heads_first: bool = setting(False, "heads are averaged before word times are worked out")
-
-    def check(self) -> None:
-        """A median needs a middle."""
-        Bounded.check(self)
-        if self.shift_median % 2 == 0:
-            raise OptionError(f"expected shift_median to be odd; got {self.shift_median}")
-
-    def shift(self) -> BackwardShift:
-        """The guard against backward shifts."""
-        return BackwardShift(
-            detect=self.shift_guard,
-            median=self.shift_median,
-            average=self.shift_average,
-            row=self.shift_row,
-            search_from=frames(self.shift_from_s),
-        )
-
-    def hearing(self, search: Search) -> SinglePass:
-        """How rounds are heard, but for what watches them."""
-        return SinglePass(
-            least=to_samples(self.least_s),
-            silence=to_samples(self.silence_s),
-            short=to_samples(self.short_s),
-            no_speech=self.no_speech,
-            loop_guard=self.loop_guard,
-            max_tokens=self.max_tokens,
-            context_tokens=self.context_tokens,
-            static_prompt=self.static_prompt,
-            times=self.word_times,
-            heads_first=self.heads_first,
-            unrolled=search.static,
-        )
-
-
-def frames(seconds: float) -> int:
-    """Encoder frames of 20 ms."""
-    return round(seconds * FRAMES_PER_S)
