@@ -83,7 +83,7 @@ def decode(executor: SerialExecutor, item: Recorded, by: dict[str, Way]) -> dict
     found = {}
     for name in (next(iter(by)), *by):
         way = by[name]
-        executor.equipment.drafter = way.drafter
+        executor.resources.drafter = way.drafter
         plan = item.plan if way.earlier else replace(item.plan, reference=None)
         began = time.process_time()
         result: Any = executor.decode(plan, opening, replace(item.options, beam=1, temperatures=(0.0,)))

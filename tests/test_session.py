@@ -32,7 +32,8 @@ from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegmen
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.session import Session
-from whispertide.streaming.round import Begun, Commit, RoundPlan, RoundResult
+from whispertide.streaming.policy import Begun
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 

@@ -11,14 +11,14 @@ class Counting:
     """An executor that tells how many decodes there were before."""
 
     def __init__(self) -> None:
-        self.equipment = SimpleNamespace(drafter=None)
+        self.resources = SimpleNamespace(drafter=None)
         self.drafters: list[Any] = []
 
     def encode(self, *_: object) -> str:
         return "opening"
 
     def decode(self, plan: object, opening: str, options: DecodeOptions) -> Any:
-        self.drafters.append(self.equipment.drafter)
+        self.drafters.append(self.resources.drafter)
         stats = SimpleNamespace(decoder_runs=len(self.drafters) - 1, tokens=3)
         return SimpleNamespace(stats=stats, heard=SimpleNamespace(tokens=()))
 

@@ -18,7 +18,7 @@ from whispertide.methods.attention.tide import Tide
 from whispertide.methods.causal.stable import Stable
 from whispertide.methods.pilot.final import Final
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions
-from whispertide.recipes.catalogue import ABOUT, RECIPES, decode_options, get_recipe, make_gate, usual_window_s
+from whispertide.recipes.catalogue import ABOUT, RECIPES, get_recipe
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
 
 BASE, SIMUL, NPUSPER, TIDE = (get_recipe(name) for name in ("whisper-streaming", "simulstreaming", "npusper", "tide"))
@@ -162,12 +162,12 @@ def test_when_the_first_round_is_due(name: str, kind: type, step: int) -> None:
 
 
 def test_usual_windows() -> None:
-    assert usual_window_s(BASE) == 16.0
-    assert usual_window_s(SIMUL) == 30.0
-    assert usual_window_s(NPUSPER) == 6.0
-    assert usual_window_s(NPUSPER.replace(carry_most_s=3.0, step_s=1.0)) == 4.0
-    assert usual_window_s(TIDE.replace(window_s=4.0, step_s=0.5)) == 4.5
-    assert usual_window_s(BASE.replace(trim_s=10.0, hard_cap_s=10.0)) == 10.0
+    assert BASE.usual_window_s == 16.0
+    assert SIMUL.usual_window_s == 30.0
+    assert NPUSPER.usual_window_s == 6.0
+    assert NPUSPER.replace(carry_most_s=3.0, step_s=1.0).usual_window_s == 4.0
+    assert TIDE.replace(window_s=4.0, step_s=0.5).usual_window_s == 4.5
+    assert BASE.replace(trim_s=10.0, hard_cap_s=10.0).usual_window_s == 10.0
 
 
 # --- what is built for a recipe ---------------------------------------------------------------------------------------
@@ -175,18 +175,18 @@ def test_usual_windows() -> None:
 
 def test_the_search_of_the_recipe_goes_into_the_decode_options() -> None:
     mine = DecodeOptions(language="de", prompt="Guten Tag", beam=9)
-    assert decode_options(BASE, mine) == DecodeOptions(language="de", prompt="Guten Tag", beam=5)
-    assert decode_options(BASE.replace(search="greedy"), mine).beam == 1
-    assert decode_options(BASE.replace(search="pruned", beam=3), mine).beam == 3
-    assert decode_options(BASE.replace(search="verified", beam=1), mine).beam == 1
-    assert decode_options(TIDE, mine).beam == 1
+    assert BASE.search.options(mine) == DecodeOptions(language="de", prompt="Guten Tag", beam=5)
+    assert BASE.replace(search="greedy").search.options(mine).beam == 1
+    assert BASE.replace(search="pruned", beam=3).search.options(mine).beam == 3
+    assert BASE.replace(search="verified", beam=1).search.options(mine).beam == 1
+    assert TIDE.search.options(mine).beam == 1
 
 
 def test_gates_are_built_where_wanted() -> None:
-    gate = make_gate(BASE.replace(vad_pause_s=0.2, vad_pre_roll_s=0.4))
+    gate = BASE.replace(vad_pause_s=0.2, vad_pre_roll_s=0.4).schedule.gate()
     assert isinstance(gate, SpeechGate)
     assert (gate.options.min_silence, gate.options.pre_roll, gate.options.post_pad) == (0.2, 0.4, 0.2)
-    assert make_gate(BASE.replace(vad=False)) is None
+    assert BASE.replace(vad=False).schedule.gate() is None
 
 
 def test_policies_overlap_or_not() -> None:

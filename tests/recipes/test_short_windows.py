@@ -167,7 +167,7 @@ def test_a_session_has_what_was_chosen(padded_model: WhisperModel, seconds: floa
         session = transcriber.session("tide", vad=False, live=True)
         assert session.recipe == transcriber.framed(AS_IT_IS).recipe.replace(vad=False)
         assert isinstance(session.executor, SerialExecutor)
-        assert session.executor.equipment.frame == framing
+        assert session.executor.resources.frame == framing
     assert stopwatch.asked == 1
     policy = session.recipe.policy
     assert isinstance(policy, Tide)
@@ -206,7 +206,7 @@ def test_a_session_has_what_was_tuned(padded_model: WhisperModel) -> None:
     session = transcriber.session("tide", vad=False, live=True)
     assert session.recipe == AS_IT_IS.replace(framing="zeros", shift_guard=True, vad=False)
     assert isinstance(session.executor, SerialExecutor)
-    assert session.executor.equipment.frame == Zeros()
+    assert session.executor.resources.frame == Zeros()
 
 
 class Machine:

@@ -17,7 +17,8 @@ from whispertide.options import DecodeOptions
 from whispertide.recipes.assembly import executor_key, make_executor
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.searches import Drafted
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import Span
@@ -43,7 +44,7 @@ class Knows(Always):
 
 def hear(drafter: Any, listen: SinglePass, **plan: Any) -> Any:
     model: Any = ScriptedModel(lambda encoded: SAID)
-    executor = SerialExecutor(Equipment(model, BARE, drafter=drafter))
+    executor = SerialExecutor(RoundResources(model, BARE, drafter=drafter))
     return executor.run(
         RoundPlan(1, Span(0, SECONDS), hearing=listen, **plan), np.zeros(SECONDS, np.float32), DecodeOptions()
     )
@@ -71,8 +72,8 @@ def test_an_executor_has_the_drafter_of_its_recipe(tmp_path: Any) -> None:
     model: Any = ScriptedModel(lambda encoded: SAID)
     recipe = TIDE.replace(search="drafted", source="ngram", width=2, framing="bare")
     executor: Any = make_executor(model, recipe)
-    assert executor.equipment.drafter == Ngrams(2, 4)
-    assert make_executor(model, TIDE.replace(framing="bare")).equipment.drafter is None  # type: ignore[attr-defined]
+    assert executor.resources.drafter == Ngrams(2, 4)
+    assert make_executor(model, TIDE.replace(framing="bare")).resources.drafter is None  # type: ignore[attr-defined]
     assert executor_key(recipe) != executor_key(recipe.replace(width=3))
     assert executor_key(recipe) != executor_key(recipe.replace(search="greedy"))
     assert executor_key(recipe) == executor_key(recipe.replace(margin_s=0.5))

@@ -20,7 +20,7 @@ from whispertide.methods.attention.tide import Tide, TideState
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE
-from whispertide.streaming.round import Equipment
+from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.searches import Greedy, Verified
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, join_words
@@ -41,7 +41,7 @@ def policy() -> Tide:
 
 def hear(rule: Tide, state: TideState, model: ScriptedModel, end: float, *, is_last: bool = False) -> Heard:
     """One round up to `end` seconds."""
-    executor: Any = SerialExecutor(Equipment(model, BARE))  # type: ignore[arg-type]
+    executor: Any = SerialExecutor(RoundResources(model, BARE))  # type: ignore[arg-type]
     plan = rule.plan(state, round(end * SAMPLE_RATE), search=Verified(beam=1), round_id=0, is_last=is_last)
     result = executor.run(plan, np.zeros(len(plan.window), np.float32), DecodeOptions())
     commit = rule.apply(state, result)

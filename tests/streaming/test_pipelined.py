@@ -38,7 +38,8 @@ from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.framing import get_framing
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor, expected_tokens
-from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.stages import SerialExecutor, begin
 from whispertide.tuning.profile import record
@@ -397,7 +398,7 @@ def judged(result: RoundResult[Any]) -> RoundResult[Any]:
     "recipe",
     [
         get_recipe("whisper-streaming").replace(beam=2, vad=False),
-        get_recipe("simulstreaming").replace(framing="bare", vad=False, silence_s=0.5),
+        get_recipe("simulstreaming").replace(framing="bare", vad=False),
         get_recipe("npusper").replace(vad=False, step_s=1.0),
     ],
     ids=lambda recipe: recipe.name,
@@ -423,7 +424,7 @@ def test_rounds_that_change_workers_give_the_same_results(model: WhisperModel, s
     rounds = record(serial, recipe, load_audio(CLIP)[: 4 * S])
     assert any(item.plan.reference and item.plan.reference.words for item in rounds)
     first, second = (counting(model) for _ in range(2))
-    executor = PipelinedExecutor(SerialExecutor(Equipment(second, get_framing("bare"))), Exchange(first, share))
+    executor = PipelinedExecutor(SerialExecutor(RoundResources(second, get_framing("bare"))), Exchange(first, share))
     begun = [begin(executor, item.plan, item.audio, item.options) for item in rounds]
     for item, pending in zip(rounds, begun, strict=True):
         assert judged(pending.result()) == judged(serial.run(item.plan, item.audio, item.options))
@@ -442,7 +443,9 @@ def test_a_larger_share_leaves_the_second_worker_less(model: WhisperModel) -> No
     left = []
     for share in (0.25, 1.0):
         first, second = (counting(model) for _ in range(2))
-        executor = PipelinedExecutor(SerialExecutor(Equipment(second, get_framing("bare"))), Exchange(first, share))
+        executor = PipelinedExecutor(
+            SerialExecutor(RoundResources(second, get_framing("bare"))), Exchange(first, share)
+        )
         for item in rounds:
             executor.run(item.plan, item.audio, replace(item.options, prompt=prompt))
         left.append(runs_of(second))

@@ -13,7 +13,7 @@ from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.grounded import Grounded
 from whispertide.methods.attention.tide import Tide
 from whispertide.streaming.round import RoundPlan
-from whispertide.streaming.turn_state import EndRequest, Flight, TurnState, Utterance
+from whispertide.streaming.turn_state import EndRequest, PlannedRound, TurnState, Utterance
 from whispertide.types import Span
 
 MARK = object()
@@ -33,7 +33,7 @@ def test_a_copy_shares_nothing_that_can_change(start: Callable[[int], Any]) -> N
     kept = TurnState(
         gate_events=[SpeechStarted(0, 1)],
         utterance=Utterance(0, 0, policy=start(0), keep_from=0, last_end=0),
-        in_flight=[Flight(plan, 0, 0, recorded=True)],
+        in_flight=[PlannedRound(plan, 0, 0, recorded=True)],
         stale={7},
         requests=[EndRequest("flush", 0)],
         boundaries=[320],

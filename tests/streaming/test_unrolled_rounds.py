@@ -36,7 +36,8 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.framing import Framing
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 
@@ -98,7 +99,7 @@ SHORT = {"framing": "buckets", "schedule": "fixed", "step_s": 1.0, "search": "gr
     ],
 )
 def test_a_stream_says_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, recipe: Recipe) -> None:
-    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
+    executor = SerialExecutor(RoundResources(model, Padded(), unrolled=unrolled))
     words, runs = streamed(executor, recipe)
     again, fewer = streamed(executor, recipe.replace(search="unrolled"))
     assert len(words) > 5
@@ -133,7 +134,7 @@ def heard(result: Any) -> tuple[Any, ...]:
     ],
 )
 def test_a_round_hears_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, listen: SinglePass) -> None:
-    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
+    executor = SerialExecutor(RoundResources(model, Padded(), unrolled=unrolled))
     plain, chunked = hear(executor, listen), hear(executor, replace(listen, unrolled=True))
     assert heard(chunked) == heard(plain)
     assert chunked.stats.decoder_runs < plain.stats.decoder_runs
@@ -144,7 +145,7 @@ def test_a_round_hears_the_same_in_chunks(model: WhisperModel, unrolled: StaticE
 
 
 def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled: StaticEngine) -> None:
-    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
+    executor = SerialExecutor(RoundResources(model, Padded(), unrolled=unrolled))
     watched = SinglePass(watch=(BackwardShift(near_end=10_000),))  # whatever comes first is near the end
     first = hear(executor, watched).heard
     assert first is not None
@@ -160,7 +161,7 @@ def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled:
 
 @pytest.mark.slow
 def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperModel, unrolled: StaticEngine) -> None:
-    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
+    executor = SerialExecutor(RoundResources(model, Padded(), unrolled=unrolled))
     plain, chunked = (
         hear(executor, SinglePass(max_tokens=45, unrolled=unrolled), clip=LONG, seconds=15)
         for unrolled in (False, True)
@@ -174,7 +175,7 @@ def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperMod
 def test_what_static_graphs_have_no_place_for(
     model: WhisperModel, unrolled: StaticEngine, plan: dict[str, Any]
 ) -> None:
-    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
+    executor = SerialExecutor(RoundResources(model, Padded(), unrolled=unrolled))
     plain, chunked = (hear(executor, SinglePass(unrolled=wanted), **plan) for wanted in (False, True))
     assert chunked.heard == plain.heard
     assert chunked.stats.decoder_runs == plain.stats.decoder_runs

@@ -20,7 +20,7 @@ from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.round import Equipment
+from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stages import SerialExecutor
 
@@ -51,24 +51,24 @@ def make_executor(
     """
     if allocation is None and recipe.executor.overlaps:
         allocation = split_evenly(model.options)
-    equipment = _equipment(model, recipe, detector, hush, allocation)
+    resources = _resources(model, recipe, detector, hush, allocation)
     if isinstance(recipe.executor, Hybrid):
         from whispertide.methods.pilot.hybrid import hybrid_executor  # with it comes an HTTP client
 
-        return hybrid_executor(SerialExecutor(equipment), recipe.executor)
+        return hybrid_executor(SerialExecutor(resources), recipe.executor)
     if allocation is None or allocation.decoder is None:
-        return SerialExecutor(equipment)
-    exchange = Exchange(equipment.encodes, allocation.exchange) if allocation.exchange else None
-    return PipelinedExecutor(SerialExecutor(equipment), exchange)
+        return SerialExecutor(resources)
+    exchange = Exchange(resources.encodes, allocation.exchange) if allocation.exchange else None
+    return PipelinedExecutor(SerialExecutor(resources), exchange)
 
 
-def _equipment(
+def _resources(
     model: "WhisperModel",
     recipe: Recipe,
     detector: WordEndDetector | None,
     hush: HushWord | None,
     allocation: Allocation | None,
-) -> Equipment:
+) -> RoundResources:
     encoder = None
     if allocation is not None:
         encoder, model = _views(model, allocation)
@@ -81,12 +81,12 @@ def _equipment(
     if detector is None and _detects(recipe):
         detector = TruncationDetector.of_checkpoint(plain)
     drafter, where = recipe.search.drafter(plain), recipe.executor
-    equipment = Equipment(model, frame, suffix, detector, encoder=encoder, drafter=drafter)
+    resources = RoundResources(model, frame, suffix, detector, encoder=encoder, drafter=drafter)
     if isinstance(where, Hybrid) and is_trained(where.offramp):
-        equipment.offramp = TrainedOfframp.of_checkpoint(plain, where.offramp)
+        resources.offramp = TrainedOfframp.of_checkpoint(plain, where.offramp)
     if recipe.search.static:
-        equipment.open_unrolled()
-    return equipment
+        resources.open_unrolled()
+    return resources
 
 
 def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel, WhisperModel]":

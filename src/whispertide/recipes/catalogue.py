@@ -4,12 +4,10 @@ Five choices each, on one screen. This module knows no model and no audio.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from whispertide.audio.vad import GateOptions, SpeechGate
-from whispertide.errors import OptionError, UnknownRecipeError
+from whispertide.errors import UnknownRecipeError
 from whispertide.methods.agreement.held_agreement import HeldAgreement
 from whispertide.methods.agreement.local_agreement import LocalAgreement
 from whispertide.methods.attention.align_att import AlignAtt
@@ -19,7 +17,6 @@ from whispertide.methods.causal.blocks import Blocks
 from whispertide.methods.causal.stable import Stable
 from whispertide.methods.pilot.final import Final
 from whispertide.methods.pilot.pilots import Pilots
-from whispertide.options import DecodeOptions
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Bare, Hush, Open, Pad30
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
@@ -146,29 +143,3 @@ def get_recipe(name: str) -> Recipe:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UnknownRecipeError(f"expected a recipe among {', '.join(RECIPES)}; got {name!r}{hint}")
     return RECIPES[name]
-
-
-def usual_window_s(recipe: Recipe) -> float:
-    """How long windows usually get at most, in seconds without padding: what a round has to be computed for."""
-    return min(recipe.policy.usual_s + recipe.schedule.step_s, recipe.policy.hard_cap_s)
-
-
-def make_gate(recipe: Recipe) -> SpeechGate | None:
-    """The voice gate, or None if the recipe has none. Raises `CheckpointError` if its weights are missing."""
-    schedule = recipe.schedule
-    if not schedule.vad:
-        return None
-    # The gate cannot add more audio after speech than the pause that ends it.
-    pad = min(GateOptions().post_pad, schedule.vad_pause_s)
-    return SpeechGate(GateOptions(min_silence=schedule.vad_pause_s, pre_roll=schedule.vad_pre_roll_s, post_pad=pad))
-
-
-def decode_options(recipe: Recipe, options: DecodeOptions) -> DecodeOptions:
-    """`options` with the recipe's search: `beam` is the recipe's affair, what is written down the user's.
-
-    Raises `OptionError` for a patience with which no hypothesis of that beam could end.
-    """
-    beam = recipe.search.hypotheses
-    if beam > 1 and round(beam * options.patience) < 1:
-        raise OptionError(f"expected beam * patience >= 1; got {beam} and {options.patience:g}")
-    return replace(options, beam=beam)

@@ -101,6 +101,11 @@ class Recipe:
         """The five, by axis."""
         return {axis: getattr(self, axis) for axis in CHOICES}
 
+    @property
+    def usual_window_s(self) -> float:
+        """How long windows usually get at most, in seconds without padding: what a round has to be computed for."""
+        return min(self.policy.usual_s + self.schedule.step_s, self.policy.hard_cap_s)
+
     def settings(self) -> dict[str, Any]:
         """All of it, flat: the choices by name and their fields, as `replace` takes them."""
         flat: dict[str, Any] = {axis: choice.kind for axis, choice in self.choices.items()}

@@ -1,11 +1,13 @@
 """Which search finds the tokens of a round, as a recipe says it; the searches themselves are in `decoding`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from whispertide.decoding.draft import Align, Drafter, Follows, Reference
 from whispertide.decoding.ngrams import Ngrams
 from whispertide.decoding.recurrent import Cell, Recurrent
+from whispertide.errors import OptionError
+from whispertide.options import DecodeOptions
 from whispertide.streaming.choice import Choice, setting
 
 if TYPE_CHECKING:
@@ -34,6 +36,16 @@ class Search(Choice):
     def drafter(self, checkpoint: "Checkpoint") -> Drafter | None:
         """What drafts ahead of it where no earlier round has heard the audio; None: nothing."""
         return None
+
+    def options(self, wanted: DecodeOptions) -> DecodeOptions:
+        """The options of a decode: `beam` is the search's affair, what is written down the user's.
+
+        Raises `OptionError` for a patience with which no hypothesis of that beam could end.
+        """
+        beam = self.hypotheses
+        if beam > 1 and round(beam * wanted.patience) < 1:
+            raise OptionError(f"expected beam * patience >= 1; got {beam} and {wanted.patience:g}")
+        return replace(wanted, beam=beam)
 
     def narrowed(self) -> "Search":
         """The same with one hypothesis, for a machine that is too slow."""

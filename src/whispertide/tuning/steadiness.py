@@ -16,7 +16,7 @@ machine.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,9 +67,11 @@ def patient(recipe: Recipe) -> Recipe:
     """The recipe with which every word waits for `PATIENCE_S` of audio. Raises `OptionError` for one whose
     policy is not that of `tide`.
     """
-    if not isinstance(recipe.policy, Tide):
-        raise OptionError(f"expected a recipe with policy=tide; got policy={recipe.policy.kind}")
-    return recipe.replace(max_revision_rate=_NONE, min_shown_probability=0.0, settle_s=PATIENCE_S)
+    policy = recipe.policy
+    if not isinstance(policy, Tide):
+        raise OptionError(f"expected a recipe with policy=tide; got policy={policy.kind}")
+    waiting = replace(policy, max_revision_rate=_NONE, min_shown_probability=0.0, settle_s=PATIENCE_S)
+    return replace(recipe, policy=waiting)
 
 
 def as_busy(recipe: Recipe, number: int) -> Recipe:

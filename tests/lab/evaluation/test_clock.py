@@ -18,8 +18,7 @@ from reference import nano
 from whispertide.audio.file import load_audio
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.checkpoint import ModelDims
-from whispertide.decoding.longform import Cost
-from whispertide.decoding.search import Guard
+from whispertide.decoding.search import Cost, Guard
 from whispertide.errors import SessionError
 from whispertide.events import RoundStats
 from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
@@ -30,7 +29,8 @@ from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.framing import get_framing
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
-from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import BestEffort, Fixed
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, to_samples
@@ -350,7 +350,7 @@ def test_a_decode_that_is_exchanged_holds_up_the_next_round() -> None:
     samples = load_audio(CLIP)[: to_samples(6.0)]
     shown = []
     for share in (0.0, 1.0):
-        executor = PipelinedExecutor(SerialExecutor(Equipment(model, get_framing("bare"))), Exchange(model, share))
+        executor = PipelinedExecutor(SerialExecutor(RoundResources(model, get_framing("bare"))), Exchange(model, share))
         shown.append(play(Session(recipe, executor), samples, compute_time=lambda _: 1.6))
     two, one = shown
     assert one.words == two.words

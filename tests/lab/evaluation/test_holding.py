@@ -12,7 +12,7 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.framing import BARE
-from whispertide.streaming.round import Equipment
+from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE
 from whispertide_lab.evaluation.holding import (
@@ -32,7 +32,7 @@ SETTLED = Facts(SAMPLE_RATE, SAMPLE_RATE, 5, 0.99, 0.98, 1.0, 0.99, 3, 3, True, 
 
 def reason(recipe: Recipe, told: Story, **heard: Any) -> str:
     """Of the first round, which hears 2 s, with a change to what it heard."""
-    session = Session(recipe, SerialExecutor(Equipment(ScriptedModel(lambda encoded: told), BARE)))  # type: ignore[arg-type]
+    session = Session(recipe, SerialExecutor(RoundResources(ScriptedModel(lambda encoded: told), BARE)))  # type: ignore[arg-type]
     session.ingest(np.zeros(2 * SAMPLE_RATE, np.float32))
     plan = session.due()
     assert plan is not None

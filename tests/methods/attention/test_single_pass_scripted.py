@@ -13,15 +13,16 @@ from stepwise import Stepwise
 from whispertide.checkpoint.generation import Head
 from whispertide.decoding.guards import Halt, HaltReason, Scene
 from whispertide.decoding.language import ENOUGH
+from whispertide.decoding.prompt import MARGIN_TOKENS
 from whispertide.decoding.rules import build_rules
 from whispertide.graphs.chunks import UnrolledLayout
-from whispertide.methods.attention import attended_decode
-from whispertide.methods.attention.attended_decode import MARGIN_TOKENS, RETRY_TOKENS_PER_S
+from whispertide.methods.attention import single_pass
 from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.single_pass import UNHEARD, SinglePass
+from whispertide.methods.attention.single_pass import RETRY_TOKENS_PER_S, UNHEARD, SinglePass
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FRAME_SAMPLES, N_SAMPLES, FloatArray, Span, join_words
 
@@ -42,7 +43,7 @@ def hear(
     suffix: FloatArray | None = None,
     **plan: Any,
 ) -> Any:
-    executor = SerialExecutor(Equipment(model, frame, suffix, detector))  # type: ignore[arg-type]
+    executor = SerialExecutor(RoundResources(model, frame, suffix, detector))  # type: ignore[arg-type]
     planned = RoundPlan(7, Span(START, START + samples), hearing=listen or SinglePass(), **plan)
     return executor.run(planned, np.zeros(samples, np.float32), options or DecodeOptions())
 
@@ -549,11 +550,11 @@ def in_chunks(
     model: ScriptedModel, listen: SinglePass, *plans: tuple[int, ...], beam: int = 1, **about: Any
 ) -> tuple[Any, Chunks]:
     chunks = Chunks(model, *plans)
-    executor = SerialExecutor(Equipment(model, BARE, unrolled=chunks))  # type: ignore[arg-type]
-    assert executor.equipment.open_unrolled() is chunks  # type: ignore[comparison-overlap]
+    executor = SerialExecutor(RoundResources(model, BARE, unrolled=chunks))  # type: ignore[arg-type]
+    assert executor.resources.open_unrolled() is chunks  # type: ignore[comparison-overlap]
     plan = RoundPlan(7, Span(START, START + SECONDS), hearing=replace(listen, unrolled=True), **about)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attended_decode, "start_chunks", Chunks.start)
+        patch.setattr(single_pass, "start_chunks", Chunks.start)
         return executor.run(plan, np.zeros(SECONDS, np.float32), DecodeOptions(beam=beam)), chunks
 
 

@@ -113,13 +113,13 @@ def test_pilots_are_scored_by_it(kind: Trained, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(TrainedOfframp, "offload_probability", watched)
     recipe = model.framed(get_recipe("pilot").replace(vad=False)).recipe
     recipe = recipe.replace(executor=Hybrid(offramp=kind, threshold=0.5))
-    equipment = executor._equipment(model.model, recipe, None, None, None)
-    session = whispertide.Session(recipe.replace(executor="serial"), SerialExecutor(equipment))
+    resources = executor._resources(model.model, recipe, None, None, None)
+    session = whispertide.Session(recipe.replace(executor="serial"), SerialExecutor(resources))
     audio = bundled_audio()[: 5 * SAMPLE_RATE]
     seen = []
     session.ingest(audio[: 3 * SAMPLE_RATE])
     while plan := session.due():
-        result = SerialExecutor(equipment).run(plan, session.window(plan), session.options)
+        result = SerialExecutor(resources).run(plan, session.window(plan), session.options)
         assert isinstance(result.heard, HeardUtterance)
         seen.append(result.heard.scores)
         session.apply(result)

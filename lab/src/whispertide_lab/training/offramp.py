@@ -123,7 +123,7 @@ def hear_examples(
     executor = make_executor(model, recipe)
     assert isinstance(executor, SerialExecutor)
     kept = Kept()
-    executor.equipment.offramp = kept
+    executor.resources.offramp = kept
     for utterance, samples in varied(said, options):
         yield _heard(executor, kept, recipe, samples, utterance.text)
 

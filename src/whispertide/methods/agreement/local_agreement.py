@@ -21,8 +21,9 @@ from whispertide.methods.agreement.boundary import first_fresh, fresh_by_time
 from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegments, WholeWindow, segment_cut
 from whispertide.options import check_range
 from whispertide.streaming.choice import setting
+from whispertide.streaming.policy import Bounded
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops, normalise, waits
-from whispertide.streaming.round import Bounded, Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut, sentence_cut
 from whispertide.types import CHUNK_SECONDS, Span, Word, align_down, to_samples

@@ -17,7 +17,8 @@ from whispertide.methods.attention.forced_window import ForcedWindow
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.said_once import without_copies
 from whispertide.streaming.choice import in_frames, setting
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit
+from whispertide.streaming.policy import commit
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, Span
 

@@ -6,7 +6,7 @@ from typing import Any
 from whispertide.decoding.token_words import WordTimes
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.streaming.choice import setting
-from whispertide.streaming.round import Bounded
+from whispertide.streaming.policy import Bounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

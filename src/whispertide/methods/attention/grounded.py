@@ -24,8 +24,9 @@ from whispertide.methods.attention.backward_shift import BackwardShift, ShiftRow
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.options import check_range
 from whispertide.streaming.choice import in_frames, in_samples, setting
+from whispertide.streaming.policy import commit
 from whispertide.streaming.repetition import CONTEXT, normalise
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN
 from whispertide.types import CHUNK_SECONDS, Span, Word, align_down, to_samples

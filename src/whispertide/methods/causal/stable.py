@@ -19,8 +19,9 @@ from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.methods.causal.stable_beam import HeardStream, StableBeam
 from whispertide.methods.causal.stable_search import Rule, Scored
 from whispertide.streaming.choice import Choice, setting
+from whispertide.streaming.policy import commit, drop_below_setting
 from whispertide.streaming.repetition import CONTEXT, waits, without_loops
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit, drop_below_setting
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.streaming.window_state import ROOM
