@@ -1,6 +1,6 @@
 """Which search finds the tokens of a round, as a recipe says it; the searches themselves are in `decoding`."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from whispertide.decoding.draft import Align, Drafter, Follows, Reference
@@ -18,20 +18,19 @@ if TYPE_CHECKING:
 class Search(Choice):
     """How tokens are found.
 
-    static  whether by graphs of fixed lengths
+    static      whether by graphs of fixed lengths
+    hypotheses  how many are kept at most
+    reuse       how the text of an earlier round is used, as a reference without a text; None: not at all
     """
 
     static: ClassVar[bool] = False
 
-    @property
-    def hypotheses(self) -> int:
-        """How many hypotheses are kept at most."""
-        return 1
+    hypotheses: int = field(init=False, repr=False, compare=False)
+    reuse: Reference | None = field(init=False, repr=False, compare=False)
 
-    @property
-    def reuse(self) -> Reference | None:
-        """How the text of an earlier round is used, as a reference without a text; None: not at all."""
-        return None
+    def derive(self) -> dict[str, Any]:
+        """One hypothesis, and nothing of earlier rounds."""
+        return {"hypotheses": 1, "reuse": None}
 
     def drafter(self, checkpoint: "Checkpoint") -> Drafter | None:
         """What drafts ahead of it where no earlier round has heard the audio; None: nothing."""
@@ -75,10 +74,9 @@ class Drafted(Search):
         0.1, "tokens that are less likely are not drafted (recurrent); 0: all are", least=0.0, most=1.0
     )
 
-    @property
-    def reuse(self) -> Reference | None:
+    def derive(self) -> dict[str, Any]:
         """Where an earlier round has heard the audio, its text is verified first, as one block."""
-        return Reference(block=True)
+        return {"hypotheses": 1, "reuse": Reference(block=True)}
 
     def drafter(self, checkpoint: "Checkpoint") -> Drafter:
         """Raises `CheckpointNotFoundError` where the checkpoint has no network, and `CheckpointError` where it is
@@ -111,10 +109,9 @@ class Beam(Search):
             changes = {"beam": 5} | changes
         return super(Beam, cls).instead_of(other, **changes)
 
-    @property
-    def hypotheses(self) -> int:
-        """As many as `beam`."""
-        return self.beam
+    def derive(self) -> dict[str, Any]:
+        """As many hypotheses as `beam`."""
+        return {"hypotheses": self.beam, "reuse": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +133,10 @@ class Pruned(Beam):
         "confirmed words and the guess after them (WhisperFlow)",
     )
 
-    @property
-    def reuse(self) -> Reference | None:
+    def derive(self) -> dict[str, Any]:
         """The text is followed token by token."""
-        return Reference(align=self.align, recover=self.recover, follows=self.follows)
+        reuse = Reference(align=self.align, recover=self.recover, follows=self.follows)
+        return {"hypotheses": self.beam, "reuse": reuse}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +147,7 @@ class Verified(Pruned):
 
     kind: ClassVar[str] = "verified"
 
-    @property
-    def reuse(self) -> Reference | None:
+    def derive(self) -> dict[str, Any]:
         """The text is checked as one block."""
-        return Reference(align=self.align, recover=self.recover, block=True, follows=self.follows)
+        reuse = Reference(align=self.align, recover=self.recover, block=True, follows=self.follows)
+        return {"hypotheses": self.beam, "reuse": reuse}

@@ -34,9 +34,7 @@ from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, Span, Word, align_do
 
 @dataclass(slots=True)
 class TideState:
-    """What is remembered between rounds: the window, in how many `rounds` in a row each word of its guess was heard,
-    and what of the guess is `shown`, where not all of it is.
-    """
+    """The window, in how many `rounds` in a row each word of its guess was heard, and what of it is `shown`."""
 
     window: ForcedWindow
     rounds: tuple[int, ...] = ()
@@ -172,6 +170,7 @@ class Tide(Attending):
     window: int = in_samples("window_s")
     reopen: int = in_samples("reopen_s")
     overload: int = in_samples("overload_s")
+    settle: int = field(init=False, repr=False, compare=False)
     patience: Patience = field(init=False, repr=False, compare=False)
 
     def check(self) -> None:
@@ -190,7 +189,8 @@ class Tide(Attending):
             rescue_beam=self.rescue_beam,
         )
         asked = Patience(self.max_revision_rate, self.settle_s)
-        return {"hearing": hearing, "patience": patience(self.delay_s) if self.delay_s else asked}
+        waits = patience(self.delay_s) if self.delay_s else asked
+        return {"hearing": hearing, "patience": waits, "settle": to_samples(waits.settle_s)}
 
     @property
     def usual_s(self) -> float:
@@ -291,9 +291,9 @@ class Tide(Attending):
         A word that the frontier's guard let stand waits no longer than for `settle_s` of audio after it. Some words
         never get likely, and a window that grows with what waits is heard worse.
         """
-        least, settle = 1 - self.patience.max_revision_rate, to_samples(self.patience.settle_s)
+        least = 1 - self.patience.max_revision_rate
         for number, (known, chance) in enumerate(zip(facts, chances, strict=True)):
-            if chance < least and not (known.firm and known.frontier >= settle):
+            if chance < least and not (known.firm and known.frontier >= self.settle):
                 return number
         return len(chances)
 
