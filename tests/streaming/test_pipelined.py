@@ -393,7 +393,7 @@ def judged(result: RoundResult[Any]) -> RoundResult[Any]:
     "recipe",
     [
         get_recipe("whisper-streaming").replace(beam=2, vad=False),
-        get_recipe("simulstreaming").replace(framing="bare", vad=False, silence_s=0.5),
+        get_recipe("simulstreaming").replace(framing="bare", vad=False),
         get_recipe("npusper").replace(vad=False, step_s=1.0),
     ],
     ids=lambda recipe: recipe.name,

@@ -11,14 +11,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.language import APART, CERTAIN, ENOUGH, LIKELY, DetectedLanguage, detect_language
-from whispertide.decoding.search import NO_STEPS, Guard, Steps
+from whispertide.decoding.search import NO_STEPS, Cost, Guard, Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.voice import LONGEST_WORD, UNHEARD, Voice
 from whispertide.decoding.window import WindowResult, align_window, decode_window
@@ -28,25 +28,8 @@ from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word
 
 if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded, Piece
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
-
-Stage = Literal["encode", "decode", "align"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one stage of one window took: wall seconds, and the `pieces` that were encoded or the decoder's steps.
-
-    `features_s` of an encoder's seconds went into the log-mel.
-    """
-
-    stage: Stage
-    seconds: float
-    pieces: Sequence[Piece] = ()
-    steps: Steps = NO_STEPS
-    features_s: float = 0.0
-
 
 _SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
 _MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard

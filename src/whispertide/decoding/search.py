@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from whispertide.graphs.contract import TOP
 from whispertide.model.engine import DecodeOutput, DecodeRequest, DecoderRun
 from whispertide.types import FloatArray
 
+if TYPE_CHECKING:
+    from whispertide.model.engine import Piece
+
 __all__ = [
     "NO_STEPS",
     "TOP",
+    "Cost",
     "DecodeOutput",
     "DecodeRequest",
     "DecoderRun",
@@ -27,6 +31,7 @@ __all__ = [
     "Hypothesized",
     "Search",
     "SearchResult",
+    "Stage",
     "Steps",
     "StopReason",
     "Verdict",
@@ -42,6 +47,7 @@ class Verdict:
     keep: int | None = None
 
 
+Stage = Literal["encode", "decode", "align"]
 StopReason = Literal["end_of_text", "length", "guard", "aborted"]
 
 
@@ -98,6 +104,20 @@ class Steps:
 
 
 NO_STEPS = Steps()
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one stage of one window took: wall seconds, and the `pieces` that were encoded or the decoder's steps.
+
+    `features_s` of an encoder's seconds went into the log-mel.
+    """
+
+    stage: Stage
+    seconds: float
+    pieces: Sequence[Piece] = ()
+    steps: Steps = NO_STEPS
+    features_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

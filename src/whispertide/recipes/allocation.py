@@ -20,6 +20,7 @@ from whispertide.errors import OptionError
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import EngineOptions, Precision, ProviderName
 from whispertide.recipes.recipe import Recipe
+from whispertide.streaming.executors import Serial
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
@@ -102,11 +103,11 @@ def allocate(model: "WhisperModel", recipe: Recipe) -> tuple[Recipe, Allocation 
             f"`whispertide profile {model.checkpoint.argument} --recipe {recipe.name}` measures it",
             stacklevel=2,
         )
-        return recipe.replace(executor="serial"), None
+        return replace(recipe, executor=Serial()), None
     for allocation in known:
         with suppress(OptionError):  # the recipe was changed since into one that cannot be pipelined
             return recipe.replace(executor=allocation.executor), allocation
-    return recipe.replace(executor="serial"), None
+    return replace(recipe, executor=Serial()), None
 
 
 def remember(model: "WhisperModel", recipe: str, measured: Sequence[Measured]) -> Path:

@@ -19,7 +19,7 @@ from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.round import Equipment
+from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.stages import SerialExecutor
 
 if TYPE_CHECKING:
@@ -47,35 +47,33 @@ def make_executor(
     """
     if allocation is None and recipe.executor.overlaps:
         allocation = split_evenly(model.options)
-    equipment = _equipment(model, recipe, detector, hush, allocation)
+    resources = _resources(model, recipe, detector, hush, allocation)
     if isinstance(recipe.executor, Hybrid):
         from whispertide.methods.pilot.hybrid import hybrid_executor  # with it comes an HTTP client
 
-        return hybrid_executor(SerialExecutor(equipment), recipe.executor)
+        return hybrid_executor(SerialExecutor(resources), recipe.executor)
     if allocation is None or allocation.decoder is None:
-        return SerialExecutor(equipment)
-    return PipelinedExecutor(SerialExecutor(equipment))
+        return SerialExecutor(resources)
+    return PipelinedExecutor(SerialExecutor(resources))
 
 
-def _equipment(
+def _resources(
     model: "WhisperModel",
     recipe: Recipe,
     detector: WordEndDetector | None,
     hush: HushWord | None,
     allocation: Allocation | None,
-) -> Equipment:
+) -> RoundResources:
     encoder = None
     if allocation is not None:
         encoder, model = _views(model, allocation)
-    frame, plain = (
-        recipe.framing,
-        model.checkpoint,
-    )  # what was learned belongs to it, not to what an adapter makes of it
+    frame = recipe.framing
+    plain = model.checkpoint  # what was learned belongs to it, not to what an adapter makes of it
     encoder, model = (frame.adapted(encoder) if encoder is not None else None), frame.adapted(model)
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
     if detector is None and _detects(recipe):
         detector = TruncationDetector.of_checkpoint(plain)
-    return Equipment(model, frame, suffix, detector, encoder=encoder)
+    return RoundResources(model, frame, suffix, detector, encoder=encoder)
 
 
 def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel, WhisperModel]":

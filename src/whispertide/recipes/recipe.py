@@ -1,6 +1,6 @@
 """What a recipe is: five choices. Each is a value that declares its own fields, next to the code that uses them.
 
-    Recipe("tide", schedule=Adaptive(step_s=0.3), framing=Open(), search=Verified(beam=1), policy=AlignAtt(...))
+    Recipe("tide", schedule=Adaptive(step_s=0.3), framing=Open(), search=Verified(beam=1), policy=Tide(...))
 
 A change names a field (`step_s`, or `schedule.step_s` where two choices have one of that name) or a choice
 (`search=beam`); a choice that is exchanged keeps the fields that both have. This module checks what goes together, and
@@ -17,6 +17,7 @@ from whispertide.methods.agreement.held_agreement import HeldAgreement
 from whispertide.methods.agreement.local_agreement import LocalAgreement
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.attention.tide import Tide
 from whispertide.methods.causal.blocks import Blocks
 from whispertide.methods.causal.stable import Stable
 from whispertide.methods.pilot.final import Final
@@ -41,7 +42,7 @@ CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive, Pilots),
     "framing": _named(Pad30, Bare, Buckets, Zeros, Hush, Masked, Open, Blocks),
     "search": _named(Greedy, Beam, Pruned, Verified),
-    "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable, HeldAgreement, Final),
+    "policy": _named(LocalAgreement, AlignAtt, Tide, Grounded, Stable, HeldAgreement, Final),
     "executor": _named(Serial, Pipelined, Hybrid, Auto),
 }
 
@@ -95,11 +96,16 @@ class Recipe:
         """The five, by axis."""
         return {axis: getattr(self, axis) for axis in CHOICES}
 
+    @property
+    def usual_window_s(self) -> float:
+        """How long windows usually get at most, in seconds without padding: what a round has to be computed for."""
+        return min(self.policy.usual_s + self.schedule.step_s, self.policy.hard_cap_s)
+
     def settings(self) -> dict[str, Any]:
         """All of it, flat: the choices by name and their fields, as `replace` takes them."""
         flat: dict[str, Any] = {axis: choice.kind for axis, choice in self.choices.items()}
         for axis, choice in self.choices.items():
-            flat |= {self.short(axis, item.name): getattr(choice, item.name) for item in fields(choice)}
+            flat |= {self.short(axis, name): getattr(choice, name) for name in field_types(type(choice))}
         return flat
 
     def short(self, axis: str, name: str) -> str:

@@ -27,11 +27,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from whispertide.decoding.longform import pad30
 from whispertide.features import padded
 from whispertide.options import check_choice
 from whispertide.streaming.choice import Choice, setting
-from whispertide.types import BUCKET_SECONDS, CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
+from whispertide.types import (
+    BUCKET_SECONDS,
+    CHUNK_SECONDS,
+    FRAME_SAMPLES,
+    HOP_LENGTH,
+    N_FRAMES,
+    SAMPLE_RATE,
+    FloatArray,
+)
 
 if TYPE_CHECKING:
     from whispertide.checkpoint import Checkpoint
@@ -97,7 +104,7 @@ class Pad30(Framing):
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """With silence up to 30 s."""
-        return pad30(model, mel, taps=taps)
+        return model.encode(padded(mel, N_FRAMES), taps=taps)
 
     def length_s(self, seconds: float) -> float:
         """Always the same."""

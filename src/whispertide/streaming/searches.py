@@ -1,25 +1,38 @@
 """Which search finds the tokens of a round, as a recipe says it; the searches themselves are in `decoding`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from whispertide.decoding.draft import Align, Follows, Reference
+from whispertide.errors import OptionError
+from whispertide.options import DecodeOptions
 from whispertide.streaming.choice import Choice, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search(Choice):
-    """How tokens are found."""
+    """How tokens are found.
 
-    @property
-    def hypotheses(self) -> int:
-        """How many hypotheses are kept at most."""
-        return 1
+    hypotheses  how many are kept at most
+    reuse       how the text of an earlier round is used, as a reference without a text; None: not at all
+    """
 
-    @property
-    def reuse(self) -> Reference | None:
-        """How the text of an earlier round is used, as a reference without a text; None: not at all."""
-        return None
+    hypotheses: int = field(init=False, repr=False, compare=False)
+    reuse: Reference | None = field(init=False, repr=False, compare=False)
+
+    def derive(self) -> dict[str, Any]:
+        """One hypothesis, and nothing of earlier rounds."""
+        return {"hypotheses": 1, "reuse": None}
+
+    def options(self, wanted: DecodeOptions) -> DecodeOptions:
+        """The options of a decode: `beam` is the search's affair, what is written down the user's.
+
+        Raises `OptionError` for a patience with which no hypothesis of that beam could end.
+        """
+        beam = self.hypotheses
+        if beam > 1 and round(beam * wanted.patience) < 1:
+            raise OptionError(f"expected beam * patience >= 1; got {beam} and {wanted.patience:g}")
+        return replace(wanted, beam=beam)
 
     def narrowed(self) -> "Search":
         """The same with one hypothesis, for a machine that is too slow."""
@@ -47,10 +60,9 @@ class Beam(Search):
             changes = {"beam": 5} | changes
         return super(Beam, cls).instead_of(other, **changes)
 
-    @property
-    def hypotheses(self) -> int:
-        """As many as `beam`."""
-        return self.beam
+    def derive(self) -> dict[str, Any]:
+        """As many hypotheses as `beam`."""
+        return {"hypotheses": self.beam, "reuse": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,21 +84,21 @@ class Pruned(Beam):
         "confirmed words and the guess after them (WhisperFlow)",
     )
 
-    @property
-    def reuse(self) -> Reference | None:
+    def derive(self) -> dict[str, Any]:
         """The text is followed token by token."""
-        return Reference(align=self.align, recover=self.recover, follows=self.follows)
+        reuse = Reference(align=self.align, recover=self.recover, follows=self.follows)
+        return {"hypotheses": self.beam, "reuse": reuse}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Pruned):
     """Likewise, and what the round before heard is checked as one block: with one hypothesis it finds what greedy
-    finds. AlignAtt checks the guess of the round before, whose place it knows.
+    finds. `tide` checks the guess of the round before, whose place it knows.
     """
 
     kind: ClassVar[str] = "verified"
 
-    @property
-    def reuse(self) -> Reference | None:
+    def derive(self) -> dict[str, Any]:
         """The text is checked as one block."""
-        return Reference(align=self.align, recover=self.recover, block=True, follows=self.follows)
+        reuse = Reference(align=self.align, recover=self.recover, block=True, follows=self.follows)
+        return {"hypotheses": self.beam, "reuse": reuse}

@@ -17,7 +17,6 @@ from whispertide.model.providers import choose_provider, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.recipes.allocation import Allocation, Measured, Placement
 from whispertide.recipes.assembly import make_executor
-from whispertide.recipes.catalogue import make_gate
 from whispertide.session import Session
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult
@@ -62,7 +61,7 @@ class _Recorder:
 def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = _RECORDING_S) -> list[Recorded]:
     """The rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
     recorder = _Recorder(executor)
-    session = Session(recipe, recorder, make_gate(recipe))
+    session = Session(recipe, recorder, recipe.schedule.gate())
     step = to_samples(recipe.schedule.step_s)
     for start in range(0, len(audio), step):
         session.push(audio[start : start + step])

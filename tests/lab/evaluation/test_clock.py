@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from oracle import Oracle, audio_between, make_gate, speech
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.checkpoint import ModelDims
-from whispertide.decoding.longform import Cost
-from whispertide.decoding.search import Guard
+from whispertide.decoding.search import Cost, Guard
 from whispertide.errors import SessionError
 from whispertide.events import RoundStats
 from whispertide.methods.agreement.whole_window import HeardSegments

@@ -99,7 +99,7 @@ def test_it_is_asked_of_every_pilot(kind: Trained) -> None:
     recipe = model.framed(get_recipe("pilot").replace(vad=False)).recipe
     session = model.session(recipe.replace(executor="serial"), vad=False)
     assert isinstance(session.executor, SerialExecutor)
-    executor = Asking.of(session.executor.equipment, Watched())
+    executor = Asking.of(session.executor.resources, Watched())
     seen = []
     session.ingest(bundled_audio()[: 3 * SAMPLE_RATE])
     while plan := session.due():

@@ -30,7 +30,8 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.framing import Framing
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 from whispertide_lab.npu import export
@@ -93,12 +94,12 @@ SHORT = {"framing": "buckets", "schedule": "fixed", "step_s": 1.0, "search": "gr
     [
         NPUSPER.replace(**SHORT, way=2, carry_most_s=2.5),
         NPUSPER.replace(**SHORT, way=2, carry_most_s=2.5, real_end=False, shift_row="fed"),
-        TIDE.replace(**SHORT, rescue_logprob=0.0, context_tokens=0, window_s=2.0, hard_cap_s=4.0, beyond=4),
+        TIDE.replace(**SHORT, rescue_logprob=0.0, context_tokens=0, window_s=2.0, hard_cap_s=4.0, lookahead_tokens=4),
     ],
 )
 def test_a_stream_says_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, recipe: Recipe) -> None:
-    executor = SerialExecutor(Equipment(model, Padded()))
-    chunks = ChunkedExecutor(executor.equipment, unrolled)
+    executor = SerialExecutor(RoundResources(model, Padded()))
+    chunks = ChunkedExecutor(executor.resources, unrolled)
     words, runs = streamed(executor, recipe)
     again, fewer = streamed(chunks, recipe)
     assert len(words) > 5
@@ -126,15 +127,15 @@ def heard(result: Any) -> tuple[Any, ...]:
     [
         SinglePass(),
         SinglePass(watch=(Frontier(margin=60),)),
-        SinglePass(watch=(Frontier(margin=60, beyond=3),)),
+        SinglePass(watch=(Frontier(margin=60, lookahead_tokens=3),)),
         SinglePass(watch=(BackwardShift(near_end=30),), real_end=False, same_token=3),
         SinglePass(watch=(BackwardShift(row="fed", search_from=15),)),
         SinglePass(max_tokens=3),
     ],
 )
 def test_a_round_hears_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, listen: SinglePass) -> None:
-    executor = SerialExecutor(Equipment(model, Padded()))
-    chunks = ChunkedExecutor(executor.equipment, unrolled)
+    executor = SerialExecutor(RoundResources(model, Padded()))
+    chunks = ChunkedExecutor(executor.resources, unrolled)
     plain, chunked = hear(executor, listen), hear(chunks, listen)
     assert heard(chunked) == heard(plain)
     assert chunked.stats.decoder_runs < plain.stats.decoder_runs
@@ -143,8 +144,8 @@ def test_a_round_hears_the_same_in_chunks(model: WhisperModel, unrolled: StaticE
 
 
 def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled: StaticEngine) -> None:
-    executor = SerialExecutor(Equipment(model, Padded()))
-    chunks = ChunkedExecutor(executor.equipment, unrolled)
+    executor = SerialExecutor(RoundResources(model, Padded()))
+    chunks = ChunkedExecutor(executor.resources, unrolled)
     watched = SinglePass(watch=(BackwardShift(near_end=10_000),))  # whatever comes first is near the end
     first = hear(executor, watched).heard
     assert first is not None
@@ -158,8 +159,8 @@ def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled:
 
 @pytest.mark.slow
 def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperModel, unrolled: StaticEngine) -> None:
-    executor = SerialExecutor(Equipment(model, Padded()))
-    chunks = ChunkedExecutor(executor.equipment, unrolled)
+    executor = SerialExecutor(RoundResources(model, Padded()))
+    chunks = ChunkedExecutor(executor.resources, unrolled)
     plain, chunked = (hear(each, SinglePass(max_tokens=45), clip=LONG, seconds=15) for each in (executor, chunks))
     assert len(plain.heard.tokens) > 30
     assert heard(chunked) == heard(plain)
@@ -170,8 +171,8 @@ def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperMod
 def test_what_static_graphs_have_no_place_for(
     model: WhisperModel, unrolled: StaticEngine, plan: dict[str, Any]
 ) -> None:
-    executor = SerialExecutor(Equipment(model, Padded()))
-    chunks = ChunkedExecutor(executor.equipment, unrolled)
+    executor = SerialExecutor(RoundResources(model, Padded()))
+    chunks = ChunkedExecutor(executor.resources, unrolled)
     plain, chunked = (hear(each, SinglePass(), **plan) for each in (executor, chunks))
     assert chunked.heard == plain.heard
     assert chunked.stats.decoder_runs == plain.stats.decoder_runs

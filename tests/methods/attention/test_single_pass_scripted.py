@@ -12,12 +12,13 @@ from scripted_model import HEADS, ScriptedModel, Story, multilingual, story, tel
 from whispertide.checkpoint.generation import Head
 from whispertide.decoding.guards import Halt, HaltReason, Scene
 from whispertide.decoding.language import ENOUGH
-from whispertide.methods.attention.attended_decode import MARGIN_TOKENS, RETRY_TOKENS_PER_S
+from whispertide.decoding.prompt import MARGIN_TOKENS
 from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.single_pass import UNHEARD, SinglePass
+from whispertide.methods.attention.single_pass import RETRY_TOKENS_PER_S, UNHEARD, SinglePass
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FRAME_SAMPLES, N_SAMPLES, FloatArray, Span, join_words
 
@@ -38,7 +39,7 @@ def hear(
     suffix: FloatArray | None = None,
     **plan: Any,
 ) -> Any:
-    executor = SerialExecutor(Equipment(model, frame, suffix, detector))  # type: ignore[arg-type]
+    executor = SerialExecutor(RoundResources(model, frame, suffix, detector))  # type: ignore[arg-type]
     planned = RoundPlan(7, Span(START, START + samples), hearing=listen or SinglePass(), **plan)
     return executor.run(planned, np.zeros(samples, np.float32), options or DecodeOptions())
 

@@ -26,7 +26,8 @@ from whispertide.methods.pilot.pilot import HeardUtterance, Pilot, Scores
 from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import Framing
-from whispertide.streaming.round import EncodedWindow, Equipment, Opened, RoundPlan, RoundResult
+from whispertide.streaming.resources import EncodedWindow, RoundResources
+from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FloatArray
 
@@ -56,8 +57,8 @@ class OffloadModel(Protocol):
         """
 
 
-class _Tapped(Equipment):
-    """Equipment that also gives out what the encoder's last layer does."""
+class _Tapped(RoundResources):
+    """Resources that also give out what the encoder's last layer does."""
 
     def open(
         self,
@@ -80,10 +81,10 @@ class Asking(SerialExecutor):
     offload: OffloadModel
 
     @classmethod
-    def of(cls, equipment: Equipment, offload: OffloadModel) -> Self:
-        """With that equipment, which gives out what `offload` hears."""
-        given = {item.name: getattr(equipment, item.name) for item in fields(equipment) if item.init}
-        return cls(_Tapped(**given) if offload.hears else equipment, offload)
+    def of(cls, resources: RoundResources, offload: OffloadModel) -> Self:
+        """With these resources, which give out what `offload` hears."""
+        given = {item.name: getattr(resources, item.name) for item in fields(resources) if item.init}
+        return cls(_Tapped(**given) if offload.hears else resources, offload)
 
     def decode(
         self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard] = ()

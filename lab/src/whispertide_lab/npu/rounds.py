@@ -8,9 +8,7 @@ from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import WatchingGuard
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.search import Guard
-from whispertide.methods.attention.attended_decode import AttendedDecode
-from whispertide.methods.attention.listening import Listening
-from whispertide.methods.attention.single_pass import SinglePass
+from whispertide.methods.attention.single_pass import AttendedDecode, SinglePass
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor
@@ -22,16 +20,16 @@ from whispertide_lab.npu.search import run_unrolled
 class ChunkedDecode(AttendedDecode):
     """A decode whose greedy searches run in chunks."""
 
-    def _attempt(self, listen: Listening, prompt: Prompt, options: DecodeOptions) -> list[WatchingGuard]:
-        assert isinstance(listen, ChunkedPass)
-        engine = listen.engine
+    def _attempt(self, prompt: Prompt, options: DecodeOptions) -> list[WatchingGuard]:
+        assert isinstance(self.listen, ChunkedPass)
+        engine = self.listen.engine
         # Static graphs have no place for text before the window, nor for a prefix longer than they are.
         room = engine.layout.plan(len(prompt.tokens))[-1].end
         if options.beam > 1 or prompt.sot_index or len(prompt.tokens) > room:
-            return super()._attempt(listen, prompt, options)
-        watchers, guards = self._guards(listen, prompt)
-        decoder = start_chunks(engine, self.encoded, self._heads(listen))
-        rules, end = self._rules(listen, options), self._end(listen)
+            return super()._attempt(prompt, options)
+        watchers, guards = self._guards(prompt)
+        decoder = start_chunks(engine, self.encoded, self._heads())
+        rules, end = self._rules(options), self._end()
         found = run_unrolled(prompt, rules, engine.layout, decoder, end=end, guards=guards)
         self.found = found
         sure = found.best.tokens
@@ -39,10 +37,9 @@ class ChunkedDecode(AttendedDecode):
             return watchers
         # Chunks that end before the text does leave the rest to a decode step by step. Its guards are others: they
         # remember, and these have seen the tokens already that are fed again.
-        watchers, guards = self._guards(listen, prompt)
-        rest = self._searched(
-            listen, prompt, options, guards, Reference.exactly(sure) if sure else self.job.plan.reference
-        )
+        watchers, guards = self._guards(prompt)
+        known = Reference.exactly(sure) if sure else self.job.plan.reference
+        rest = self._searched(prompt, options, guards, known)
         self.found = replace(rest, steps=found.steps + rest.steps)
         return watchers
 

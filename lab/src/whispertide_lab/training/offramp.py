@@ -124,7 +124,7 @@ def hear_examples(
     executor = make_executor(model, recipe)
     assert isinstance(executor, SerialExecutor)
     kept = Kept()
-    asking = Asking.of(executor.equipment, kept)
+    asking = Asking.of(executor.resources, kept)
     for utterance, samples in varied(said, options):
         yield _heard(asking, kept, recipe, samples, utterance.text)
 

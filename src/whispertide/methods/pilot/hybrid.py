@@ -22,8 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from whispertide.decoding.longform import Cost
-from whispertide.decoding.search import Guard
+from whispertide.decoding.search import Cost, Guard
 from whispertide.decoding.token_words import TokenWord
 from whispertide.methods.pilot.circuit_breaker import CircuitBreaker
 from whispertide.methods.pilot.offramp import Hybrid, Offramp

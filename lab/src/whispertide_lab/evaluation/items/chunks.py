@@ -16,9 +16,9 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.cache import cached
 from whispertide.graphs.store import build_once
 from whispertide.options import DecodeOptions
-from whispertide.recipes.catalogue import get_recipe, make_gate
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.session import Session
-from whispertide.streaming.round import Equipment
+from whispertide.streaming.resources import RoundResources
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import report
 from whispertide_lab.evaluation.clock import play
@@ -107,13 +107,13 @@ def score_with(runner: "Runner", plan: Plan) -> Json:
     """The corpus's scores, decoding with graphs of that plan."""
     transcriber = runner.transcriber(runner.models[0])
     recipe, engine = get_recipe("npusper").replace(framing="buckets"), opened(transcriber.model, plan)
-    executor = ChunkedExecutor(Equipment(transcriber.model, recipe.framing), engine)
+    executor = ChunkedExecutor(RoundResources(transcriber.model, recipe.framing), engine)
     rows, said = [], list(runner.corpus.utterances())
     label = f"npusper in chunks of {plan[-1]} {runner.corpus.name}"
     with showing(runner.watch, label, sum(utterance.seconds for utterance in said)):
         for utterance in said:
             options = DecodeOptions(language=utterance.language)
-            session = Session(recipe, executor, make_gate(recipe), options=options, live=True)
+            session = Session(recipe, executor, recipe.schedule.gate(), options=options, live=True)
             trace = play(session, utterance.audio(), utterance=utterance.id, dims=transcriber.dims)
             rows.append(judge(utterance, trace))
             runner.watch.advance(utterance.seconds)

@@ -6,41 +6,35 @@ is one utterance, or several whose pauses were short and in mid-sentence. All de
 the rounds' ends, not on the portions of audio: a gate event counts from its `decided_at` on.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.errors import SessionError
-from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unheard
-from whispertide.punctuation import ends_sentence, may_stand
+from whispertide.events import End, SpeechStart, SpeechStop, TurnEnd, Unheard
 from whispertide.streaming.ahead import HeardAhead
 from whispertide.streaming.policy import AnyPolicy
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult, written
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.searches import Search
-from whispertide.streaming.turn_state import EndRequest, Flight, OpenTurn, TurnState, Utterance
+from whispertide.streaming.turn_state import EndRequest, OpenTurn, PlannedRound, TurnState, Utterance
+from whispertide.streaming.written import written
 from whispertide.types import Word, align_down, to_samples
 
 
-class Emit(Protocol):
-    """Makes an event of that kind; `at` is the audio taken into account."""
-
-    def __call__(self, kind: type[Event], at: int, **values: Any) -> None:
-        """Number the event and keep it for whoever asks next."""
-
-
-class Turns:
+class RoundPlanner:
     """Plans the rounds of a session, whose owner sets `schedule`, `policy`, `search`, `state`, `emit`, `confirm` and
-    `turn_pause` first, and may exchange them between calls. `confirm` adds a word to what was said, at an event's `at`;
-    `turn_pause` samples of silence end a turn in mid-sentence (0: every utterance is a turn).
+    `turn_pause` first, and may exchange them between calls. `emit` makes an event of a kind, `at` so much audio, with
+    its values; `confirm` adds a word to what was said, at an event's `at`; `turn_pause` samples of silence end a turn
+    in mid-sentence (0: every utterance is a turn).
     """
 
     schedule: Schedule
     policy: AnyPolicy
     search: Search
     state: TurnState
-    emit: Emit
+    emit: Callable[..., None]
     confirm: Callable[[Word, int], None]
     turn_pause: int
 
@@ -85,9 +79,10 @@ class Turns:
                 return plan
         return None
 
-    def take(self, result: RoundResult[Any]) -> tuple[Flight, Commit] | None:
-        """The policy's verdict on the oldest round in flight, without unlikely words; call `land` next. None if the
-        round no longer matters, or if it was computed ahead and nobody knows yet whether it matters.
+    def take(self, result: RoundResult[Any], said: Sequence[Word]) -> tuple[PlannedRound, Commit] | None:
+        """What is `written` of the policy's verdict on the oldest round in flight, after the words that were `said`;
+        call `land` next. None if the round no longer matters, or if it was computed ahead and nobody knows yet whether
+        it matters.
 
         Raises `SessionError` if another round is older.
         """
@@ -106,41 +101,25 @@ class Turns:
             state.in_flight.pop(0)
             return None
         verdict = self.policy.apply(utterance.policy, result)
-        # How unlikely made-up words are was found out on English; elsewhere right ones are as unlikely.
-        below = self.policy.drop_below if result.language in (None, "en") else 0.0
-        commit, state.chances = written(verdict, state.chances, utterance.words, below)
         certain = not self._gated or state.is_certain(utterance, result.plan.window.end)
-        commit = utterance.believed(commit, certain=certain, is_last=result.plan.is_last)
-        if commit.closing is not None and not (self._gated and self.turn_pause):  # every utterance is a turn
-            commit = replace(commit, confirmed=(*commit.confirmed, commit.closing), closing=None)
-        utterance.words += len(verdict.confirmed)
+        lasts = self._gated and self.turn_pause > 0
+        commit = written(verdict, result, self.policy, state, utterance, said, certain=certain, turns_last=lasts)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
-        utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
-        if commit.confirmed:
-            # From here on the turn is in this language, whatever a later window sounds like.
-            utterance.language = state.spoken = result.language
-            utterance.unfinished = not ends_sentence(commit.confirmed[-1].text)
-            if state.closing is not None and may_stand(state.closing.text, commit.confirmed[0].text):
-                commit = replace(commit, confirmed=(state.closing, *commit.confirmed))
-            state.closing = None
-        # Where none of its words were written, its mark closes nothing.
-        if commit.closing is not None and utterance.spoken:
-            utterance.unfinished, state.closing = True, commit.closing
         # Elsewhere the result must not depend on how fast the machine is.
         if self._live:
             stats = result.stats
             utterance.spent = to_samples(stats.encode_s + stats.decode_s + stats.align_s)
-        flight = state.in_flight.pop(0)
-        if commit.goes_on and flight.plan.is_last:
+        planned = state.in_flight.pop(0)
+        if commit.goes_on and planned.plan.is_last:
             # It was not the last after all; what was computed ahead was this one, and must not be used again.
             utterance.last_planned, utterance.ahead = False, None
-            flight = replace(flight, plan=replace(flight.plan, is_last=False))
-        return flight, commit
+            planned = replace(planned, plan=replace(planned.plan, is_last=False))
+        return planned, commit
 
-    def land(self, flight: Flight) -> None:
+    def land(self, planned: PlannedRound) -> None:
         """What follows from a round that was taken: the end of the utterance, if it was the last."""
-        if flight.plan.ends_turn and self.state.utterance is not None:
-            self._end_turn(self.state.utterance, flight.at)
+        if planned.plan.ends_turn and self.state.utterance is not None:
+            self._end_turn(self.state.utterance, planned.at)
 
     def retract(self, plan: RoundPlan) -> None:
         """Take back the newest round in flight, as if it had not been planned. `SessionError` for any other."""
@@ -155,16 +134,13 @@ class Turns:
         if state.utterance is not None:
             state.utterance.ahead = None
         if self._is_preparing and state.in_flight[-1].plan.is_last:
-            state.stale.add(state.in_flight[-1].plan.id)
-            state.take_back()
+            state.give_up()
 
     def clear(self) -> None:
         """Drop the open utterance, if any, and whatever the gate said: the next utterance begins here or later."""
         state = self.state
         at, utterance = state.received, state.utterance
-        # Their results may come all the same: whoever computes rounds elsewhere cannot always stop. They are ignored.
-        state.stale.update(flight.plan.id for flight in state.in_flight)
-        state.in_flight.clear()
+        state.give_up_all()
         state.gate_events.clear()
         state.certain.clear()
         state.utterance, state.floor = None, at
@@ -181,7 +157,7 @@ class Turns:
             starts.append(state.utterance.keep_from)
         else:
             starts.append(gate_needs if self._gated else state.floor)
-        in_flight = [flight.plan.window.start for flight in state.in_flight]
+        in_flight = [planned.plan.window.start for planned in state.in_flight]
         # Windows begin at whole frames of the encoder. What a round in flight looks at stays until that is back.
         return min(align_down(max(min(starts), state.floor)), *in_flight, state.received)
 
@@ -199,13 +175,13 @@ class Turns:
         busy = wanted if self._is_preparing else len(state.in_flight) >= self._max_in_flight
         return full or utterance.last_planned or busy
 
-    def behind(self, flight: Flight) -> int:
+    def behind(self, planned: PlannedRound) -> int:
         """The audio after the last round. A replay has no lateness, and silence is nothing to be late for."""
         state = self.state
         is_speech = (state.utterance is not None and state.utterance.end is None) or state.gate_events
         if self.schedule.recorded or state.requests or not is_speech:
             return 0
-        return state.received - flight.plan.window.end
+        return state.received - planned.plan.window.end
 
     @property
     def _is_preparing(self) -> bool:
@@ -220,8 +196,7 @@ class Turns:
         if stop is not None and self._is_preparing and _is_last(state.in_flight[-1].plan, stop.end):
             return
         if (stop is not None or state.requests) and self._is_preparing and not self.schedule.recorded:
-            state.stale.add(state.in_flight[-1].plan.id)
-            state.take_back()
+            state.give_up()
 
     @property
     def _horizon(self) -> int:
@@ -331,7 +306,7 @@ class Turns:
         if utterance.ahead is not None and is_last and _is_last(utterance.ahead.plan, frontier):
             plan = replace(plan, hearing=HeardAhead(plan.hearing, utterance.ahead))
         state.next_round += 1
-        state.in_flight.append(Flight(plan, at, utterance.last_end, record))
+        state.in_flight.append(PlannedRound(plan, at, utterance.last_end, record))
         utterance.last_end = max(utterance.last_end, frontier)
         utterance.last_planned = is_last
         utterance.due_at = None
@@ -364,7 +339,7 @@ class Turns:
             return None
         plan = replace(self._plan(utterance, end, is_last=True), provisional=True)
         state.next_round += 1
-        state.in_flight.append(Flight(plan, state.received, utterance.last_end, recorded=False))
+        state.in_flight.append(PlannedRound(plan, state.received, utterance.last_end, recorded=False))
         return plan
 
     def _end_turn(self, utterance: Utterance, at: int) -> None:
