@@ -1,6 +1,4 @@
-"""Who may connect: API keys, the web pages that a browser may connect from, how often an address comes, and how many
-connections there are. No I/O but reading a file of keys.
-"""
+"""Access control: API keys, origins of web pages, rates and numbers of connections. No I/O but reading a key file."""
 
 import base64
 import contextlib
@@ -91,7 +89,7 @@ def _decoded(text: str) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class TemporaryKey:
-    """What a key for a short time opens, made for whoever should not see the real one.
+    """A key that is good for a short time, made for a client that should not see the real one.
 
     protocol  the one whose connections it opens, by name
     message   as if they had sent it first
@@ -132,7 +130,7 @@ class Authenticator:
 
     @property
     def is_open(self) -> bool:
-        """Whether no key is asked for."""
+        """True if no key is asked for."""
         return not self._hashes
 
     def issue(self, owner: str, what: TemporaryKey, valid_s: float) -> tuple[str, float]:
@@ -158,7 +156,7 @@ class Authenticator:
         self._issued = {digest: one for digest, one in self._issued.items() if one.until > now}
 
     def redeem(self, offered: Iterable[str], protocol: str) -> tuple[TemporaryKey, str, str] | None:
-        """What the temporary key opens that somebody offers for this protocol, whose it is, and the key."""
+        """Use up a temporary key for this protocol. Returns what it opens, its owner and the key."""
         self._forget_old()
         for key in offered:
             found = self._issued.get(_digest(key)) if key.startswith(TEMPORARY_PREFIX) else None
@@ -183,8 +181,8 @@ class Authenticator:
         return None
 
     def allows_host(self, host: str | None) -> bool:
-        """Whether a keyless server may have been called by that name: an address, localhost, a name without a dot, or
-        the host of an allowed origin.
+        """True if a keyless server may be called by that name: an address, localhost, a name without a dot, or the host
+        of an allowed origin.
 
         A browser sends no origin with a plain GET of the same site. A page that points its own name at this server
         (DNS rebinding) is the same site, and only the name tells.
@@ -199,7 +197,8 @@ class Authenticator:
         return _is_own_name(name) or "." not in name or name in known
 
     def allows_origin(self, origin: str | None, host: str | None) -> bool:
-        """Whether a page from `origin` may connect: pages of this server itself, those allowed, and no page at all.
+        """True if a page from `origin` may connect: pages of this server, those allowed, and a request without an
+        origin.
 
         A browser sends the origin and cannot lie about it; other programs send none. Where no key is asked for, the
         server must also have been called as `allows_host` says, or any page could point its own name at it.
@@ -359,7 +358,7 @@ class AccessControl:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there, or can be the peer that has this address."""
+    """True for a loopback address or name: only this machine can listen or call there."""
     try:
         # Without the zone of a link-local address ("fe80::1%eth0").
         ip = ipaddress.ip_address(host.partition("%")[0])

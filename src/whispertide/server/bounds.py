@@ -1,4 +1,4 @@
-"""What clients may not ask of a session, because the others would pay for it: memory without bounds, minutes of work.
+"""Limits on the settings that clients may ask for, because other sessions would pay: unbounded memory, minutes of work.
 
 The engine trusts whoever configures it; a server trusts nobody. What cannot be at all the engine says itself.
 """

@@ -22,7 +22,7 @@ class Bucket:
         return self._tokens >= 0
 
     def debt_s(self, now: float) -> float:
-        """How long it takes until what was taken on credit is paid."""
+        """Seconds until the tokens that were taken on credit are paid back."""
         self._fill(now)
         return max(0.0, -self._tokens / self.rate)
 

@@ -1,4 +1,4 @@
-"""What the hub and its connections say to one another."""
+"""The interface between the hub and its connections."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""How many there are of each name at this moment."""
+"""Count by name what is open at this moment."""
 
 import contextlib
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a session gets where its client leaves something open: the model, the language, the task, the prompt.
+"""Defaults for the settings that a client leaves open: the model, the language, the task, the prompt.
 
 Whoever starts the server may say what is usual there. That is no demand: a model that cannot write it does without.
 """
@@ -40,7 +40,7 @@ def choose(models: Sequence[ModelInfo], settings: Settings, usual: DecodeOptions
 
 
 def can_write(model: ModelInfo, language: str | None, task: Task | None) -> bool:
-    """Whether the model knows the language (None = any) and the task."""
+    """True if the model knows the language (None = any) and the task."""
     return (language is None or language in model.languages) and (task != "translate" or model.translates)
 
 

@@ -1,4 +1,4 @@
-"""Whose turn it is: workers' time is shared equally by API keys, and the share of a key by its sessions.
+"""Fair queueing: workers' time is shared equally by API keys, and the share of a key by its sessions.
 
 Fair queueing by virtual time (Goyal, Vin and Cheng, SIGCOMM 1996, section 2), by keys and within each by sessions.
 Everyone has a tag, the time that was worked for them, and the least is next. Who comes back after a silence begins at
@@ -60,8 +60,8 @@ class FairQueue(Generic[T]):
         self._waiting.append(one)
 
     def take(self, *, of_idle_key: bool = False) -> T | None:
-        """Who is next; of equals whoever waits longest. None where nobody waits, or nobody `of_idle_key`: one of whose
-        sessions none is at work.
+        """Remove and return the next entry; of equals the one that waits longest. None if nobody waits, or, with
+        `of_idle_key`, if every waiting key has a session at work.
         """
         busy = {one.owner for one in self._at_work} if of_idle_key else set()
         one = min(

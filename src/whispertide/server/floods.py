@@ -15,7 +15,7 @@ _FORGOTTEN_S = 60.0  # after the wait is over
 
 @dataclass(frozen=True, slots=True)
 class _Flood:
-    """How often somebody was closed for one, and until when they wait."""
+    """A party's floods: their number, and until when it has to wait."""
 
     times: int
     until: float

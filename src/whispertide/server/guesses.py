@@ -27,7 +27,7 @@ class Guesses:
     _known: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
 
     def may_guess(self, party: str) -> bool:
-        """Whether another guess of this party is looked at."""
+        """True if another key of this party is checked."""
         return not self.enabled or self._tokens(party) >= 1
 
     def wrong(self, party: str) -> None:

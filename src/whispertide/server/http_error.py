@@ -1,4 +1,4 @@
-"""What cannot be done over HTTP: an exception anywhere below an endpoint, and an answer in OpenAI's shape above it."""
+"""Errors of HTTP requests: an exception to raise anywhere below an endpoint, and the answer in OpenAI's shape."""
 
 import asyncio
 import contextlib

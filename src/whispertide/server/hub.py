@@ -278,7 +278,7 @@ class Hub:
         self.drop(live)
 
     def is_durable(self, live: LiveSession) -> bool:
-        """Whether what is said in this session survives the server, where it should."""
+        """True if the transcript of this session survives the server, or need not."""
         journal = self.journal
         if journal is None or journal not in live.observers:
             return True
@@ -286,12 +286,12 @@ class Hub:
 
     @property
     def meanwhile(self) -> str:
-        """What becomes of what is said while the journal cannot be written, for clients."""
+        """Say for clients what happens to captions while the journal cannot be written."""
         waits = self.journal is not None and not self.journal.shared
         return "captions wait until it can" if waits else "this may be lost with the server"
 
     def has_room(self, live: LiveSession) -> bool:
-        """Whether more audio of this session can be taken now."""
+        """True if more audio of this session can be accepted now."""
         if len(live.inbox) >= _INBOX:
             return False
         most = to_samples(self.options.limits.inbox_s)
@@ -321,12 +321,12 @@ class Hub:
 
     @property
     def busy(self) -> bool:
-        """Whether any session has something to do, to write down, or to say to a client that is there."""
+        """True if any session has work to do, a journal entry to write or an event to send to a connected client."""
         return any(live.busy for live in self.sessions.values())
 
     @property
     def full(self) -> bool:
-        """Whether all places are taken; sessions that wait for their clients have none."""
+        """True if all places are taken; sessions that wait for their clients take none."""
         return sum(live.parked_at is None for live in self.sessions.values()) >= self.options.limits.sessions
 
     # --- inside ------------------------------------------------------------------------------------------------------
@@ -396,7 +396,7 @@ class Hub:
 
     @property
     def stalled(self) -> bool:
-        """Whether audio waits and no round is done (`watch`)."""
+        """True if audio waits and no round is done (`watch`)."""
         return self.watch.is_stalled(self.look())
 
     def _tell_whether_durable(self) -> None:

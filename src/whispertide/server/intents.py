@@ -1,4 +1,4 @@
-"""What the speakers of a session want, told while they speak: a stream of understanding next to the session's words.
+"""Intents of a session, sent while people speak: a stream of understanding next to the session's words.
 
 It hears the same audio. What it says becomes events with the session's positions. Knows no sockets and no clients.
 """

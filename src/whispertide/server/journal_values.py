@@ -1,4 +1,4 @@
-"""What the journal writes of a session, as bytes: commands, and states that are read without trusting them."""
+"""The journal's values as bytes: commands, and session states that are read without trusting them."""
 
 import hashlib
 import io

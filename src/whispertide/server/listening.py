@@ -38,7 +38,7 @@ def _no_wait(_: str) -> float:
 
 @dataclass(slots=True)
 class Admission:
-    """How many connections are open: `most` at once, `per_address` of one address (`party_of`), 0: any number.
+    """Limits on open connections: `most` at once, `per_address` of one address (`party_of`); 0: any number.
 
     A connection is idle while the server waits for its client: before a request, between two, and while an answer is
     not read. Of those the oldest of whoever has most gives way where a new one finds no place.

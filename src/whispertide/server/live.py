@@ -40,7 +40,7 @@ _MOST_UNHEARD = to_samples(5)  # before a round looks at it
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step did. `rounds` is how many were computed (0 or 1), `behind` the audio not looked at after it."""
+    """The result of one step: `rounds` computed (0 or 1), `behind` samples of audio not looked at after it."""
 
     entries: Sequence[Entry] = ()
     more: bool = False
@@ -115,25 +115,23 @@ class LiveSession:
 
     @property
     def is_left(self) -> bool:
-        """Whether it waits for its client."""
+        """True while it waits for its client to come back."""
         return self.parked_at is not None
 
     def in_no_hurry(self, now: float) -> bool:
-        """Whether nobody speaks it at this moment: its audio comes faster than that, or its client is gone. That its
-        rounds are late is then no sign of load.
-        """
+        """True if its lateness is no sign of load: audio comes faster than it is spoken, or the client is gone."""
         return self.is_left or self.pace.debt_s(now) > 0
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to do, to write down, or to say to a client that is there."""
+        """True if there is work to do, a journal entry to write or an event to send to a connected client."""
         left = self.safe < self.accepted if self.suspended else bool(self.inbox) and not self.ended
         unsaid = self.wake is not None and bool(self.outbox.waiting)
         return left or unsaid or self.running or self.queued_at is not None
 
     @property
     def settled(self) -> bool:
-        """Whether a suspended session has nothing left to write down or to say: it can go on elsewhere."""
+        """True if a suspended session has nothing left to write or to send: another server can go on with it."""
         return self.suspended and not self.running and self.safe >= self.accepted and not self.outbox.waiting
 
     def put(self, command: Command) -> None:
@@ -193,11 +191,11 @@ class LiveSession:
 
     @property
     def _can_wait(self) -> bool:
-        """Whether more audio is there already, so that one round can hear all of it."""
+        """True if more audio is queued already, so that one round can cover all of it."""
         return self._pending is None and bool(self.inbox) and self.taken - self.looked_at < _MOST_UNHEARD
 
     def _takes_more(self, before: int) -> bool:
-        """Whether there is room for more audio in a step, before which so much was taken."""
+        """True if a step that began at `before` taken samples has room for more audio."""
         return self.taken - before < _MOST_TAKEN and self.taken - self.looked_at < _MOST_UNHEARD
 
     def _carry_out(self, command: Command, entries: list[Entry]) -> None:
@@ -220,7 +218,7 @@ class LiveSession:
                 self._pending = command
 
     def _intents(self, command: Command) -> list[Event]:
-        """What a command lets the client know of intents, after what the session has to say of it."""
+        """The events of intents that follow from a command, after the session's own."""
         if self.intents is None:
             return []
         match command:
@@ -307,5 +305,5 @@ def reconfigured(
 
 
 def is_last(entry: Entry) -> bool:
-    """Whether nothing follows this entry."""
+    """True if no entry follows this one."""
     return isinstance(entry, End) or (isinstance(entry, Error) and entry.fatal)

@@ -82,7 +82,7 @@ class Repeats:
     _kinds: dict[tuple[object, ...], _Kind] = field(default_factory=dict)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether this line is written."""
+        """True if this line is to be written."""
         if hasattr(record, "text"):
             return True
         now, key = self.clock(), _kind_of(record)

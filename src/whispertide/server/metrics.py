@@ -1,4 +1,4 @@
-"""What `/metrics` shows, in Prometheus' format. Each server has its own registry: several can live in a process."""
+"""Metrics for `/metrics` in Prometheus' format. Each server has its own registry: several can live in a process."""
 
 from typing import TYPE_CHECKING
 
@@ -59,14 +59,14 @@ class Metrics:
         self.uploads = Counter(f"{name}_uploads", "Files transcribed", ["outcome"], registry=registry)
 
     def show_load(self, level: int, pressure: float, *, silent: bool) -> None:
-        """How busy the server is now. `silent`: it has no session, so none is behind."""
+        """Set the gauges of load. `silent`: there is no session, so none is late."""
         self.quality.set(level)
         self.pressure.set(pressure)
         if silent:
             self.lag.set(0)
 
     def show_waiting(self, unheard_s: float, oldest_s: float) -> None:
-        """How much audio is not heard now, and for how long the oldest of it has waited."""
+        """Set the gauges of audio that no round has covered yet, and of the age of the oldest of it, in seconds."""
         self.unheard_audio.set(unheard_s)
         self.oldest_unheard.set(oldest_s)
 

@@ -192,7 +192,7 @@ class NatsJournal:
         return waits
 
     def is_ahead(self, live: LiveSession) -> bool:
-        """Whether its client may have been told what is not written yet: for then nothing could be."""
+        """True if the client may have received events that are not written yet: they were released early."""
         writer = self._writers.get(live.id)
         return writer is not None and writer.ahead > writer.written
 
@@ -214,7 +214,7 @@ class NatsJournal:
     # --- sessions of other servers -----------------------------------------------------------------------------------
 
     async def owns(self, session: str) -> bool:
-        """Whether a session that is here did not go on elsewhere. While NATS is away, that is believed.
+        """True if this session has not moved to another server. While NATS is away, it is taken for true.
 
         Where it did, nothing more is written of it from here.
         """

@@ -1,4 +1,4 @@
-"""What a journal in NATS writes: records, each one or more messages under the subject of a session.
+"""Records of the journal in NATS, each one or more messages under the subject of a session.
 
 A record is a line of JSON and then bytes. What a session was is folded from its records in order.
 """

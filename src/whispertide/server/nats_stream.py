@@ -206,7 +206,7 @@ class SessionStream:
             await self._leases.delete(session, last=revision)
 
     async def owns(self, session: str) -> bool:
-        """Whether its last message is ours, as far as one can know now."""
+        """True if the last message of the session is ours, as far as can be known now."""
         with suppress(UnreachableError):
             last = await self._last(session)
             return last is not None and (last.headers or {}).get("Whispertide", "").startswith(self._writer + ":")

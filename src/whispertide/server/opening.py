@@ -1,4 +1,4 @@
-"""What clients are told before and when a session begins, and what their settings choose.
+"""The start of a session: the server's description for clients, and the recipe and options that settings choose.
 
 Functions over models, recipes and sessions; they know of no hub.
 """
@@ -23,7 +23,7 @@ def server_info(
     version: str = "",
     intents: tuple[str, ...] = (),
 ) -> base.ServerInfo:
-    """What is served, and with which recipe for a client that asks for none."""
+    """The description of the server, with the recipe for clients that name none."""
     return base.ServerInfo(
         models=tuple(
             base.ModelInfo(name, model.tokenizer.languages, model.caution, model.dims.is_multilingual)
@@ -60,7 +60,7 @@ def choices(settings: base.Settings, usual: Recipe) -> tuple[Recipe, DecodeOptio
 
 
 def started(live: LiveSession, *, resumed: bool) -> base.Started:
-    """What its client is told of a session that begins or goes on."""
+    """The message for the client of a session that begins or goes on."""
     return base.Started(
         session=live.id,
         model=live.model,

@@ -1,4 +1,4 @@
-"""What a session has said and its client may not have yet: numbered events in a ring, and where the client is in it.
+"""Numbered events of a session in a ring, kept until its client has them, and the client's position in it.
 
 Pure: it knows no sockets. The numbers on the wire are given here, because the server says things of its own
 (`Intent`) between the session's events.

@@ -182,7 +182,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a replay said."""
+    """The events of a replay."""
 
     events: tuple[Event, ...]
     samples: int
@@ -288,7 +288,7 @@ class _Replay:
                 self._lower()
 
     def _configure(self, changes: Any) -> None:
-        """What a client asked for. Recordings have what was refused as well, and it is refused again."""
+        """Apply a client's changes. A recording also has the refused ones, which are refused again."""
         try:
             self.recipe, self.options = reconfigured(self.session, self.recipe, self.options, changes, self.languages)
         except (WhispertideError, TypeError) as error:

@@ -70,7 +70,7 @@ class Wanted:
         return {"x-whispertide-model": quote(self.model, safe="/@:+, "), **told}
 
     def warning(self, warning: str = "") -> str:
-        """What the client should know: fields without effect, and a `warning` of the audio."""
+        """The warning for the client: fields without effect, and the `warning` of the audio."""
         names = [messages.shown(name) for name in self.ignored[:_NAMED]]
         names += [f"{len(self.ignored) - _NAMED} more"] if len(self.ignored) > _NAMED else []
         unknown = f"fields without effect: {', '.join(names)}" if names else ""
@@ -159,7 +159,7 @@ class Rest:
             raise HttpError(400, f"expected a multipart form with a file; {reason}") from error
 
     async def _transcribed(self, work: Coroutine[Any, Any, T], request: Request | None = None) -> T:
-        """What comes of the work on a file. Raises `HttpError`, whatever fails."""
+        """Wait for the work on a file. Every failure becomes an `HttpError`."""
         try:
             return await self._in_time(work, request)
         except HttpError:
@@ -168,7 +168,7 @@ class Rest:
             raise self._failed(error) from error
 
     async def _in_time(self, work: Coroutine[Any, Any, T], request: Request | None = None) -> T:
-        """What comes of the work. Raises what that does.
+        """Wait for the work and return its result. Raises its errors.
 
         It is given up, with an `HttpError`, where the server waits no longer, and where the client of `request` leaves.
         """
@@ -214,7 +214,7 @@ class Rest:
         yield _sse({"type": "transcript.text.done", "text": joined(segments), "usage": _usage(job), **warning})
 
     def _failed(self, error: BaseException) -> HttpError:
-        """What to answer: an error of the audio is the client's, any other ours."""
+        """The answer to an error: one of the audio is the client's, any other ours."""
         self.hub.metrics.uploads.labels("refused" if isinstance(error, BusyError) else "failed").inc()
         match error:
             case BusyError():
@@ -264,7 +264,7 @@ def _stopping() -> HttpError:
 
 
 def _party(request: Request) -> str:
-    """Whose request it is: a key's, or an address's."""
+    """The party that a request counts for: its key, or its address."""
     address = request.client.host if request.client else ""
     return getattr(request.state, "owner", "") or party_of(address)
 

@@ -150,7 +150,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """What uvicorn takes for the end (SIGINT, SIGTERM), and SIGHUP, unless it is ignored (nohup)."""
+        """Handle the signals to stop (SIGINT, SIGTERM), and SIGHUP, unless it is ignored (nohup)."""
         with super().capture_signals():
             in_main = threading.current_thread() is threading.main_thread()  # signals reach no other
             if _HANGUP is None or not in_main or signal.getsignal(_HANGUP) is signal.SIG_IGN:

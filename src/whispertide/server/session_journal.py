@@ -1,4 +1,4 @@
-"""What a journal of live sessions is, whoever stores it, and what all journals do alike.
+"""The interface of a journal of live sessions, and the code that all journals share.
 
 `journal` keeps them in one SQLite file of one server, `nats_journal` in NATS JetStream for any number of servers.
 """
@@ -32,7 +32,7 @@ class UnreachableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What does not change in a session."""
+    """The fixed properties of a session."""
 
     owner: str
     model: str
@@ -71,8 +71,8 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Known:
-    """What the journal remembers of an open session: commands and samples written so far, and how many of the samples
-    were taken since its state was written.
+    """The journal's count of an open session: commands and samples written so far, and the samples taken since its
+    state was written.
     """
 
     commands: int = 0
@@ -87,7 +87,7 @@ class Known:
         return Row(n, kind, start, self.samples, data)
 
     def is_due(self, taken: Sequence[Command], entries: Sequence[Entry]) -> bool:
-        """Whether a state is to be written, after these commands with what they said: now and then also without."""
+        """True if a state is to be written after these commands and their entries, and now and then without any."""
         self.since_state += sum(map(samples_in, taken))
         if not entries and self.since_state < STATE_EVERY:
             return False
@@ -119,19 +119,19 @@ class SessionJournal(Observer, Protocol):
         """The client has the events up to `seq`."""
 
     def is_ahead(self, live: LiveSession) -> bool:
-        """Whether its client may have been told what is not written yet."""
+        """True if the client may have received events that are not written yet."""
 
     def discard(self, session: str) -> None:
         """A session of the journal cannot go on."""
 
 
 def samples_in(command: Command) -> int:
-    """How much audio it brings."""
+    """The number of samples that a command brings."""
     return len(command.samples) if isinstance(command, Audio) else 0
 
 
 def safe_with(live: LiveSession, command: Command) -> Callable[[], None]:
-    """What tells a session, in its event loop, that a command that comes in is written."""
+    """Make the callback that tells a session, in its event loop, that a command is written."""
     accepted = live.accepted + samples_in(command)
 
     def safe() -> None:

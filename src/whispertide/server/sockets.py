@@ -96,7 +96,7 @@ class _HttpWithDeadlines(H11Protocol):
 
     @property
     def _at_work(self) -> bool:
-        """Whether the server owes this client an answer, or talks with it."""
+        """True if the server owes this client an answer, or has upgraded the connection."""
         return self._upgraded or (self.cycle is not None and not self.cycle.response_complete)
 
     def _tell(self) -> None:
@@ -206,7 +206,7 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
             transport.max_size = _READ
 
     def data_received(self, data: bytes) -> None:
-        """What comes waits here for its turn."""
+        """Queue the data for its turn."""
         self._unparsed += data
         if self._turn is None:
             self._parse()
@@ -227,7 +227,7 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
 
     @property
     def _waits(self) -> bool:
-        """Whether the application has something to do first: accept the client, or take a message."""
+        """True if the application has to act first: accept the client, or take a message."""
         return self.read_paused or (self.handshake_initiated and not self.handshake_complete)
 
     def _go_on(self) -> None:
@@ -295,7 +295,6 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
             self.transport.write(pong)
 
     def handle_pong(self, event: Any) -> None:
-        """Whether anybody asked for it or not."""
         if self._bears_another():
             super().handle_pong(event)
 

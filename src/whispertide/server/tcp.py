@@ -38,7 +38,7 @@ _CLOSE_S = 1.0  # for the other side to read our last words and to close as well
 
 
 def files_of_port() -> int:
-    """How many connections one port may have at most, so that all of them together never run out of files."""
+    """The most connections of one port, so that all ports together never run out of files."""
     return max(1, raise_file_limit() // _PORTS)
 
 
@@ -53,7 +53,7 @@ class TcpTransport:
         self.first: Callable[[], None] = lambda: None  # called once the other side has said something
 
     async def receive(self) -> bytes:
-        """What has come, at most 16 KiB. Raises `GoneError` at the end of the input."""
+        """Read at most 16 KiB. Raises `GoneError` at the end of the input."""
         try:
             async with self._reading:
                 data = await self._reader.read(_PIECE)
@@ -180,7 +180,7 @@ class TcpListener:
             log.warning("refused", extra={"protocol": self.protocol.name, "address": address, "problem": _KEYLESS})
 
     def _refusal(self, address: str) -> str:
-        """Why this peer is not served, or nothing."""
+        """The reason to refuse this peer, or ""."""
         options = self.hub.options
         if self._keeps_out and not is_loopback(address):
             self._tell(address)

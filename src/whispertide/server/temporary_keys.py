@@ -74,8 +74,8 @@ class TemporaryKeys:
         return JSONResponse({"token": value, "expires_in_seconds": valid_s})
 
     def _for_realtime(self, message: dict[str, Any]) -> tuple[TemporaryKey, dict[str, Any]]:
-        """What opens a session with these settings, and what that session is. Raises `HttpError` for settings that the
-        session would refuse, and for more than can be kept.
+        """Read the settings of a realtime session and return its key and its description. Raises `HttpError` for
+        settings that the session would refuse, and for too large ones.
         """
         try:
             session = default_session(None).updated(message["session"], self._served)

@@ -104,7 +104,9 @@ def _stats_of(entries: Sequence[Entry]) -> RoundStats | None:
 
 
 def from_environment() -> Traces | None:
-    """What the environment asks for; None where it asks for none, or the extra is not installed (the log says so)."""
+    """Open the traces that the environment asks for; None if it asks for none, or the extra is not installed (the log
+    says so).
+    """
     if not any(os.environ.get(name) for name in _WHERE):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What came in and was not heard yet: how much, since when, and whether any round runs. The time comes from a clock."""
+"""Watch for audio that waits: how much, since when, and whether any round runs. The time comes from a clock."""
 
 import time
 from collections import deque
@@ -39,7 +39,7 @@ class Watch:
         self._round_at = self.clock()
 
     def look(self, sessions: Iterable[LiveSession]) -> Waiting:
-        """What waits now."""
+        """Measure the audio that waits now."""
         now, unheard, oldest = self.clock(), 0, 0.0
         late: tuple[float, float] | None = None
         before, self._came = self._came, {}
@@ -58,5 +58,5 @@ class Watch:
         return Waiting(seconds(unheard), oldest, late)
 
     def is_stalled(self, waiting: Waiting) -> bool:
-        """Whether audio waits and no round was done for five seconds."""
+        """True if audio waits and no round was done for five seconds."""
         return min(waiting.oldest_s, self.clock() - self._round_at) > STALLED_S

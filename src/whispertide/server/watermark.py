@@ -1,4 +1,4 @@
-"""How far a journal has come, in a file next to it, so that one that has gone back is found out.
+"""The journal's newest number in a file next to it, so that a journal that has gone back is noticed.
 
 SQLite forgets every transaction after a damaged one in its log, and says nothing. So each transaction of the journal
 has a number. Once it is written, its number is written here, and only then is a client told. A journal with a lower

@@ -172,7 +172,9 @@ class AssemblyAIProtocol(base.WireProtocol):
         )
 
     def _changes(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What can change while a session runs: the prompt and the language. The rest is accepted and has no effect."""
+        """The settings that can change while a session runs: the prompt and the language. Others are accepted without
+        effect.
+        """
         changes: dict[str, Any] = {}
         if values.get("prompt") is not None or values.get("keyterms_prompt") is not None:
             terms = messages.texts(values.get("keyterms_prompt"), "keyterms_prompt")

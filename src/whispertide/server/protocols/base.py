@@ -56,8 +56,9 @@ class RecipeInfo:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What is served: `recipe`, `language` (None = detect it), `task` and the first model that can do both are the
-    defaults. `limit_s` is how long a session may be, `intents` what speakers can want; empty where nobody tells.
+    """The server's models and recipes. `recipe`, `language` (None = detect it), `task` and the first model that can do
+    both are the defaults. `limit_s` is the longest session, `intents` all that can be recognized; empty without a model
+    of intents.
     """
 
     models: tuple[ModelInfo, ...]
@@ -72,8 +73,8 @@ class ServerInfo:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a connection was opened. `query` holds the last value of each parameter, `lists` all of them in order;
-    `headers` have lower-case names. All are empty over TCP.
+    """The request that opened a connection. `query` holds the last value of each parameter, `lists` all of them in
+    order; `headers` have lower-case names. All are empty over TCP.
 
     `connection` is a name for this connection, unique and hard to guess, for protocols that need ids; `at` is when it
     was opened, in seconds since 1970, for those that name dates.
@@ -124,7 +125,7 @@ ProblemKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong, for the client's eyes: `message` says what was expected, what came, and what to do.
+    """An error for the client: `message` says what was expected, what came, and what to do.
 
     `last_seq` is what the session can be resumed with, where it was resumed with another ("ahead", "behind").
     """
@@ -152,8 +153,8 @@ class ProtocolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a session is to be. None, or no prompt, means the server's default (`defaults`); `languages.DETECT` as the
-    language means none. `changes` are fields of the recipe by name; with `intents` it is told what speakers want, too.
+    """The settings of a session. None, or no prompt, means the server's default (`defaults`); `languages.DETECT` as the
+    language means none. `changes` are fields of the recipe by name; with `intents` intents are recognized too.
 
     An unknown `model` is as none, unless `strict_model`: clients of other services name models that only exist there.
     """
@@ -170,7 +171,7 @@ class Settings:
 
     @property
     def options(self) -> DecodeOptions:
-        """What is to be written down, of settings that leave nothing open."""
+        """The decode options of settings that leave nothing open."""
         return DecodeOptions(language=self.language, task=self.task or "transcribe", prompt=self.prompt)
 
 
@@ -310,7 +311,7 @@ class WireProtocol(ABC):
 
     @property
     def is_amid(self) -> bool:
-        """Whether a message has begun and is not whole; it has to be within the time that a client may say nothing.
+        """True if a message has begun and is not complete; it has to be within the time that a client may be silent.
 
         That time begins anew with what completes a message, although another one may begin there. Only protocols that
         do their own framing, over TCP, can know.

@@ -71,7 +71,7 @@ class DeepgramProtocol(base.WireProtocol):
         return (base.Start(self._settings),)
 
     def started(self, started: base.Started) -> base.Actions:
-        """Which model it is goes into every result."""
+        """Keep the model's name, which goes into every result."""
         self._model = started.model
         return ()
 
@@ -268,7 +268,7 @@ class DeepgramProtocol(base.WireProtocol):
         return [messages.reply(type="UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]
 
     def _summary(self) -> base.Reply:
-        """What the service says before it closes. `sha256` is that of the bytes received."""
+        """The message before the service closes. `sha256` is that of the bytes received."""
         return messages.reply(
             type="Metadata",
             transaction_key="deprecated",
@@ -282,7 +282,7 @@ class DeepgramProtocol(base.WireProtocol):
 
 
 def _audio_input(query: Mapping[str, str]) -> AudioInput | None:
-    """How the audio is to be read, or None if the first bytes have to tell."""
+    """The decoder of the audio, or None if the first bytes have to tell."""
     encoding, rate = query.get("encoding"), query.get("sample_rate")
     channels = messages.whole(query, "channels", 1)
     if not encoding and not rate:

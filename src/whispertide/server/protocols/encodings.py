@@ -77,7 +77,7 @@ class AudioInput:
         return self._count(self._resampler.push(self._decoder.decode(data)))
 
     def drain(self) -> FloatArray:
-        """What the resampler still holds (some 30 ms), [n]; the next audio begins a new stretch. Half samples wait."""
+        """Flush the resampler (some 30 ms), [n]; the next audio begins a new stretch. Half samples wait."""
         rest = self._resampler.flush()
         self._resampler = StreamingResampler(self._rate, self._channels)
         return self._count(rest)

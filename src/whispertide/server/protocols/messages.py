@@ -1,4 +1,4 @@
-"""What clients of other services send (JSON objects, query parameters, language tags), and how they are answered.
+"""Parse messages of other services' clients (JSON objects, query parameters, language tags), and build the answers.
 
 What reads either returns a value of the type it promises or raises `ProtocolError`: clients send anything.
 """
@@ -106,7 +106,7 @@ def shown(value: object) -> str:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether it is a whole number; to Python True is one, too."""
+    """True for a whole number. Excludes bool, which is an int to Python."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -221,12 +221,12 @@ def audio_input(encoding: str, *, rate: int, channels: int = 1) -> AudioInput:
 
 
 def heard(samples: FloatArray) -> Actions:
-    """What to do with samples; nothing where there are none."""
+    """The actions for samples: none for no samples."""
     return (Audio(samples),) if len(samples) else ()
 
 
 def decoded(audio: AudioInput, data: bytes) -> Actions:
-    """What to do with a client's audio. After some that cannot be decoded nothing that follows would be heard right."""
+    """Decode a client's audio. Raises `ProtocolError` if it cannot: all audio after a gap would be decoded wrong."""
     try:
         return heard(audio.feed(data))
     except AudioError as error:

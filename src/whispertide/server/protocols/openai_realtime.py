@@ -176,7 +176,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return (base.Clear(),) if self._has_session else (self._say("input_audio_buffer.cleared"),)
 
     def _rest(self) -> base.Actions:
-        """What the resampler holds, if a session stands that can take it."""
+        """Flush the resampler, if a session is there to take the samples."""
         if not self._has_session:
             return ()
         samples = self._audio.drain()
@@ -252,7 +252,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return self._complete()
 
     def flushed(self) -> base.Actions:
-        """What the client committed is transcribed."""
+        """Report that the committed audio is transcribed."""
         actions: list[base.Action] = []
         if not any(item.awaited for item in self._items):
             return actions

@@ -23,7 +23,7 @@ _DETECTION = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300, 
 
 @dataclass(frozen=True, slots=True)
 class RealtimeSession:
-    """What a client set, or the defaults. `detection` None: the client commits; `language` is as it was written."""
+    """A client's settings, or the defaults. `detection` None: the client commits; `language` is in its own spelling."""
 
     encoding: str = "s16le"
     rate: int = PCM_RATE
@@ -104,7 +104,7 @@ class RealtimeSession:
 
 
 def default_session(model: str | None) -> RealtimeSession:
-    """What a connection begins with."""
+    """The settings of a new connection."""
     return RealtimeSession(model=model, detection=_DETECTION)
 
 

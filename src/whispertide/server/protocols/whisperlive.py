@@ -191,7 +191,7 @@ class WhisperLiveProtocol(base.WireProtocol):
 
 
 def _ends_segment(words: Sequence[Word]) -> bool:
-    """Whether a segment of `words` is to end here: at the end of a sentence, or because it is long."""
+    """True if a segment of `words` ends here: at the end of a sentence, or because it is long."""
     is_sentence = ends_sentence(words[-1].text)
     return is_sentence or words[-1].end - words[0].start >= LONGEST_SEGMENT
 

@@ -167,7 +167,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         return self._count, len(self._open), _text(self._guess)
 
     def _state(self, *, error: str = "", last: bool = False) -> base.Reply:
-        """What the client is to show; the last time with all lines."""
+        """The lines for the client to show; the last time with all lines."""
         self._shown = self._words()
         self._states += 1
         lines, buffer = self._difference() if self._is_diff else self._whole(MOST_LINES if last else SHOWN_LINES)
@@ -205,7 +205,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
 
 
 def _encoding(head: bytes) -> str:
-    """What audio begins so."""
+    """The encoding of audio that begins with these bytes."""
     if head.startswith(_FILES) or head[4:8] == b"ftyp":
         raise base.ProtocolError(
             "expected 16-bit samples at 16 kHz, or Opus in WebM or Ogg; got a file of another kind", fatal=True

@@ -79,7 +79,7 @@ class FrameReader:
 
     @property
     def is_amid(self) -> bool:
-        """Whether a frame has begun and is not whole."""
+        """True if a frame has begun and is not complete."""
         return bool(self._waiting) or self._header is not None
 
     def _next(self) -> Frame | None:
@@ -178,7 +178,7 @@ class WyomingProtocol(base.WireProtocol):
 
     @property
     def is_amid(self) -> bool:
-        """Whether a frame has begun and is not whole, and what came last completed none before it."""
+        """True if a frame has begun and is not complete, and the newest bytes completed none before it."""
         return self._frames.is_amid and not self._completed
 
     def _handle(self, frame: Frame) -> base.Actions:
@@ -201,7 +201,7 @@ class WyomingProtocol(base.WireProtocol):
         return ()  # the reference implementation's servers drop what they do not know
 
     def _transcribe(self, data: Mapping[str, Any]) -> base.Actions:
-        """What the next stretches are to be written with. The model is that of the first one."""
+        """Take the settings of the next stretches. The model is that of the first one."""
         language = messages.language(messages.text(data, "language"), self.opening.server)
         names = messages.texts(data.get("transcript_names"), "transcript_names")
         terms = messages.texts(data.get("transcript_terms"), "transcript_terms")
@@ -245,7 +245,7 @@ class WyomingProtocol(base.WireProtocol):
         return (*actions, base.Flush())
 
     def _rest(self) -> base.Actions:
-        """What the resampler of the open stretch still holds."""
+        """Flush the resampler of the open stretch."""
         return () if self._audio is None else messages.heard(self._audio.drain())
 
     def started(self, started: base.Started) -> base.Actions:
