@@ -88,7 +88,7 @@ class Transcriber:
 
     @property
     def source(self) -> str:
-        """What loads this model again in any working directory: its name, or the path of the user's own files."""
+        """The name that loads this model again in any working directory: its own, or the path of the user's files."""
         place = self.model.checkpoint.place
         return self.name if place is None else str(place.absolute())
 
@@ -99,12 +99,12 @@ class Transcriber:
 
     @property
     def is_bundled(self) -> bool:
-        """Whether this is the small model of the package, which was trained on synthetic speech."""
+        """True for the small model of the package, which was trained on synthetic speech."""
         return self.model.name == BUNDLED_MODEL
 
     @property
     def caution(self) -> str:
-        """What the model's maker warns of, for whoever is about to use it; "" where nothing is said."""
+        """The warning of the model's maker for its users; "" if there is none."""
         return self.model.checkpoint.caution
 
     @property
@@ -118,7 +118,7 @@ class Transcriber:
         return self.model.tokenizer
 
     def can_stream(self, recipe: Recipe) -> bool:
-        """Whether what the recipe needs next to the checkpoint is there: for `framing=hush` a hush word, for
+        """True if the files that the recipe needs next to the checkpoint are there: for `framing=hush` a hush word, for
         `framing=blocks` a causal adapter, for `framing=masked` one for its mask.
         """
         framing = recipe.framing
@@ -137,7 +137,7 @@ class Transcriber:
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """What `whispertide tune` has found out about this checkpoint, read once; None: nothing."""
+        """The result of `whispertide tune` for this checkpoint, read once; None: there is none."""
         return recall(self.model.heard_hash)
 
     def look_again(self) -> None:
@@ -146,12 +146,12 @@ class Transcriber:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything is known of how the checkpoint hears short windows: from its maker, or by measuring."""
+        """True if it is known, from its maker or by measuring, how well the checkpoint handles short windows."""
         return self.model.knows_short or self.calibration is not None
 
     @cached_property
     def costs(self) -> Costs:
-        """What the parts of a round take here, measured once."""
+        """The costs of the parts of a round on this machine, measured once."""
         return self._measure(self.model)
 
     def warm_up(self) -> None:
@@ -272,7 +272,7 @@ class Transcriber:
         return Session(recipe, executor, make_gate(recipe), options=options, live=live, possible=self._possible)
 
     def _executor(self, recipe: Recipe, allocation: Allocation | None) -> Executor:
-        """What computes the recipe's rounds, the same for all sessions of like settings."""
+        """The executor of the recipe's rounds, the same for all sessions of like settings."""
         key = executor_key(recipe), recipe.executor.kind, allocation
         with self._opening:  # what is built for one thread serves the others
             executor = self._executors.pop(key, None)

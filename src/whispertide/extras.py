@@ -34,7 +34,7 @@ _PLACES = {"lab": "./lab", "train": "'./lab[train]'"}
 
 
 def how_to_install(extra: str) -> str:
-    """What to do to get an extra, for the end of a message: with this very Python, from the checkout."""
+    """Instructions to install an extra, for the end of a message: with this very Python, from the checkout."""
     python = shlex.quote(sys.executable or "python3")
     place = _PLACES.get(extra, f"'.[{extra}]'")
     return f"in the checkout of whispertide run: {python} -m pip install {place}"

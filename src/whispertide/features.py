@@ -169,8 +169,8 @@ def log_mel(samples: FloatArray, n_mels: int = 80, padding: int = 0) -> FloatArr
 
 
 def block_ends(frames: int, block: int, first: int) -> tuple[int, ...]:
-    """Where the blocks of a causal encoder end, in encoder frames: `first`, then every `block`; the last reaches
-    `frames`, or goes beyond.
+    """The ends of a causal encoder's blocks, in encoder frames: `first`, then every `block`; the last reaches `frames`,
+    or goes beyond.
     """
     return tuple(range(first, max(first, frames) + block, block))
 
@@ -244,7 +244,7 @@ class MelStream:
 
     @property
     def kept(self) -> int:
-        """How many frames are kept."""
+        """The number of frames that are kept."""
         return self.complete_end - self._kept_from
 
     def take(self) -> FloatArray:
@@ -265,8 +265,9 @@ class MelStream:
         return whole[:, first - self._kept_from :][:, :count]
 
     def followed_by(self, samples: FloatArray) -> tuple[int, FloatArray]:
-        """What would come next if `samples`, then silence, followed: number and raw frames [n_mels, n] from the first
-        that sees beyond the audio so far to the last that is centred before their end. Leaves the stream as it is.
+        """The frames that would come next if `samples`, then silence, followed: number and raw frames [n_mels, n] from
+        the first that sees beyond the audio so far to the last that is centred before their end. Leaves the stream as
+        it is.
         """
         # Shallow: the tail is only ever replaced, and the list of frames is exchanged right here.
         after = copy(self)
@@ -298,7 +299,7 @@ class Columns:
 
     @classmethod
     def none(cls, n_mels: int) -> "Columns":
-        """Where nothing is known."""
+        """No columns."""
         return cls(0, np.empty((n_mels, 0), np.float32))
 
     def window(self, samples: FloatArray, at: int, heard: int) -> FloatArray:
@@ -324,7 +325,7 @@ class Columns:
 
 
 def _complete(samples: int) -> int:
-    """How many frames see no further than so many samples."""
+    """The number of frames that see no further than so many samples."""
     return max(0, (samples - _EDGE) // HOP_LENGTH + 1)
 
 

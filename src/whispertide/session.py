@@ -85,7 +85,7 @@ class Session:
 
     @property
     def encoder(self) -> EncoderState | None:
-        """What the encoder carries from the newest round that came back to the next one of the utterance."""
+        """The encoder's state that the newest finished round hands to the next one of the utterance."""
         utterance = self._state.turns.utterance
         return None if utterance is None else utterance.encoder
 
@@ -96,7 +96,7 @@ class Session:
 
     @property
     def options(self) -> DecodeOptions:
-        """What the next round is to be run with.
+        """The decode options of the next round.
 
         A language that was detected holds from the first confirmed word to the end of its turn.
         """
@@ -108,27 +108,27 @@ class Session:
 
     @property
     def transcript(self) -> Transcript:
-        """What has been said so far."""
+        """The transcript so far."""
         return self._state.transcript
 
     @property
     def received(self) -> int:
-        """How many samples came in."""
+        """The number of samples received."""
         return self._state.buffer.end
 
     @property
     def buffered(self) -> int:
-        """How many samples are kept."""
+        """The number of samples kept."""
         return len(self._state.buffer)
 
     @property
     def replaced(self) -> int:
-        """How many samples were no numbers and became silence."""
+        """The number of samples that were no numbers and became silence."""
         return self._state.replaced
 
     @property
     def boundaries(self) -> tuple[int, ...]:
-        """Where all rounds ended but those that ended an utterance: the gate or the caller decides about these."""
+        """The ends of all rounds but those that ended an utterance: the gate or the caller decides about these."""
         return tuple(self._state.turns.boundaries)
 
     @property
@@ -138,7 +138,7 @@ class Session:
 
     @property
     def ended(self) -> bool:
-        """Whether the session is over."""
+        """True if the session is over."""
         return self._state.turns.ended
 
     # --- simple use --------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from whispertide.types import Word, join_words, seconds, to_samples
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit did to a transcript: words added for good, and the guess after them, if that is now another."""
+    """The effect of a commit on a transcript: words added for good, and the guess after them, if that has changed."""
 
     confirmed: tuple[Word, ...]
     hypothesis: tuple[Word, ...] | None
@@ -41,7 +41,7 @@ class Transcript:
 
     @property
     def end(self) -> int:
-        """Where the confirmed words end."""
+        """The end of the confirmed words."""
         return self.words[-1].end if self.words else 0
 
     @property
@@ -197,7 +197,7 @@ class SessionState:
 
 
 def built_in(recipe: Recipe) -> dict[str, Any]:
-    """What a session is built with and cannot change afterwards."""
+    """The settings of a session that cannot change afterwards."""
     schedule = recipe.schedule
     return {
         "name": recipe.name,

@@ -85,7 +85,7 @@ class Word(Timed):
     probability: float = 1.0
 
     def lies_after(self, sample: int) -> bool:
-        """Whether most of the word does."""
+        """True if most of the word lies after a sample."""
         return self.start + self.end > 2 * sample
 
 

@@ -1,4 +1,4 @@
-"""What a stream is given: samples that are checked, and kept as long as they are needed, by absolute sample index.
+"""The samples of a stream: checked, and kept by absolute sample index as long as they are needed.
 
 Knows nothing of what they are needed for.
 """

@@ -101,7 +101,7 @@ class AudioTracks:
 
 
 def audio_tracks(source: AudioSource) -> AudioTracks:
-    """Which audio tracks a file has, numbered from 1. Raises `AudioFileError` as `decode_blocks` does."""
+    """The audio tracks of a file, numbered from 1. Raises `AudioFileError` as `decode_blocks` does."""
     with _opened(source) as track:
         return track.tracks()
 
@@ -257,7 +257,7 @@ def _opened(source: AudioSource, number: int | None = None) -> Iterator["_Track"
 
 
 def _name(file: BinaryIO) -> str:
-    """What messages call a file object. Pipes have a number for a name, temporary files that or None."""
+    """The name of a file object for messages. Pipes have a number for a name, temporary files that or None."""
     name = getattr(file, "name", None)
     return os.fsdecode(name) if isinstance(name, str | bytes) and name else "the input"
 
@@ -447,7 +447,7 @@ class _Track:
             )
 
     def _missing(self) -> str:
-        """Why the audio is not whole; empty if it is, as far as the file tells."""
+        """The reason why the audio is not complete; empty if it is, as far as the file tells."""
         if self._failure:
             return f"reading stopped early: {self._failure}"
         there = self._source.seen if self._source.size is None else self._source.size
@@ -460,15 +460,15 @@ class _Track:
         return f"{self._damaged} damaged parts were skipped" if self._damaged else ""
 
     def _reached_s(self) -> float:
-        """How much of the promised length is there, with the gaps where a recorder left silence out. Matroska promises
-        the last time stamp, and the first one need not be 0.
+        """Seconds of the promised length that are there, with the gaps where a recorder left silence out. Matroska
+        promises the last time stamp, and the first one need not be 0.
         """
         if not self._is_of(_GAPPED):
             return self._decoded_s
         return max(self._spanned_s, self._end_s) if self._is_of({"matroska"}) else self._spanned_s
 
     def _is_of(self, formats: Set[str]) -> bool:
-        """Whether the container is of one of these; ffmpeg has several names for most."""
+        """True if the container is of one of these formats; ffmpeg has several names for most."""
         return not formats.isdisjoint(self._container.format.name.split(","))
 
     def _promised_s(self) -> float | None:

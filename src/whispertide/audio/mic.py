@@ -170,7 +170,7 @@ class _Capture:
         self._queue.put(None)
 
     def blocks(self, stream: Any) -> Iterator[FloatArray]:
-        """What was recorded, at 16 kHz mono, up to `end`."""
+        """The recorded blocks, 16 kHz mono, up to `end`."""
         resampler: StreamingResampler | None = None
         while (recorded := self._next(stream)) is not None:
             self._report()

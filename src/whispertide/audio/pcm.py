@@ -54,7 +54,7 @@ class Downmix:
         return self._mixed(both[:whole].reshape(-1, self._piece, both.shape[1]))
 
     def flush(self) -> FloatArray:
-        """What was waiting, [m]."""
+        """The samples that waited, [m]."""
         rest, self._waiting = self._waiting, self._waiting[:0]
         return self._mixed(rest[None]) if len(rest) else rest[:, 0]
 
@@ -213,7 +213,7 @@ class PcmDecoder:
 
     @property
     def replaced(self) -> int:
-        """How many samples were no numbers (NaN, infinite) and became silence."""
+        """The number of samples that were no numbers (NaN, infinite) and became silence."""
         return self._resampler.replaced
 
     @property

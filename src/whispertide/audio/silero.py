@@ -55,7 +55,7 @@ _SHAPES: dict[str, tuple[int, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class SileroState:
-    """What the network remembers between blocks: the LSTM's `hidden` and `cell`, [128] each. Never changed in place."""
+    """The network's state between blocks: the LSTM's `hidden` and `cell`, [128] each. Never changed in place."""
 
     hidden: FloatArray = field(default_factory=lambda: np.zeros(_HIDDEN, np.float32))
     cell: FloatArray = field(default_factory=lambda: np.zeros(_HIDDEN, np.float32))

@@ -1,4 +1,4 @@
-"""Where decoded audio stands by the time stamps of its container, and how much silence is missing before it.
+"""The position of decoded audio by its container's time stamps, and the length of a gap before it.
 
 Audio may begin later than the picture, and jump where a recorder paused or packets were lost: subtitles are late or
 early by that unless the gap is filled. Only time; knows nothing of files or samples.

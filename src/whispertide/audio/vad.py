@@ -1,4 +1,4 @@
-"""When somebody speaks: cuts a stream into utterances, so that silence costs nothing and yields nothing.
+"""Voice activity detection: cuts a stream into utterances, so that silence costs nothing and yields nothing.
 
 `SpeechGate` takes samples in any portions and says where utterances start and stop, in absolute samples. It judges
 blocks of 512 samples counted from where it began, so the portions do not change the result; it does no I/O, has no
@@ -30,7 +30,7 @@ LEAST_VOICE_S = 0.192
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """How the gate decides. Times are seconds, because a person sets them.
+    """The settings of the gate. Times are seconds, because a person sets them.
 
     threshold    probability at or above which a block may start an utterance
     release      probability below which a block of an utterance counts as silence (hysteresis: at most `threshold`)
@@ -116,7 +116,7 @@ class Gate(Protocol):
 
     @property
     def pause_end(self) -> int | None:
-        """Where the open utterance ends if nobody speaks on; None where somebody speaks, or none is open."""
+        """The end of the open utterance if no more speech comes; None during speech, or if none is open."""
 
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         """Judge the next samples."""
@@ -202,7 +202,7 @@ class SpeechGate:
 
     @property
     def pause_end(self) -> int | None:
-        """Where the open utterance ends if nobody speaks on, once that much is judged; else None."""
+        """The end of the open utterance if no more speech comes, once that much is judged; else None."""
         end = self._state.speech_end + self._post_pad
         return end if self._state.is_open and end <= self._state.judged else None
 
@@ -250,7 +250,7 @@ class SpeechGate:
         return probability
 
     def _run(self, speech: float) -> int:
-        """How many samples of speech in a row the newest block ends; 0: it is none."""
+        """The samples of speech in a row that the newest block ends; 0: it is no speech."""
         state, options = self._state, self.options
         # Hysteresis: a block above the threshold begins a run, and those above the release go on with it.
         if speech < (options.threshold if state.onset is None else options.release):
@@ -285,7 +285,7 @@ class SpeechGate:
         return SpeechStopped(end, state.judged)
 
     def _make_certain(self, run: int) -> bool:
-        """Whether so much speech in a row tells that the open utterance is no click."""
+        """True if so much speech in a row proves that the open utterance is no click."""
         state = self._state
         state.is_certain = run >= self._min_voice
         if state.is_certain:

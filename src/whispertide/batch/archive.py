@@ -33,7 +33,7 @@ _UNFINISHED = re.compile(r"\.(?P<name>.+)\.\d+\.part")  # of `atomic.replacing`
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a transcript's text depends on, besides its recording."""
+    """All that the text of a transcript depends on besides its recording."""
 
     model: str
     weights: str
@@ -74,7 +74,7 @@ class Archive:
         return [task for task in tasks if self._there(task) is None]
 
     def entries(self, tasks: Sequence[Task]) -> list[Entry]:
-        """What is known of these, from this run or an earlier one."""
+        """The entries of these tasks, from this run or an earlier one."""
         return [self._entries[task.input] for task in tasks if task.input in self._entries]
 
     def _there(self, task: Task) -> Entry | None:
@@ -108,7 +108,7 @@ def check_folder(folder: Path) -> None:
 
 
 def report_in(folder: Path) -> Path:
-    """Where the report of a folder of transcripts is."""
+    """The path of the report in a folder of transcripts."""
     return folder / _STATE / "report.jsonl"
 
 

@@ -1,4 +1,4 @@
-"""Which worker gets which recording, and what happens when one dies.
+"""Give recordings to workers, and replace workers that die.
 
 A worker that is gone is replaced, and its recording is tried again at the end, `TRIES` times in all: one that brings
 down whoever touches it must not stop the others. What carries the workers (processes, Ray) is behind `Workers`.
@@ -42,7 +42,7 @@ class Workers(Protocol[Handle]):
 
 @dataclass(slots=True)
 class _Floor:
-    """Who is at what.
+    """The state of a run.
 
     waiting   recordings that nobody has
     at_work   workers, each with its recording; None while it loads its model

@@ -41,7 +41,7 @@ class Found:
 
 
 def is_address(name: str) -> bool:
-    """Whether `name` is for fsspec, such as `s3://bucket/talk.mp3`, and no path."""
+    """True if `name` is an address for fsspec, such as `s3://bucket/talk.mp3`, and no path."""
     return "://" in name and not os.path.exists(name)
 
 
@@ -162,7 +162,7 @@ def _opened(place: str) -> tuple[Any, str]:
 
 
 def _told(ls: Callable[..., Any], path: str, **options: Any) -> Any:
-    """What fsspec's `ls` gives; a folder that cannot be read is told, because fsspec leaves it out without a word."""
+    """List with fsspec's `ls`; report an unreadable folder, which fsspec would skip silently."""
     try:
         return ls(path, **options)
     except FileNotFoundError:
@@ -175,7 +175,7 @@ def _told(ls: Callable[..., Any], path: str, **options: Any) -> Any:
 
 @contextmanager
 def _listing(name: str) -> Iterator[None]:
-    """What a store raises while it is listed ends as an `AudioFileError` that names it: each has errors of its own."""
+    """Turn any error of listing a store into an `AudioFileError` that names it: each store has errors of its own."""
     try:
         yield
     except Exception as error:
@@ -242,7 +242,7 @@ def _listed(entry: Any, folder: str) -> Found:
 
 
 def _place(output: Any, audio: str) -> PurePosixPath:
-    """Where the transcript belongs: as the line says, else as the recording lies below the manifest, else by name."""
+    """The place of the transcript: named by the line, else as the recording lies below the manifest, else by name."""
     path = PurePosixPath(without_query(audio).replace(os.sep, "/"))
     if output is None:
         inside = not (is_address(audio) or path.is_absolute() or Path(audio).is_absolute() or ".." in path.parts)

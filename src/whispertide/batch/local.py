@@ -44,7 +44,7 @@ class LocalWorkers:
             self._pipes[worker].send(name)
 
     def wait(self) -> Sequence[tuple[BaseProcess, Said]]:
-        """What those say that have something to say."""
+        """Wait for messages, and return them with their workers."""
         # By our own list, because the pipes that `wait` gives are of another class on Windows.
         heard = wait(list(self._pipes.values()))
         return [(process, self._said(process, pipe)) for process, pipe in [*self._pipes.items()] if pipe in heard]
@@ -87,7 +87,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 def _work(setup: Setup, pipe: Connection) -> None:
-    """What a process does: answer until nobody asks."""
+    """The loop of a process: answer until no more requests come."""
     depend_on_parent()
     worker = Worker(setup)
     pipe.send(worker.load())

@@ -58,7 +58,7 @@ class RayWorkers:
         self._expected[worker.transcribe.remote(name)] = worker
 
     def wait(self) -> Sequence[tuple[Any, Said]]:
-        """What those say that have something to say."""
+        """Wait for messages, and return them with their workers."""
         heard, _ = self._ray.wait(list(self._expected), num_returns=1)
         return [(self._expected[reference], self._said(reference)) for reference in heard]
 

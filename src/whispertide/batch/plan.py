@@ -1,4 +1,4 @@
-"""Which transcript each recording becomes. Nothing is computed before every one has a name of its own."""
+"""Plan the transcript of each recording. Nothing is computed before each has a name of its own."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

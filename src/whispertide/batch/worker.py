@@ -1,4 +1,4 @@
-"""What a worker does: load one model, then transcribe one recording after the other. Its answers are values.
+"""A worker: load one model, then transcribe one recording after the other. Its answers are values.
 
 It writes no file. It knows nothing of other workers, nor of how it is told what to do.
 """
@@ -25,7 +25,7 @@ State = Literal["done", "cut off", "unusable", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What every worker is given: the model by name and by the hash of its weights, and what is to be written."""
+    """The configuration of every worker: the model by name and by the hash of its weights, and the options."""
 
     model: str
     revision: str | None
@@ -37,7 +37,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a recording.
+    """The outcome of one recording.
 
     state     `cut off`: the audio ended early, and there is a transcript of what was there. `unusable`: no audio that
               can be read. `failed`: anything else
@@ -174,7 +174,7 @@ class _Remote:
 
 @contextmanager
 def _opened(name: str) -> Iterator[Any]:
-    """What `decode_blocks` reads: a path as it is, or the open file of an address."""
+    """Open the input of `decode_blocks`: a path as it is, or the file of an address."""
     if not is_address(name):
         yield name
         return

@@ -50,7 +50,7 @@ class Kind:
     largest: int = LARGEST
 
     def place(self, folder: Path, variant: str = "") -> Path:
-        """Where one lies in a folder, if there is one."""
+        """The path of such a file in a folder, which need not exist."""
         return folder / self.file.format(variant=variant)
 
     def making(self, model: str = "MODEL", variant: str = "...") -> str:
@@ -60,7 +60,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What a file holds.
+    """The contents of a file.
 
     arrays         by name
     content_hash   of the checkpoint that they were trained for, or its `tensors_hash`; "" where nobody knows
@@ -82,12 +82,12 @@ def save(path: Path, attachment: Attachment) -> None:
 
 
 def place(checkpoint: Checkpoint, kind: Kind, variant: str = "") -> Path:
-    """Where one of that kind lies next to the checkpoint, if there is one."""
+    """The path of such a file next to the checkpoint, which need not exist."""
     return kind.place(checkpoint.folder, variant)
 
 
 def kept_place(checkpoint: Checkpoint, kind: Kind) -> Path:
-    """Where one is kept that belongs to tensors, whatever files they come in: in the cache."""
+    """The path in the cache of a file that belongs to tensors, whatever files they come in."""
     return kind.place(cached("attachments", checkpoint.tensors_hash[:20]))
 
 
@@ -104,7 +104,7 @@ def anywhere(checkpoint: Checkpoint, kind: Kind) -> Path | None:
 
 
 def _owner(path: Path, largest: int) -> str | None:
-    """Whose it is; None where it is damaged."""
+    """The hash of the checkpoint that a file belongs to; None if the file is damaged."""
     try:
         check_regular(path, largest)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as content:

@@ -1,4 +1,4 @@
-"""Where this program keeps what it can make again, notes that are kept there, and the digests of files, which are some.
+"""The cache directory, small notes that are kept there, and the digests of files, which are such notes.
 
 The directory is `$WHISPERTIDE_CACHE`, or the platform's own place for caches, or a spare one where nobody can write
 there. This module does not know what others keep in it, nor about the Hugging Face cache, which has its own directory
@@ -45,8 +45,8 @@ def cache_dir() -> Path:
 
 
 def cached(*parts: str) -> Path:
-    """Where something of this name is kept, or will be: in `cache_dir()`, or in a spare place where nobody can write
-    there, as in a container whose user has no home. A `UserWarning` tells of that once.
+    """The path for something of this name: in `cache_dir()`, or in a spare place if nobody can write there, as in a
+    container whose user has no home. A `UserWarning` tells of that once.
     """
     usual = cache_dir()
     if os.path.exists(usual.joinpath(*parts)) or (problem := unwritable(usual)) is None:
@@ -56,7 +56,7 @@ def cached(*parts: str) -> Path:
 
 
 def unwritable(folder: Path) -> str | None:
-    """Why nothing can be written in a folder, which may not exist yet; None where it can be. A full disk can be
+    """The reason why nothing can be written in a folder, which may not exist yet; None if it can. A full disk can be
     emptied, and is no reason.
     """
     try:
@@ -120,7 +120,7 @@ def write_note(path: Path, key: Mapping[str, Any], content: Mapping[str, Any]) -
 
 
 def read_note(path: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is kept there for this key, which is in it; None: nothing, or for another key, or damaged."""
+    """The note for this key, which is part of it; None: there is none, or it has another key, or is damaged."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,5 @@
-"""What makes a Whisper causal: low-rank changes of its attention, learned under a block-causal mask (WhisperRT).
+"""Adapters that make a Whisper causal: low-rank changes of its attention, learned under a block-causal mask
+(WhisperRT).
 
 An adapter belongs to one checkpoint and lies next to it (`attachments`), or inside a `.pt` of the paper's authors
 (`published_causal`). Merged (`low_rank`), it gives a checkpoint like any other, whose encoder understands sound that
@@ -82,13 +83,13 @@ class CausalAdapter:
 
 
 def is_inside(checkpoint: Checkpoint) -> bool:
-    """Whether the checkpoint's own file has an adapter, which is used whatever lies next to it."""
+    """True if the checkpoint's own file has an adapter, which then comes before one next to it."""
     weights = checkpoint.tensors.files[0]
     return weights.suffix == ".pt" and is_published(weights)
 
 
 def has_adapter(checkpoint: Checkpoint) -> bool:
-    """Whether there is one, inside the checkpoint's file or next to it."""
+    """True if there is an adapter, inside the checkpoint's file or next to it."""
     return is_inside(checkpoint) or attachments.place(checkpoint, KIND).is_file()
 
 

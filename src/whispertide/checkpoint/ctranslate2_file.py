@@ -49,7 +49,7 @@ _QUANTISED = ("int8", "int16")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Where one variable lies: `offset` is absolute, in bytes. `type` is what CTranslate2 calls its numbers."""
+    """The place of one variable: `offset` is absolute, in bytes. `type` is CTranslate2's name of its numbers."""
 
     name: str
     type: str

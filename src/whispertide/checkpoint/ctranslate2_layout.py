@@ -118,7 +118,7 @@ def generation_of(config: Mapping[str, Any], dims: ModelDims) -> GenerationConfi
 
 
 def is_whisper_config(config: Mapping[str, Any]) -> bool:
-    """Whether a `config.json` is that of a Whisper: CTranslate2 does not name the kind of model in it."""
+    """True if a `config.json` is that of a Whisper: CTranslate2 does not name the kind of model in it."""
     return {"suppress_ids", "lang_ids"} <= config.keys()
 
 
@@ -130,7 +130,7 @@ def _shape(file: CTranslate2File, name: str, rank: int) -> tuple[int, ...]:
 
 
 def _layers(file: CTranslate2File, part: str) -> int:
-    """How many there are, from the first on."""
+    """The number of layers, counted from the first."""
     count = 0
     while f"{part}/layer_{count}/ffn/linear_0/weight" in file.variables:
         count += 1

@@ -66,7 +66,7 @@ class ModelDims:
 
     @property
     def is_multilingual(self) -> bool:
-        """Whether the vocabulary has language tokens that the model was trained with (openai/whisper, model.py)."""
+        """True if the vocabulary has language tokens that the model was trained with (openai/whisper, model.py)."""
         return self.n_vocab >= MULTILINGUAL_VOCAB
 
     @classmethod

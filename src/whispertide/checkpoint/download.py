@@ -40,7 +40,7 @@ def hub_cache() -> Path:
 
 
 def is_offline() -> bool:
-    """Whether `HF_HUB_OFFLINE` forbids the network."""
+    """True if `HF_HUB_OFFLINE` forbids the network."""
     from huggingface_hub import constants
 
     return bool(constants.HF_HUB_OFFLINE)
@@ -68,7 +68,7 @@ def snapshot(model: HubModel) -> Path | None:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a folder holds a configuration and all the weights. (The small files are always fetched before those.)"""
+    """True if a folder holds a configuration and all the weights. (The small files are always fetched before those.)"""
     try:
         return (folder / CONFIG).is_file() and bool(weight_files(folder))
     except CheckpointError:
@@ -207,7 +207,7 @@ def offline_error(model: HubModel) -> DownloadError:
 
 
 def elsewhere(model: HubModel) -> str:
-    """What to do where a model cannot be had."""
+    """The advice for a model that cannot be downloaded."""
     return (
         f"On a machine with a network run `whispertide models pull {model}` and copy its Hugging Face cache to "
         f"{hub_cache()}, or copy the folder with its {CONFIG}, {TOKENIZER_JSON} and {WEIGHTS} here and give its path "

@@ -1,4 +1,4 @@
-"""What a checkpoint says about decoding: suppressed tokens, alignment heads, first timestamp, language ids.
+"""A checkpoint's settings for decoding: suppressed tokens, alignment heads, first timestamp, language ids.
 
 Hugging Face checkpoints carry this in `generation_config.json`, old ones in `config.json`, OpenAI `.pt` files nowhere.
 This module parses, and chooses alignment heads where none are named; it does not know how the values are used.

@@ -38,7 +38,7 @@ _TYPES = {0: "f32", 1: "f16", **{kind: form.name for kind, form in FORMATS.items
 
 @dataclass(frozen=True, slots=True)
 class GgmlTensor:
-    """Where one tensor lies: `type` is ggml's number of it, `offset` is absolute, in bytes."""
+    """The place of one tensor: `type` is ggml's number of it, `offset` is absolute, in bytes."""
 
     type: int
     shape: tuple[int, ...]
@@ -153,7 +153,9 @@ def _dims(stored: bytes) -> ModelDims:
 
 
 def _bytes_of(tensor: GgmlTensor, most: int) -> int:
-    """How many it occupies. Raises `ValueError` for a shape that has no whole blocks, or more numbers than it may."""
+    """The size of a tensor in bytes. Raises `ValueError` for a shape that has no whole blocks, or more numbers than
+    allowed.
+    """
     # Two numbers a byte at most.
     count = elements(tensor.shape, 2 * most)
     if tensor.type not in FORMATS:

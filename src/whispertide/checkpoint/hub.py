@@ -128,7 +128,7 @@ def path(name: str, revision: str | None = None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is deleted from the caches, once it is told to; `size` is the bytes that become free."""
+    """The files that `remove` would delete from the caches; `size` is the bytes that become free."""
 
     name: str
     size: int
@@ -143,7 +143,7 @@ class Removal:
 
 
 def removal(name: str, revision: str | None = None) -> Removal:
-    """What removing a model, or one revision of it, from the Hugging Face cache means; deletes nothing yet.
+    """Plan the removal of a model, or one revision of it, from the Hugging Face cache; deletes nothing yet.
 
     Other programs share that cache. Raises `OptionError` for a bundled model or a path, `CheckpointNotFoundError` when
     the model is not in the cache.

@@ -83,7 +83,7 @@ class Checkpoint:
 
     @property
     def folder(self) -> Path:
-        """Where the weights are, and what was learned next to them (`attachments`)."""
+        """The folder of the weights, and of the attachments next to them (`attachments`)."""
         return self.tensors.files[0].parent
 
     @property
@@ -98,7 +98,7 @@ class Checkpoint:
 
     @property
     def argument(self) -> str:
-        """What the command line calls the model: its name, or for the user's own files their path."""
+        """The model's name on the command line: its own, or the path of a user's files."""
         return self.name if self.place is None else as_argument(self.place)
 
 

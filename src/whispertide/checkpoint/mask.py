@@ -1,4 +1,4 @@
-"""What frames of an encoder hear under a mask of blocks, as WhisperKit names it: dN and cN.
+"""Attention masks of blocks for an encoder, as WhisperKit names them: dN and cN.
 
     d750    block-diagonal: blocks of 750 frames of 20 ms, and a frame hears its own block alone
     c250    block-causal: blocks of 250 frames, and a frame hears its own block and all before it

@@ -1,4 +1,4 @@
-"""What makes a Whisper hear in blocks: low-rank changes of its encoder's attention, learned under a mask (WhisperKit).
+"""Adapters for an encoder in blocks: low-rank changes of its attention, learned under a mask (WhisperKit).
 
 One adapter for each mask, next to its checkpoint. It was taught to give the outputs that the encoder gives without the
 mask (the laboratory's `training.masked`). Numpy only.
@@ -72,5 +72,5 @@ class MaskedAdapter:
 
 
 def has_masked_adapter(checkpoint: Checkpoint, mask: Mask) -> bool:
-    """Whether there is one next to the checkpoint."""
+    """True if there is an adapter for this mask next to the checkpoint."""
     return attachments.place(checkpoint, KIND, str(mask)).is_file()

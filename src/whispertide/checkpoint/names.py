@@ -1,4 +1,4 @@
-"""What people call a model -> where it is: the package, a path, or a repository on the Hugging Face hub.
+"""Find a model by its name: in the package, by a path, or as a repository on the Hugging Face hub.
 
 Nothing is downloaded or opened here.
 """
@@ -71,7 +71,7 @@ def bundled_names() -> tuple[str, ...]:
 
 
 def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubModel:
-    """Where the model of this name is.
+    """Find the model of this name.
 
     A name of this program comes before a folder of the same name in the working directory ("./base.en" means the
     folder), unless it comes as a `Path`; an existing path comes before a hub id. Raises `CheckpointNotFoundError` when
@@ -105,7 +105,7 @@ def single_files(names: Iterable[str]) -> list[str]:
 
 
 def display_name(name_or_path: str | Path) -> str:
-    """What to call the model in output: its name, or the last part of its path.
+    """The model's name for output: its own, or the last part of its path.
 
     Raises as `find` does.
     """
@@ -117,7 +117,7 @@ def display_name(name_or_path: str | Path) -> str:
 
 
 def as_argument(folder: Path) -> str:
-    """How to name a folder where a model is asked for: "./base" where "base" alone means another model."""
+    """The name of a folder as an argument: "./base" where "base" alone means another model."""
     return f"./{folder}" if _is_known(str(folder)) else str(folder)
 
 

@@ -39,7 +39,7 @@ class Part:
     sha256: str
 
     def is_in(self, folder: Path) -> bool:
-        """Whether this very part has arrived there."""
+        """True if this very part is complete in the folder."""
         place = folder / self.kept_as
         return place.is_file() and place.stat().st_size == self.size and _sha256(place) == self.sha256
 
@@ -73,7 +73,7 @@ class PackagedModel:
 
 @cache
 def packaged_models() -> dict[str, PackagedModel]:
-    """What packages carry, by the repositories of the hub that hold the same tensors."""
+    """The models that packages carry, by the repositories of the hub that hold the same tensors."""
     models: dict[str, PackagedModel] = {}
     for repo, entry in tomllib.loads(_LOCK.read_text(encoding="utf-8")).items():
         parts = tuple(Part(*row) for row in entry["files"])
@@ -87,7 +87,7 @@ def packaged_names() -> list[str]:
 
 
 def packaged(model: HubModel) -> PackagedModel | None:
-    """What packages carry in place of a repository of the hub; None: nothing, or not that revision or file."""
+    """The packaged model that equals a repository of the hub; None: there is none, or not of that revision or file."""
     return None if model.revision or model.file else packaged_models().get(model.repo)
 
 

@@ -46,7 +46,7 @@ class Palettised:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in a file."""
+        """Bytes that the tensor takes in a file."""
         return self.palettes.nbytes + self.indices.nbytes + self.outliers.nbytes + self.gaps.nbytes
 
     def check(self) -> None:
@@ -87,7 +87,7 @@ class Palettised:
 
 
 def group_count(shape: tuple[int, ...], rows: int) -> int:
-    """How many palettes a tensor has whose rows share one in groups."""
+    """The number of palettes of a tensor whose rows share one in groups."""
     return -(-shape[0] // rows)
 
 

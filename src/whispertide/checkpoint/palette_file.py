@@ -32,7 +32,7 @@ Stored = Palettised | npt.NDArray[Any]  # an array: a tensor that is kept as it 
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """What the index says of one tensor; `bits` 0: it is kept as it is. `digest` is over its bytes."""
+    """The index entry of one tensor; `bits` 0: it is stored as it is. `digest` is over its bytes."""
 
     shape: Shape
     digest: str
@@ -45,7 +45,7 @@ class IndexEntry:
 
 
 def is_palettised(file: SafetensorsFile) -> bool:
-    """Whether the file says that it holds palettes."""
+    """True if the file declares that it holds palettes."""
     return file.metadata.get("format") == FORMAT
 
 

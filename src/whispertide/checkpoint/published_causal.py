@@ -39,12 +39,12 @@ class Published:
 
 
 def has_layout(root: object) -> bool:
-    """Whether this is what such a file holds."""
+    """True if this is the root object of such a file."""
     return isinstance(root, dict) and root.keys() >= _KEYS
 
 
 def is_published(path: Path) -> bool:
-    """Whether the file is such a checkpoint. Raises `CheckpointError` where it cannot be read."""
+    """True if the file is such a checkpoint. Raises `CheckpointError` if it cannot be read."""
     return has_layout(TorchZip(path).root)
 
 
@@ -87,7 +87,7 @@ def published_adapter(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Publ
 
 
 def _fits(pair: tuple[FloatArray, FloatArray] | None, shape: tuple[int, ...] | None, rank: int) -> bool:
-    """Whether B @ A can be added to a weight of this shape."""
+    """True if B @ A can be added to a weight of this shape."""
     if pair is None or shape is None:
         return False
     a, b = pair

@@ -29,7 +29,7 @@ FLOATS = ("F32", "F16", "BF16", "F64")
 
 
 def header_of(tensors: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]], metadata: Mapping[str, str]) -> bytes:
-    """What a file begins with: `tensors` are shape and type by name, in the order in which their bytes follow."""
+    """The header of a file: `tensors` are shape and type by name, in the order in which their bytes follow."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
     begin = 0
     for name, (shape, kind) in tensors.items():
@@ -46,7 +46,7 @@ def header_of(tensors: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]], meta
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """Where one tensor lies: `offset` is absolute, in bytes."""
+    """The place of one tensor: `offset` is absolute, in bytes."""
 
     dtype: str
     shape: tuple[int, ...]

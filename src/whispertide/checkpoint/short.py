@@ -82,5 +82,5 @@ def heard_hash(checkpoint: Checkpoint) -> str:
 
 
 def short_adapter(checkpoint: Checkpoint) -> Path | None:
-    """Where the adapter of these tensors is; None: there is none."""
+    """The path of the adapter of these tensors; None: there is none."""
     return attachments.anywhere(checkpoint, KIND)

@@ -98,7 +98,7 @@ class Tokenizer:
 
     @property
     def folder(self) -> Path:
-        """Where its files are."""
+        """The folder of its files."""
         return self._vocabulary.folder
 
     @property
@@ -118,7 +118,7 @@ class Tokenizer:
 
     @cached_property
     def blank_tokens(self) -> tuple[int, ...]:
-        """What may not come first when blanks are suppressed: a space alone, and the end."""
+        """The tokens that may not come first when blanks are suppressed: a space alone, and the end."""
         return (*self.encode(" "), self.eot)
 
     @cached_property

@@ -32,14 +32,14 @@ _VALUES = 2_000_000  # large-v3 has some 60,000
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """How many values it consists of, those that occur twice counted twice, and how deep they are nested."""
+    """The size of a value: the values that it consists of, repeated ones counted each time, and their depth."""
 
     count: int = 1
     depth: int = 1
 
 
 class _Mark:
-    """Where a list of arguments begins on the stack."""
+    """The mark on the stack where a list of arguments begins."""
 
 
 def check_bounds(pickled: bytes) -> None:
@@ -312,7 +312,7 @@ def _rebuilder() -> Callable[..., TorchTensor]:
 
 
 def unfolds(entries: Sequence[zipfile.ZipInfo], size: int) -> bool:
-    """Whether an archive of this size holds more than that: something compressed, or blocks that lie in one another.
+    """True if an archive of this size holds more than that: it is compressed, or its blocks overlap.
 
     What writes arrays and tensors stores them as they are, so such an archive is a bomb.
     """

@@ -1,4 +1,4 @@
-"""What a file says of its tensors, taken with care: it may be damaged, or lie.
+"""Checks of a file's claims about its tensors: it may be damaged, or lie.
 
 A shape can ask for more numbers than any machine has, or be so long that to multiply it takes minutes; a name or a
 value can fill megabytes of an error. Nothing here knows about formats.
@@ -19,7 +19,7 @@ _QUOTED = 60  # characters
 
 
 def elements(shape: tuple[object, ...], most: int) -> int:
-    """How many numbers a tensor of this shape holds.
+    """The number of elements in a tensor of this shape.
 
     Raises `ValueError` for more than `most`, more than `MOST_DIMS` dimensions, and lengths that are no counts.
     """
@@ -36,7 +36,7 @@ def elements(shape: tuple[object, ...], most: int) -> int:
 
 
 def brief(text: str | Exception, width: int = _QUOTED) -> str:
-    """What a file or a library said, as a message repeats it: at most `width` characters, in one line."""
+    """Shorten a text from a file or a library for a message: at most `width` characters, in one line."""
     line = "".join(char if char.isprintable() else " " for char in str(text)[: width + 1])
     return line if len(line) <= width else f"{line[: width - 3]}..."
 

@@ -148,7 +148,7 @@ class Vocabulary:
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Whether `folder` holds the files of a tokenizer."""
+    """True if `folder` holds the files of a tokenizer."""
     if any((folder / name).is_file() for name in (TOKENIZER_JSON, *LISTED)):
         return True
     return (folder / VOCAB_JSON).is_file() and (folder / MERGES_TXT).is_file()

@@ -180,7 +180,7 @@ def format_names(given: str | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class StreamChoice:
-    """Which recipe, with which changes; None means the engine's, or the recipe's, own."""
+    """The recipe and its changes; None means the engine's, or the recipe's, own."""
 
     recipe: str | None = None
     changes: list[str] | None = None
@@ -192,7 +192,7 @@ class StreamChoice:
 
     @property
     def is_asked(self) -> bool:
-        """Whether anything was said that only streaming has; a gate, a framing and a hush word others have, too."""
+        """True if an option was given that only streams have; a gate, a framing and a hush word others have, too."""
         return any(choice is not None for choice in (self.recipe, self.changes, self.executor, self.delay))
 
     def hush_word(self) -> "HushWord | None":

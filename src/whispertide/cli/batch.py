@@ -106,7 +106,7 @@ def _setup(
     options: DecodeOptions,
     form: str,
 ) -> "Setup":
-    """What workers are given. Raises `UnknownLanguageError` for a language that the model cannot write."""
+    """The configuration of every worker. Raises `UnknownLanguageError` for a language that the model does not know."""
     from whispertide.batch.worker import Setup
     from whispertide.cli.job import warn_of_synthetic
 
@@ -117,7 +117,7 @@ def _setup(
 
 
 def _place(model: str) -> str:
-    """What a worker calls the model: it may stand in another folder, or on another machine."""
+    """The model's name for a worker, which may run in another folder or on another machine."""
     from whispertide.checkpoint.names import HubModel, bundled_names, find
 
     if model in bundled_names() or isinstance(found := find(model), HubModel):
@@ -168,7 +168,7 @@ def _about(entry: "Entry") -> str:
 
 @contextmanager
 def _started(setup: "Setup", where: EngineName, address: str | None, wanted: int | None) -> "Iterator[Workers[Any]]":
-    """What carries the workers."""
+    """Start the workers."""
     workers: Workers[Any]
     if where == "ray":
         from whispertide.batch.on_ray import RayWorkers
@@ -216,7 +216,7 @@ def _bar(tasks: "Sequence[Task]") -> "Iterator[Callable[[Task], None]]":
 
 
 def _told(tasks: "Sequence[Task]", archive: "Archive") -> ExitCode:
-    """What became of all recordings, those of earlier runs included; one code for all."""
+    """Report the outcomes of all recordings, those of earlier runs included, and return one exit code for all."""
     from whispertide.cli.live import clock_text
 
     entries = archive.entries(tasks)

@@ -24,7 +24,7 @@ def bundled_files() -> Iterator[tuple[Path, Path]]:
 
 
 def is_bundled_recording(name: str) -> bool:
-    """Whether a path leads to it."""
+    """True if a path leads to the recording of the package."""
     with bundled_files() as (recording, _):
         return os.path.exists(name) and recording.samefile(name)
 

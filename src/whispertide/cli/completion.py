@@ -1,4 +1,4 @@
-"""What the shell is told when it completes an option: recipes and their fields, models, formats.
+"""Shell completion of option values: recipes and their fields, models, formats.
 
 The modules that know the names are imported when the shell asks. Where nothing here matches, it completes files.
 """

@@ -27,7 +27,7 @@ _PACKAGES = ("whispertide", "onnxruntime", "numpy", "av", "soxr", "tokenizers", 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What is installed and attached."""
+    """The machine's system, packages and devices."""
 
     system: str
     python: str
@@ -50,7 +50,7 @@ class Diagnosis:
 
     @property
     def healthy(self) -> bool:
-        """Whether the model computes what it should."""
+        """True if the model computes the expected results."""
         return all(check.passed for check in self.parity)
 
 

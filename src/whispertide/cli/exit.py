@@ -34,7 +34,7 @@ P = ParamSpec("P")
 
 
 class ExitCode(IntEnum):
-    """What the shell sees."""
+    """Exit codes of all commands."""
 
     OK = 0
     FAILURE = 1

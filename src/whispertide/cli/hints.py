@@ -1,4 +1,4 @@
-"""What a user is told about a text that is likely to be wrong as a whole: of another language than was taken for it.
+"""Hints about a transcript that is likely to be wrong as a whole: the audio is in another language.
 
 `UNLIKELY` is Whisper's own bound for a window that is heard again. Of 27 recordings in English, some of them noisy or
 by learners, none was below it with tiny.en; of seven in other languages four were. In a stream, where unlikely words

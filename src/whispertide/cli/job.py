@@ -100,7 +100,7 @@ class Job(ABC):
 
     @abstractmethod
     def document(self) -> Document:
-        """What there is now."""
+        """The document so far."""
 
     @property
     def language(self) -> str | None:
@@ -109,7 +109,7 @@ class Job(ABC):
 
     @property
     def only_english(self) -> bool:
-        """Whether the model was taught English alone, by people's voices."""
+        """True if the model was trained on English alone, on real voices."""
         return not self.transcriber.dims.is_multilingual and not self.transcriber.is_bundled
 
     def _save(self, writers: Sequence[Writer]) -> tuple[Document, str]:
@@ -215,7 +215,7 @@ class StreamJob(Job):
             view.close()
 
     def document(self) -> Document:
-        """What was confirmed, with the figures of the run."""
+        """The confirmed text, with the figures of the run."""
         return Document(
             tuple(self.heard.segments),
             language=self.language,
@@ -276,7 +276,7 @@ class OfflineJob(Job):
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:
-        """What is told how many samples are done: a bar on standard error where that is a terminal."""
+        """Show a bar on standard error if that is a terminal. Yields its setter, in samples."""
         console = terminal(sys.stderr)
         target = self.targets[0]
         if console is None or (sys.stdout.isatty() and target.path is None and target.format == "txt"):
@@ -295,7 +295,7 @@ class OfflineJob(Job):
         return Job._conclude(self, place)
 
     def document(self) -> Document:
-        """What was heard, with the figures of the run."""
+        """The transcript, with the figures of the run."""
         return self._run.document(
             language=self.language,
             model=self.transcriber.name,

@@ -37,8 +37,8 @@ class KeptArrivals:
 
 @contextmanager
 def kept_audio(path: Path) -> Iterator[Keep]:
-    """What appends samples [n] at 16 kHz to a new WAV file, 16 bits each. Raises `OutputError`, as what it gives does,
-    where there is no room or no permission.
+    """Open a new WAV file, 16 bits a sample, and yield the function that appends samples [n] at 16 kHz. Both raise
+    `OutputError` if there is no room or no permission.
     """
     with writing(path):
         file = path.open("wb")

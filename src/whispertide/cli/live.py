@@ -106,7 +106,7 @@ class Captions:
         return finished
 
     def rows(self, width: int) -> list[tuple[str, str]]:
-        """What is left, as rows of (confirmed, guess)."""
+        """The rows that remain, as (confirmed, guess)."""
         text, known = self.tail + self.guess, len(self.tail)
         return [
             (text[row.start : min(row.end, known)], text[max(row.start, known) : row.end])

@@ -1,4 +1,4 @@
-"""Where a transcript goes: names for output files, checks before any work is done, and writing whole files or none.
+"""Output files of transcripts: their names, checks before any work is done, and writing whole files or none.
 
 A file appears under its name only when it is complete: it is written next to it as `NAME.….part` and renamed. What was
 confirmed before an interrupt goes to `talk.partial.txt`, so that it is never taken for the whole of `talk.txt`.
@@ -27,7 +27,9 @@ _JOINABLE = ("txt", "json", "jsonl")  # the formats of which several fit into on
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where one transcript goes, in which format; `path` None is standard output, `shared` if others go there too."""
+    """The destination of one transcript, and its format; `path` None is standard output, `shared` if others go there
+    too.
+    """
 
     path: Path | None
     format: str

@@ -54,12 +54,12 @@ class Lessons(Protocol):
 
     @property
     def device(self) -> str:
-        """Where it is trained."""
+        """The device that trains."""
         ...
 
     @property
     def windows(self) -> int:
-        """How many the checkpoint answers first."""
+        """Windows that the checkpoint answers before training."""
         ...
 
     @property

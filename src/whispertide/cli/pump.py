@@ -44,7 +44,7 @@ class Watcher:
 
 @dataclass(slots=True)
 class PumpResult:
-    """What a run has confirmed so far, and how it ended: `broken` is what ended the audio before its end."""
+    """The confirmed segments so far, and how the run ended: `broken` is the error that ended the audio early."""
 
     segments: list[TextSegment] = field(default_factory=list)
     language: str | None = None
@@ -53,7 +53,7 @@ class PumpResult:
 
     @property
     def complete(self) -> bool:
-        """Whether this is the transcript of the whole audio."""
+        """True if this is the transcript of the whole audio."""
         return not self.interrupted and self.broken is None
 
 
@@ -85,7 +85,7 @@ class Pump:
         return self.heard
 
     def close(self) -> PumpResult:
-        """What there is after an error in mid-run."""
+        """End the run after an error, and return the result so far."""
         self.session.close()
         self._lines(self._segmenter.end_turn())
         self.heard.interrupted = True
@@ -176,7 +176,7 @@ class Arrivals:
             raise self._ended
 
     def rest(self) -> FloatArray:
-        """What has arrived and was not taken, [n] (possibly none), without waiting."""
+        """The samples [n] that have arrived and were not taken (possibly none), without waiting."""
         return self._collect(0)
 
     def _collect(self, wait_s: float) -> FloatArray:

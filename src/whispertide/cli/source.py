@@ -1,4 +1,4 @@
-"""Where audio comes from: a path, the recordings in a folder, or standard input with raw PCM or a file.
+"""Audio sources: a path, the recordings in a folder, or standard input with raw PCM or a file.
 
 Knows nothing of what is done with it.
 """
@@ -25,7 +25,7 @@ _RAW = (".pcm", ".raw")
 
 @dataclass(frozen=True, slots=True)
 class PcmFormat:
-    """How raw bytes on standard input are to be read."""
+    """The format of raw audio on standard input."""
 
     rate: int
     channels: int = 1
@@ -49,7 +49,7 @@ class Source:
 
     @property
     def is_pipe(self) -> bool:
-        """Whether audio comes as somebody writes it, and what was read is gone."""
+        """True if the audio can be read only once, as it is written by another program."""
         name = self.name
         return name == STDIN or (os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name))
 
@@ -81,7 +81,7 @@ class Source:
             ) from error
 
     def which_track(self) -> str:
-        """What to say of a file with several audio tracks where none was asked for; "" otherwise.
+        """The warning for a file with several audio tracks if none was chosen; "" otherwise.
 
         Raises `AudioFileError` where there is nothing to decode.
         """

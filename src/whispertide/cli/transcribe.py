@@ -133,14 +133,16 @@ def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
 
 
 def _beam(given: int | None, *, fast: bool) -> int:
-    """How many hypotheses the search of a whole recording follows."""
+    """The number of hypotheses in the search of a whole recording."""
     if fast and given is not None:
         raise OptionError("expected --beam or --fast, which is --beam 1; got both: leave out one")
     return 1 if fast else given or BEAM
 
 
 def _probed(sources: Sequence[Source]) -> tuple[dict[int, float | None], dict[int, ExitCode]]:
-    """How long those are that can be used, by their numbers, and the exit codes of the others, which are reported."""
+    """Probe all sources. Returns the durations of the usable ones by their numbers, and the exit codes of the others,
+    which are reported.
+    """
     durations: dict[int, float | None] = {}
     codes: dict[int, ExitCode] = {}
     for number, source in enumerate(sources):

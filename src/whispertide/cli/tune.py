@@ -123,7 +123,7 @@ def offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | 
 
 
 def training_minutes(model: "WhisperModel", lessons: Lessons) -> float:
-    """How long a processor takes for it, by how long it takes for a padded window."""
+    """The minutes of processor time that training takes, judged by the time of a padded window."""
     import numpy as np
 
     mel = np.zeros((model.dims.n_mels, 2 * model.dims.n_audio_ctx), np.float32)
@@ -145,7 +145,7 @@ def run(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: boo
 
 
 def stands(before: "Calibration | None", found: "Tuning") -> bool:
-    """Whether what was found before stays: where this is nothing, or the short form and that was the long one."""
+    """True if the earlier result stays: the new one found nothing, or is of the short form and the earlier was not."""
     return before is not None and bool(before.changes) and (found.chosen is None or (found.short and not before.short))
 
 
@@ -183,12 +183,12 @@ def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -
 
 
 def may_ask() -> bool:
-    """Whether somebody sits at a terminal; a program that runs another one is not to wait for what it did not ask."""
+    """True if standard input is a terminal: a program that runs this one must not wait for an answer."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _page_of(kept: Path) -> Path:
-    """Where the page is, unless somebody says where."""
+    """The default path of the page."""
     return kept.with_suffix(".html")
 
 

@@ -122,7 +122,7 @@ def _offramp(by: str, below: float, folder: Path, network: "LateModel") -> "Trai
 
 
 def _understood(stream: "Understanding", blocks: Iterable["FloatArray"], *, as_json: bool) -> bool:
-    """Whether the blocks came to their end; after Ctrl-C what was heard is still told.
+    """Print intents as they come. Returns False after Ctrl-C; intents of the audio so far are still printed.
 
     So it is where the audio breaks off: then it raises `AudioError` after that, and where there is none at all.
     """
@@ -171,7 +171,7 @@ def _tell(said: Iterable["Understood"], *, as_json: bool) -> None:
 
 
 def _sureness(said: "Understood") -> float:
-    """How likely the intent is, or the words (a token, in the mean) if those are less so.
+    """The probability of the intent, or of the words (the mean of their tokens) if that is lower.
 
     Of what it cannot understand the network may name an intent for certain: people's sentences had 0.90 and 0.14.
     """

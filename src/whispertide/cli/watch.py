@@ -1,4 +1,4 @@
-"""Who watches a run besides the live view: text lines, lines of events, a progress bar; and which of them is right.
+"""Views of a run besides the live one: text lines, event lines, a progress bar; and the choice among them.
 
 Knows nothing of audio or models.
 """
@@ -25,8 +25,8 @@ ViewName = Literal["live on stdout", "live on stderr", "progress", "none"]
 
 
 def choose_view(target: Target, *, live: bool, out_is_terminal: bool, err_is_terminal: bool) -> ViewName:
-    """How the run is shown. Standard output shows the live view only where it carries no transcript of its own; the
-    live view replaces plain text lines there, since its finished lines are the transcript.
+    """Choose the view. The live view needs a terminal that carries no transcript of its own; on standard output it
+    replaces plain text lines, since its finished lines are the transcript.
     """
     out_is_free = target.path is not None or target.format == "txt"
     if out_is_terminal and out_is_free and (live or target.path is None):

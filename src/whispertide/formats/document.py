@@ -77,7 +77,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a segment may get before it is cut between two words; `span` in samples."""
+    """Limits on the length of a segment, which is cut between two words; `span` in samples."""
 
     chars: int
     span: int
@@ -125,7 +125,7 @@ def _segment(words: tuple[Word, ...]) -> TextSegment:
 
 
 def _starts_new(held: Sequence[Word], word: Word) -> bool:
-    """Whether `word` begins a new segment. A word without a leading space after a sentence end ("3." "5") does not.
+    """True if `word` begins a new segment. A word without a leading space after a sentence end ("3." "5") does not.
 
     Nobody knows where a word without length lies in the silence around it, so a pause is measured from the last word
     that has one, and what is held is not cut off where none has.
@@ -140,7 +140,7 @@ def _starts_new(held: Sequence[Word], word: Word) -> bool:
 
 
 def inseparable(before: str, after: str) -> bool:
-    """Whether two texts are never cut apart, although no space is needed between words of their script.
+    """True if two texts are never cut apart, although no space is needed between words of their script.
 
     A vowel or tone mark stays with its consonant, a Chinese or Japanese closing mark with what it closes, and the end
     of a sentence or clause, which streams may confirm after its word, with that.
@@ -154,7 +154,7 @@ def inseparable(before: str, after: str) -> bool:
 
 
 def _cut(words: list[Word], after: Word) -> int:
-    """How many words to keep of a line that got too long: up to the last clause in its second half, else all.
+    """The number of words to keep of a line that got too long: up to the last clause in its second half, else all.
 
     Fewer where the cut would be inside a syllable; `after` is the word that comes next.
     """

@@ -179,7 +179,8 @@ FORMATS: dict[str, Callable[..., str]] = {
 
 
 def get_format(name: str, subtitles: SubtitleOptions = SUBTITLES) -> Callable[[Document], str]:
-    """What makes the text of a file of a document: `get_format("srt")(document)`. `name` is also the file's extension.
+    """The function that renders a document as the text of a file: `get_format("srt")(document)`. `name` is also the
+    file's extension.
 
     `subtitles` is for `srt` and `vtt`. Raises `OptionError` if there is no such format.
     """

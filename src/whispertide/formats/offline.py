@@ -33,7 +33,7 @@ class OfflineRun:
         self.segments.append(segment)
 
     def document(self, *, language: str | None, model: str, source: str, interrupted: bool = False) -> Document:
-        """What was heard, with the figures of the run (docs/reference/cli.md); `model` and `source` by their names."""
+        """The document, with the figures of the run (docs/reference/cli.md); `model` and `source` by their names."""
         wall, length = self.wall, seconds(self.recording.samples)
         return Document(
             tuple(self.segments),

@@ -1,4 +1,4 @@
-"""Where a text of a script without spaces may be cut: between phrases, else between words.
+"""Places to cut a text of a script without spaces: between phrases, else between words.
 
 By BudouX (Google, 2021): a score for each place, learned from corpora that people have segmented. It knows Japanese,
 Chinese and Thai. For Lao, Khmer and Burmese there is no model: their texts are cut between any two syllables.

@@ -57,7 +57,7 @@ class Cue:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What is never broken: a word, or several that nothing separates. `sized`: its times are known.
+    """A piece that is never broken: a word, or several that nothing separates. `sized`: its times are known.
 
     `closes` where a sentence ends or a pause follows. `torn` is what a break before it costs besides, where it does not
     begin a phrase, or not even a word.
@@ -157,13 +157,13 @@ def _parts(words: Sequence[Word], preceding: str) -> Iterator[_Unit]:
 
 
 def _may_break(before: str, after: str) -> bool:
-    """Whether a line may end between two words that no space separates."""
+    """True if a line may end between two words that no space separates."""
     unspaced = before[-1] >= _UNSPACED and after[0] >= _UNSPACED
     return unspaced and after[0] not in _NOT_FIRST and not inseparable(before, after)
 
 
 def _width_of(text: str) -> int:
-    """How wide a text is on the screen, in characters of the Latin alphabet: Chinese ones are as wide as two."""
+    """The width of a text on the screen, in characters of the Latin alphabet: Chinese ones are as wide as two."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.category(char) in ("Mn", "Me") else 1 + bool(_WIDE.match(char)) for char in text)
@@ -189,11 +189,11 @@ class _Run:
         return cls(units, [0, *accumulate(_width_of(unit.text) + unit.spaced for unit in units)], options)
 
     def width(self, first: int, last: int) -> int:
-        """How wide a line of `units[first:last]` is; there is at least one."""
+        """The width of the line of `units[first:last]`, which is not empty."""
         return self.edges[last] - self.edges[first] - self.units[first].spaced
 
     def fits(self, first: int, last: int) -> bool:
-        """Whether `units[first:last]` fit into a line."""
+        """True if `units[first:last]` fit into a line."""
         return self.width(first, last) <= self.options.line_width
 
 
@@ -213,7 +213,7 @@ def _cut(units: Sequence[_Unit], options: SubtitleOptions) -> list[Sequence[_Uni
 
 
 def _starts(run: _Run, end: int) -> Iterator[int]:
-    """Where a cue that ends before unit `end` may start, so that it fits."""
+    """The possible first units of a cue that ends before unit `end`, so that it fits."""
     yield end - 1
     line = end - 1  # where its last line starts: as early as that fits, so that the first has most room
     if not run.fits(line, end):
@@ -229,7 +229,7 @@ def _starts(run: _Run, end: int) -> Iterator[int]:
 
 
 def _cost(run: _Run, start: int, end: int) -> float:
-    """What the cue of `units[start:end]` costs: its end, the phrases that it joins, its haste, and its empty room."""
+    """The cost of the cue of `units[start:end]`: its end, the phrases that it joins, its haste, and its empty room."""
     units, cue, last = run.units, run.units[start:end], run.units[end - 1]
     empty = 1 - min(1.0, run.width(start, end) / (run.options.lines * run.options.line_width))
     cost = empty * empty + _tear(run, start, end)
@@ -248,7 +248,7 @@ def _cost(run: _Run, start: int, end: int) -> float:
 
 
 def _tear(run: _Run, start: int, end: int) -> float:
-    """What it costs that the lines of the cue of `units[start:end]` can only be parted in a phrase or word."""
+    """The cost if the lines of the cue of `units[start:end]` can only be broken in a phrase or word."""
     if run.fits(start, end) or not any(unit.torn for unit in run.units[start:end]):
         return 0.0
     parted = (run.units[at].torn for at in range(start + 1, end) if run.fits(start, at) and run.fits(at, end))
@@ -256,7 +256,7 @@ def _tear(run: _Run, start: int, end: int) -> float:
 
 
 def _start(units: Sequence[_Unit], first: int = 0) -> int:
-    """When a cue begins: with its first word whose time is known, as one without length may lie anywhere before."""
+    """The start of a cue: of its first word whose time is known, as one without length may lie anywhere before."""
     return next((units[number].start for number in range(first, len(units)) if units[number].sized), units[first].start)
 
 
@@ -268,13 +268,13 @@ def _end(units: Sequence[_Unit]) -> int:
 
 
 def _stays(units: Sequence[_Unit], options: SubtitleOptions) -> bool:
-    """Whether all fit into one cue without a line that ends in a word."""
+    """True if all units fit into one cue without a line that ends in a word."""
     at = _break(units, options)
     return at is not None and (at == len(units) or units[at].torn < _IN_WORD)
 
 
 def _break(units: Sequence[_Unit], options: SubtitleOptions) -> int | None:
-    """Where the second line of a cue begins (its length: there is none); None if it does not fit."""
+    """The first unit of the second line of a cue (its length: there is none); None if it does not fit."""
     run, count = _Run.of(units, options), len(units)
     if count == 1 or run.fits(0, count):
         return count

@@ -1,4 +1,4 @@
-"""What this machine can do and whether a model computes what it should: measured speed, live estimates, parity.
+"""Measure this machine and check the model: speed, estimates for live use, parity with a reference.
 
 Returns values; printing is the command line's business. Knows nothing of the microphone. torch and transformers are
 used where they happen to be installed, as a second opinion, and never required.
@@ -62,7 +62,7 @@ class Speed:
 
     @property
     def costs(self) -> Costs:
-        """What the choice of a framing goes by."""
+        """The costs by which a framing is chosen."""
         return Costs(self.encode_30s, self.step_1)
 
 
@@ -138,8 +138,8 @@ _SHAPES: Mapping[str, tuple[int, int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class LiveEstimate:
-    """Whether a model can run a recipe live: seconds per round, their share of the step, the shortest step to do; and
-    whether it is `adapted` to the recipe, where that needs it.
+    """An estimate of running a recipe live: seconds per round, their share of the step, the shortest possible step; and
+    whether the model is `adapted` to the recipe, if that needs it.
     """
 
     model: str
@@ -195,8 +195,8 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the measured checkpoint: whether it says that it knows short windows, what `whispertide tune`
-    found with an engine of these options, and the files, next to which there may be adapters.
+    """Facts about the measured checkpoint: whether it is made for short windows, the results of `whispertide tune` for
+    an engine of these options, and the files, next to which there may be adapters.
     """
 
     short: bool = True
@@ -205,7 +205,7 @@ class Known:
     checkpoint: "Checkpoint | None" = None
 
     def is_adapted(self, recipe: "Recipe") -> bool:
-        """Whether the checkpoint has what a recipe needs; one of which nothing is known has no adapter."""
+        """True if the checkpoint has what a recipe needs; an unknown one has no adapter."""
         framing = recipe.framing
         return not framing.streams if self.checkpoint is None else framing.can_adapt(self.checkpoint)
 
@@ -229,7 +229,7 @@ def estimate_live(
 
 
 def published(name: str) -> Known:
-    """What is known of a checkpoint of OpenAI's that is not measured: whether the package has an adapter for it."""
+    """Facts about a checkpoint of OpenAI's that is not measured: whether the package has an adapter for it."""
     return Known(short=KIND.place(BUNDLED / name).is_file())
 
 
@@ -250,7 +250,7 @@ def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: Known) ->
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What a model of some shape takes, by what one of the shape `own` was measured to take."""
+    """The speed of a model of some shape, scaled from the measured speed of the shape `own`."""
 
     speed: Speed
     own: Shape
@@ -309,7 +309,7 @@ PARITY = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a comparison may show at most, and for the agreement at least; see `Parity`."""
+    """The limits of a comparison: the largest errors, and the least agreement; see `Parity`."""
 
     largest_error: float
     mean_error: float

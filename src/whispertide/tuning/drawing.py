@@ -1,4 +1,4 @@
-"""What plots have in common: their style, the figure with its title, legend and notes, and the numbers that were drawn.
+"""The common parts of plots: their style, the figure with its title, legend and notes, and the numbers that were drawn.
 
 Matplotlib's own drawings on white, as PNG and PDF, with the numbers as CSV (`Drawing`). The colours are the eight of
 Petroff (2021, "Accessible Color Sequences for Data Visualization", arXiv 2107.02270), which people who confuse colours
@@ -75,7 +75,7 @@ class Drawing:
 
     @property
     def title(self) -> str:
-        """What is drawn, of what."""
+        """The title: its subject and its data."""
         return self.heading[0]
 
     def image(self, kind: str = "png") -> bytes:
@@ -138,7 +138,7 @@ def of_curves(
     x_label: str,
     y_label: str,
 ) -> Drawing:
-    """What `draw` draws of curves and levels, with the curves' notes, and its numbers."""
+    """The drawing that `draw` makes of curves and levels, with the curves' notes, and its numbers."""
     figure = figure_of(draw, title=title, x_label=x_label, y_label=y_label)
     _annotate(figure, curves, levels)
     rows = [

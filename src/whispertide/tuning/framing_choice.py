@@ -1,4 +1,4 @@
-"""Which framings suit a checkpoint: what it hears in short windows, next to what it hears in the same ones padded.
+"""Choose a framing for a checkpoint: compare its transcripts of short windows with those of the same windows padded.
 
 Nobody has to have written anything down. Whisper was trained on windows padded to 30 s, so what a padded window says is
 taken for right, without a guard where one would end it early. Another framing is judged by how often its text differs,
@@ -69,9 +69,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What was heard in a window: words as they are compared; how many more there are near its end, which may still be
-    going on; whether the text did not end; how long all that took; whether a guard had the window heard twice, or else
-    ended the text before its time.
+    """The transcript of a window: words as they are compared; the number of further words near its end, which may be
+    incomplete; whether the text did not end; the time it took; whether a guard had the window decoded twice, or else
+    ended the text early.
     """
 
     words: tuple[str, ...]
@@ -118,7 +118,7 @@ class Tried:
 
     @property
     def median_s(self) -> float:
-        """How long a window takes."""
+        """The time of a window in seconds."""
         return median(self.seconds) if self.seconds else 0.0
 
     def rates(self) -> dict[str, float]:
@@ -133,12 +133,12 @@ class Tried:
 
     @property
     def told(self) -> bool:
-        """Whether there was enough to hear."""
+        """True if there was enough speech to judge by."""
         return self.windows >= ENOUGH and self.words >= _ENOUGH_WORDS
 
     @property
     def suits(self) -> bool:
-        """Whether it suits the checkpoint. Padding is what the others are judged by."""
+        """True if it suits the checkpoint. Padding is the reference for the others."""
         if isinstance(self.framing, Pad30):
             return True
         return self.told and all(rate <= MOST[name] for name, rate in self.rates().items())
@@ -177,7 +177,7 @@ class Tried:
 
 
 def candidates(model: "WhisperModel", *, few: bool = False) -> list[Framing]:
-    """What can be tried with this model: the reference, then what is nearest to it; `few`: what matters most."""
+    """The framings to try with this model: the reference, then the nearest to it; `few`: the most important ones."""
     if few:
         return [Pad30(), Zeros(), Bare()]
     hush = [Hush()] if has_word(model) else []
@@ -209,7 +209,7 @@ def spread(windows: Sequence[Window]) -> list[Window]:
 
 
 def speech_s(audio: FloatArray) -> float:
-    """How much of a recording [n] is speech, in seconds."""
+    """Seconds of speech in a recording [n]."""
     return sum(map(len, _utterances(audio, SpeechGate(GateOptions())))) / SAMPLE_RATE
 
 
@@ -269,7 +269,7 @@ def hear(executor: "Executor", framing: Framing, window: Window, options: Decode
 
 
 def reference(executor: "Executor", window: Window, padded: Text, options: DecodeOptions) -> Text:
-    """What all are judged by: what `padded` says or, where a guard has ended that, a decode that none watches."""
+    """The reference for all others: the text of `padded` or, if a guard ended that early, a decode without guards."""
     if not (padded.twice or padded.stopped):
         return padded
     samples = _whole_frames(window.audio)
@@ -310,7 +310,7 @@ def plain(text: str) -> list[str]:
 
 
 def differences(padded: Sequence[str], heard: Sequence[str]) -> tuple[int, int]:
-    """How many of the padded words were heard otherwise or not at all, and how many words were added."""
+    """The number of padded words that are different or missing in a transcript, and of the words added."""
     changed = invented = 0
     for tag, i, j, k, m in SequenceMatcher(None, padded, heard, autojunk=False).get_opcodes():
         if tag != "equal":
@@ -377,5 +377,5 @@ def choose(tried: Sequence[Tried], usual: Framing | None = None) -> Tried | None
 
 
 def open_executors(model: "WhisperModel", framings: Sequence[Framing]) -> dict[Framing, "Executor"]:
-    """What hears windows in each framing. Raises what `make_executor` raises."""
+    """Make an executor for each framing. Raises the errors of `make_executor`."""
     return {framing: make_executor(model, tide_in(framing)) for framing in framings}

@@ -37,7 +37,7 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns hold figures; they stand to the right."""
+        """The columns that hold figures, which are aligned to the right."""
         columns = ([cell for cell in column if cell != _EMPTY] for column in zip(*self.cells, strict=True))
         found = [bool(column) and all(cell.lstrip("+-−<")[:1].isdigit() for cell in column) for column in columns]
         return found or [False] * len(self.columns)

@@ -183,8 +183,8 @@ def over_time(
 
 
 def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str, title: str) -> Drawing:
-    """What a search tried, the best of it joined, and a ring around what was usual before. The upright axis is
-    logarithmic.
+    """The points that a search tried, the best of them joined, and a ring around the former default. The upright axis
+    is logarithmic.
     """
 
     def draw(axes: "Axes") -> None:

@@ -1,4 +1,4 @@
-"""Which allocation of threads computes rounds soonest on this machine: the same rounds with one after the other.
+"""Find the fastest allocation of threads for rounds on this machine, by the same rounds with one after the other.
 
 The rounds are those of one serial run over a recording. Returns values; printing is the command line's business, and
 keeping them that of `recipes.allocation`.
@@ -75,8 +75,8 @@ def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: f
 
 
 def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
-    """What is worth measuring, with as many threads as the model's options mean: one worker with 1 to all of them; two
-    that share them, where the recipe's rounds may overlap, with exchange points where they know earlier rounds. An
+    """The allocations to measure, with as many threads as the model's options mean: one worker with 1 to all of them;
+    two that share them, if the recipe's rounds may overlap, with exchange points if they know earlier rounds. An
     accelerator may leave decoding to the processor; one that only torch can reach is tried next to the processor.
     """
     provider, threads = choose_provider(model.options.provider), thread_count(model.options)

@@ -99,7 +99,7 @@ def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray,
 
 
 def replay_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray) -> str:
-    """What the recipe, as it is, confirms of `audio` [n], 16 kHz."""
+    """The text that the recipe, as it is, confirms of `audio` [n], 16 kHz."""
     session = transcriber.session(recipe)
     for start in range(0, len(audio), _BLOCK):
         session.push(audio[start : start + _BLOCK])
@@ -186,8 +186,9 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How right predicted chances are. `error`: mean distance between predicted and true share, weighted by words
-    (expected calibration error); `brier`: mean squared error; `base`: that of always predicting the share that stayed.
+    """The calibration of predicted probabilities. `error`: mean distance between predicted and true share, weighted by
+    words (expected calibration error); `brier`: mean squared error; `base`: that of always predicting the share that
+    stayed.
     """
 
     bins: tuple[Bin, ...]

@@ -1,4 +1,4 @@
-"""What suits a checkpoint on this machine: its framing, then the threads and the step. No transcripts are needed.
+"""Tune a checkpoint for this machine: its framing, then the threads and the step. No transcripts are needed.
 
     (a) the framing that suits it (`framing_choice`)
     (b) threads, and the step that rounds leave room for
@@ -63,7 +63,7 @@ class Budget:
         self.began = self.last = time.perf_counter()
 
     def is_spent(self, share: float = 1.0) -> bool:
-        """Whether nothing more is to begin, where so much of it may be used."""
+        """True if nothing more may begin, when this share of the time may be used."""
         now = time.perf_counter()
         self.longest_s, self.last = max(self.longest_s, now - self.last), now
         return now - self.began + self.longest_s > share * self.total_s
@@ -82,7 +82,7 @@ class Rounds:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether something else computed: now and then, or all the time, which makes all rounds equally slow."""
+        """True if other programs computed: now and then, or all the time, which makes all rounds equally slow."""
         return self.slowest_s > BUSY * self.quickest_s or self.share < _IDLE
 
 
@@ -151,13 +151,13 @@ class Tuning:
 
     @property
     def sentence(self) -> str:
-        """What comes of it, for the user."""
+        """The result in a sentence for the user."""
         if self.chosen is None:
             return f"{self.why}, so tide keeps the careful framing with {self.model}; more audio may tell"
         return f"tide uses {self.chosen.label} with {self.model} from now on"
 
     def calibration(self, before: Calibration | None = None) -> Calibration:
-        """What is kept of it, with the rule that was fitted `before` in the same framing, where none was fitted now."""
+        """The calibration to keep. If no rule was fitted now, that of `before` in the same framing stays."""
         framing = {} if self.chosen is None else changes(self.chosen.framing)
         rule = {"rule": self.refit.rule} if self.refit is not None and self.refit.is_better else {}
         if self.refit is None and before is not None and before.framing == framing:
@@ -292,7 +292,7 @@ def measure_threads(
 
 
 def processor_share() -> float:
-    """How much of a processor one thread gets: its own time by the clock's, over a moment of computing."""
+    """The share of a processor that one thread gets: its own time by the clock's, over a moment of computing."""
     began, spent = time.perf_counter(), time.thread_time()
     while (taken := time.perf_counter() - began) < _PROBE_S:
         pass

@@ -59,7 +59,7 @@ def threads_table(found: "Tuning") -> page.Table:
 
 
 def _rule(found: "Tuning") -> list[str]:
-    """What became of the rule for confirming words; the short form does not look at it."""
+    """The lines about the rule for confirming words; the short form does not fit one."""
     if found.short:
         return []
     if found.refit is None and found.speech_s >= SPEECH_S and found.pace is None:
@@ -80,7 +80,7 @@ def text(found: "Tuning") -> str:
 
 
 def plot(found: "Tuning") -> Drawing:
-    """What differs against what it takes; down and to the left is better."""
+    """Plot the differences against the time; down and to the left is better."""
     points = [
         Curve(each.label, (1000 * each.median_s,), (100 * each.differing,), ("suits" if each.suits else "",))
         for each in found.tried
