@@ -25,7 +25,7 @@ from whispertide.errors import AudioError
 from whispertide.spooled_frames import SpooledFrames
 from whispertide.types import HOP_LENGTH, N_FFT, N_FRAMES, SAMPLE_RATE, FloatArray
 
-DoubleArray = npt.NDArray[np.float64]
+_DoubleArray = npt.NDArray[np.float64]
 
 RAW_SILENCE = -10.0  # log10 of the smallest power that is told apart from nothing, 1e-10
 FLOOR_DEPTH = 8.0  # the floor lies this far (in log10 power) below the loudest cell
@@ -41,7 +41,7 @@ _BREAK_MEL = _BREAK_HZ / _LINEAR_HZ
 _LOG_STEP = np.log(6.4) / 27.0
 
 
-def _mel_to_hz(mel: DoubleArray) -> DoubleArray:
+def _mel_to_hz(mel: _DoubleArray) -> _DoubleArray:
     return np.where(mel < _BREAK_MEL, mel * _LINEAR_HZ, _BREAK_HZ * np.exp(_LOG_STEP * (mel - _BREAK_MEL)))
 
 
@@ -87,7 +87,7 @@ def _taps(n_mels: int) -> _Taps:
 
 
 @lru_cache
-def _hann() -> DoubleArray:
+def _hann() -> _DoubleArray:
     return np.asarray(0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(N_FFT) / N_FFT))
 
 

@@ -127,7 +127,7 @@ class SessionState:
         """See `Session.configure`."""
         of_recipe, of_options = divided(self.recipe, dict(changes))
         recipe, options = self.recipe.replace(**of_recipe), replace(self.options, **of_options)
-        if fixed := [name for name in built_in(recipe) if built_in(recipe)[name] != built_in(self.recipe)[name]]:
+        if fixed := [name for name in _built_in(recipe) if _built_in(recipe)[name] != _built_in(self.recipe)[name]]:
             raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
         options = possible(options) if possible else options
         decode_options(recipe, options)  # raises for a search in which nothing could end
@@ -196,7 +196,7 @@ class SessionState:
         self.emit(Language, at, language=result.language, probability=result.language_probability)
 
 
-def built_in(recipe: Recipe) -> dict[str, Any]:
+def _built_in(recipe: Recipe) -> dict[str, Any]:
     """The settings of a session that cannot change afterwards."""
     schedule = recipe.schedule
     return {

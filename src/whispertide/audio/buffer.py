@@ -14,7 +14,7 @@ from whispertide.types import FloatArray
 
 _MIN_CAPACITY = 16_000
 # Full scale is 1. Beyond this a float is damage, not loudness, and its power would overflow in the features.
-LIMIT = np.float32(1e6)
+_LIMIT = np.float32(1e6)
 
 
 def sanitize(samples: FloatArray) -> tuple[FloatArray, int]:
@@ -22,9 +22,9 @@ def sanitize(samples: FloatArray) -> tuple[FloatArray, int]:
 
     Without such values the array itself is returned, else a copy.
     """
-    if not samples.size or (samples.min() > -LIMIT and samples.max() < LIMIT):  # NaN fails both comparisons
+    if not samples.size or (samples.min() > -_LIMIT and samples.max() < _LIMIT):  # NaN fails both comparisons
         return samples, 0
-    good = np.abs(samples) < LIMIT
+    good = np.abs(samples) < _LIMIT
     return np.where(good, samples, np.float32(0)), int(samples.size - np.count_nonzero(good))
 
 

@@ -19,7 +19,7 @@ from whispertide.audio.pcm import StreamingResampler
 from whispertide.errors import AudioDeviceError
 from whispertide.types import FloatArray
 
-BLOCK_MS = 100
+_BLOCK_MS = 100
 QUEUE_S = 60  # audio that may wait to be fetched
 STALL_S = 5.0  # a device that delivers nothing for so long is gone
 _NO_PORTAUDIO = (
@@ -81,7 +81,7 @@ def microphone_blocks(device: int | str | None = None) -> Iterator[Iterator[Floa
     sd = _sounddevice()
     chosen = _choose(list_devices(), device)
     capture = _Capture(chosen)
-    stream = _open_stream(sd, chosen, capture, round(chosen.sample_rate * BLOCK_MS / 1000))
+    stream = _open_stream(sd, chosen, capture, round(chosen.sample_rate * _BLOCK_MS / 1000))
     with ExitStack() as recording:
         # The stream closes before the end is queued, so that no block can come after the end.
         recording.callback(capture.end)
@@ -150,7 +150,7 @@ class _Capture:
         self._device = device
         # Without a bound of its own: the end must always find room, whatever waits.
         self._queue: queue.Queue[FloatArray | None] = queue.Queue()  # None = the end
-        self._room = max(2, QUEUE_S * 1000 // BLOCK_MS)  # blocks
+        self._room = max(2, QUEUE_S * 1000 // _BLOCK_MS)  # blocks
         self._lost = 0  # samples; both counts only grow, so that the two threads need no lock
         self._overflows = 0  # times that the driver lost some, it does not say how many
         self._reported = (0, 0)

@@ -20,9 +20,9 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 # ffmpeg's name of a sample format -> its type
 LINEAR = {"u8": "u1", "s16le": "<i2", "s32le": "<i4", "f32le": "<f4"}
 SAMPLE_FORMATS: tuple[str, ...] = tuple(LINEAR)
-MIN_RATE = 1_000
+_MIN_RATE = 1_000
 MAX_RATE = 768_000
-MAX_CHANNELS = 64
+_MAX_CHANNELS = 64
 
 
 # Mixed in pieces of 20 ms, each by what it is itself.
@@ -32,7 +32,7 @@ _PIECES_PER_S = 50
 _LEFT, _AUDIBLE = 0.04, 1e-6
 
 
-class Downmix:
+class _Downmix:
     """Channels -> one, portion by portion; the portions do not change the result.
 
     A channel that cancels the loudest one out (its poles are swapped) is turned round, and stays so until it is heard
@@ -99,10 +99,10 @@ def _gone(mixed: FloatArray, energies: FloatArray) -> npt.NDArray[np.bool_]:
 
 def check_shape(rate: int, channels: int) -> None:
     """Raise `OptionError` for a rate outside 1 kHz to 768 kHz or a channel count outside 1 to 64."""
-    if not MIN_RATE <= rate <= MAX_RATE:
-        raise OptionError(f"expected a sample rate between {MIN_RATE} and {MAX_RATE} Hz; got {rate}")
-    if not 1 <= channels <= MAX_CHANNELS:
-        raise OptionError(f"expected 1 to {MAX_CHANNELS} channels; got {channels}")
+    if not _MIN_RATE <= rate <= MAX_RATE:
+        raise OptionError(f"expected a sample rate between {_MIN_RATE} and {MAX_RATE} Hz; got {rate}")
+    if not 1 <= channels <= _MAX_CHANNELS:
+        raise OptionError(f"expected 1 to {_MAX_CHANNELS} channels; got {channels}")
 
 
 class StreamingResampler:
@@ -119,7 +119,7 @@ class StreamingResampler:
         self.rate_in = rate_in
         self.channels = channels
         self.replaced = 0
-        self._downmix = Downmix(rate_in, channels) if channels > 1 else None
+        self._downmix = _Downmix(rate_in, channels) if channels > 1 else None
         self._soxr: Any = None
         if rate_in != SAMPLE_RATE:
             import soxr

@@ -18,12 +18,12 @@ from whispertide.audio.silero import BLOCK, load_silero
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
-# The gain aims at this level for the loudest recent block, and raises by no more than MAX_GAIN (factors, not dB).
-TARGET_LEVEL = 10 ** (-30 / 20)
-MAX_GAIN = 10 ** (30 / 20)
+# The gain aims at this level for the loudest recent block, and raises by no more than _MAX_GAIN (factors, not dB).
+_TARGET_LEVEL = 10 ** (-30 / 20)
+_MAX_GAIN = 10 ** (30 / 20)
 # The level estimate falls by 15 dB per second of quiet: a pause between words hardly moves the gain, and two seconds
 # after a loud speaker a distant one is heard. Slower loses the second speaker's first words, faster raises breaths.
-LEVEL_DECAY = 10 ** (-15 / 20 * BLOCK / SAMPLE_RATE)
+_LEVEL_DECAY = 10 ** (-15 / 20 * BLOCK / SAMPLE_RATE)
 # A cry, a sneeze or a tick sounds like a voice for a sixth of a second, words for longer (lab/log).
 LEAST_VOICE_S = 0.192
 
@@ -149,7 +149,7 @@ class GateState:
     judged: int = 0
     pending: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     detector: Any = None
-    level: float = TARGET_LEVEL
+    level: float = _TARGET_LEVEL
     is_open: bool = False
     is_certain: bool = False
     onset: int | None = None
@@ -243,9 +243,9 @@ class SpeechGate:
     def _probability(self, block: FloatArray) -> float:
         """The detector's verdict on `block`, raised to a level at which it hears well."""
         state = self._state
-        state.level = max(_deviation(block), state.level * LEVEL_DECAY, TARGET_LEVEL / MAX_GAIN)
-        # Louder input is left alone; the level is bounded below, and with it the gain by MAX_GAIN.
-        gain = max(TARGET_LEVEL / state.level, 1.0)
+        state.level = max(_deviation(block), state.level * _LEVEL_DECAY, _TARGET_LEVEL / _MAX_GAIN)
+        # Louder input is left alone; the level is bounded below, and with it the gain by _MAX_GAIN.
+        gain = max(_TARGET_LEVEL / state.level, 1.0)
         probability, state.detector = self._detector.step(block * np.float32(gain), state.detector)
         return probability
 

@@ -24,8 +24,8 @@ from whispertide.checkpoint.weights import CONVERTED, WEIGHT_FORMATS, WEIGHTS, w
 from whispertide.errors import CheckpointError, DiskSpaceError, DownloadError, UnreachableError
 from whispertide.types import Announce
 
-CONFIG = "config.json"
-GENERATION_CONFIG = "generation_config.json"
+_CONFIG = "config.json"
+_GENERATION_CONFIG = "generation_config.json"
 
 _MAIN = "main"
 _SPARE_BYTES = 64 << 20  # left free besides what is downloaded
@@ -70,18 +70,18 @@ def snapshot(model: HubModel) -> Path | None:
 def is_complete(folder: Path) -> bool:
     """True if a folder holds a configuration and all the weights. (The small files are always fetched before those.)"""
     try:
-        return (folder / CONFIG).is_file() and bool(weight_files(folder))
+        return (folder / _CONFIG).is_file() and bool(weight_files(folder))
     except CheckpointError:
         return False
 
 
 def check_config(folder: Path, weights: Iterable[str]) -> None:
     """Raises `CheckpointError` unless the configuration in a folder is that of a Whisper with weights of this kind."""
-    config = read_json(folder / CONFIG)
+    config = read_json(folder / _CONFIG)
     if CONVERTED not in weights:
         ModelDims.from_hf_config(config)
     elif not is_whisper_config(config):
-        raise CheckpointError(f"expected a Whisper of CTranslate2; {folder / CONFIG} is of another model")
+        raise CheckpointError(f"expected a Whisper of CTranslate2; {folder / _CONFIG} is of another model")
 
 
 def held(model: HubModel) -> Path | None:
@@ -137,7 +137,7 @@ def download_tokenizer(model: HubModel, announce: Announce | None = None) -> Pat
     if announce is not None and not is_offline():
         announce(f"downloading the tokenizer of {model} (about 2 MB) from the Hugging Face hub")
     if is_offline():
-        raise offline_error(model)
+        raise _offline_error(model)
     return _fetch(model, [TOKENIZER_JSON])
 
 
@@ -149,23 +149,23 @@ def needed_files(model: HubModel, available: Iterable[str]) -> tuple[list[str], 
     names = set(available)
     index, weights = _choose_weights(names)
     single = single_files(names)
-    if CONFIG not in names and single:
+    if _CONFIG not in names and single:
         raise CheckpointError(
             f"{model} on the Hugging Face hub holds single checkpoints: {first_of(single)}; name one of them, such as "
             f"{model.repo}/{single[0]}"
         )
-    if CONFIG not in names or not weights:
+    if _CONFIG not in names or not weights:
         raise CheckpointError(
-            f"{model} on the Hugging Face hub has no {CONFIG if weights else WEIGHTS}; expected a Whisper in the "
+            f"{model} on the Hugging Face hub has no {_CONFIG if weights else WEIGHTS}; expected a Whisper in the "
             "layout of transformers or CTranslate2. GGUF and ONNX cannot be loaded: name the original model."
         )
     if weights == [CONVERTED]:
         # All that faster-whisper fetches, which shares the cache and looks for no more in a folder that is there.
         return [
-            name for name in (CONFIG, "preprocessor_config.json", TOKENIZER_JSON, *LISTED) if name in names
+            name for name in (_CONFIG, "preprocessor_config.json", TOKENIZER_JSON, *LISTED) if name in names
         ], weights
     tokenizer = [TOKENIZER_JSON] if TOKENIZER_JSON in names else [VOCAB_JSON, MERGES_TXT, ADDED_TOKENS_JSON]
-    small = [name for name in (CONFIG, GENERATION_CONFIG, *tokenizer, *index) if name in names]
+    small = [name for name in (_CONFIG, _GENERATION_CONFIG, *tokenizer, *index) if name in names]
     return small, weights
 
 
@@ -199,7 +199,7 @@ def format_size(size: int) -> str:
     return f"{size / 1e6:.0f} MB" if size >= 10**7 else f"{size / 1e6:.1f} MB"
 
 
-def offline_error(model: HubModel) -> DownloadError:
+def _offline_error(model: HubModel) -> DownloadError:
     """The error for a model that is not in the cache while HF_HUB_OFFLINE is set."""
     return DownloadError(
         f"{model} is not on this machine, and --offline or HF_HUB_OFFLINE forbids downloading it. {elsewhere(model)}"
@@ -210,7 +210,7 @@ def elsewhere(model: HubModel) -> str:
     """The advice for a model that cannot be downloaded."""
     return (
         f"On a machine with a network run `whispertide models pull {model}` and copy its Hugging Face cache to "
-        f"{hub_cache()}, or copy the folder with its {CONFIG}, {TOKENIZER_JSON} and {WEIGHTS} here and give its path "
+        f"{hub_cache()}, or copy the folder with its {_CONFIG}, {TOKENIZER_JSON} and {WEIGHTS} here and give its path "
         "instead of the name. The bundled nano.en needs no network."
     )
 
@@ -218,7 +218,7 @@ def elsewhere(model: HubModel) -> str:
 def _list_files(model: HubModel) -> Mapping[str, int]:
     """Name -> bytes of every file in the repository."""
     if is_offline():
-        raise offline_error(model)
+        raise _offline_error(model)
     from huggingface_hub import HfApi, constants
 
     with _translated(model, "reached"):
@@ -264,7 +264,7 @@ def _translate(error: Exception, model: HubModel, stage: str) -> CheckpointError
             f"{model.repo} is not on the Hugging Face hub, or is private; check the spelling, or run `hf auth login`"
         )
     if isinstance(error, errors.OfflineModeIsEnabled):
-        return offline_error(model)
+        return _offline_error(model)
     if isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS:
         return DownloadError(
             f"expected to write to {hub_cache()}: {error}. Set HF_HOME to a directory that you may write to."

@@ -59,7 +59,7 @@ class GenerationConfig:
         said = {name: value for name, value in (generation or {}).items() if value is not None}
         source = {**config, **said}
         heads = _checked(source, "alignment_heads", "a list of [layer, head] pairs", _are_pairs)
-        found = known_alignment_heads(dims) if heads is None else tuple((layer, head) for layer, head in heads)
+        found = _known_alignment_heads(dims) if heads is None else tuple((layer, head) for layer, head in heads)
         if any(layer >= dims.n_text_layer or head >= dims.n_text_head for layer, head in found):
             found = ()
         return cls(
@@ -75,7 +75,7 @@ class GenerationConfig:
     @classmethod
     def for_openai(cls, dims: ModelDims) -> "GenerationConfig":
         """For an OpenAI `.pt`, which says nothing: only the alignment heads of known shapes."""
-        return cls(alignment_heads=known_alignment_heads(dims))
+        return cls(alignment_heads=_known_alignment_heads(dims))
 
 
 def heads_or_later_half(heads: Heads, dims: ModelDims) -> Heads:
@@ -87,7 +87,7 @@ def heads_or_later_half(heads: Heads, dims: ModelDims) -> Heads:
     return heads or tuple((layer, head) for layer in later for head in range(dims.n_text_head))
 
 
-def known_alignment_heads(dims: ModelDims) -> Heads:
+def _known_alignment_heads(dims: ModelDims) -> Heads:
     """The published alignment heads of OpenAI's multilingual tiny, base, small and medium; else an empty tuple."""
     if dims.n_vocab != MULTILINGUAL_VOCAB:
         return ()

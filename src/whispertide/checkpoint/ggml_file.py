@@ -37,7 +37,7 @@ _TYPES = {0: "f32", 1: "f16", **{kind: form.name for kind, form in FORMATS.items
 
 
 @dataclass(frozen=True, slots=True)
-class GgmlTensor:
+class _GgmlTensor:
     """The place of one tensor: `type` is ggml's number of it, `offset` is absolute, in bytes."""
 
     type: int
@@ -54,12 +54,12 @@ class GgmlFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.tensors: dict[str, GgmlTensor] = {}
+        self.tensors: dict[str, _GgmlTensor] = {}
         with opened_weights(path, "file of whisper.cpp") as file:
             self._size = path.stat().st_size
             self._read(file)
 
-    def read(self, tensor: GgmlTensor) -> npt.NDArray[Any]:
+    def read(self, tensor: _GgmlTensor) -> npt.NDArray[Any]:
         """One tensor, from the disk: float16 as it is, float32 and what was in blocks as float32.
 
         Raises `CheckpointError` when the file cannot be read any more.
@@ -134,7 +134,7 @@ class GgmlFile:
         shape = tuple(reversed(reversed_shape))
         if name.endswith(".bias"):  # of a convolution: [n, 1]
             shape = shape[:1] if shape[1:] == (1,) else shape
-        tensor = GgmlTensor(kind, shape, file.tell())
+        tensor = _GgmlTensor(kind, shape, file.tell())
         end = tensor.offset + _bytes_of(tensor, self._size)
         if end > self._size:
             raise ValueError(f"expected {end} bytes at least, found {self._size}")
@@ -152,7 +152,7 @@ def _dims(stored: bytes) -> ModelDims:
     )
 
 
-def _bytes_of(tensor: GgmlTensor, most: int) -> int:
+def _bytes_of(tensor: _GgmlTensor, most: int) -> int:
     """The size of a tensor in bytes. Raises `ValueError` for a shape that has no whole blocks, or more numbers than
     allowed.
     """

@@ -30,31 +30,31 @@ class HubModel:
 
 
 @dataclass(frozen=True, slots=True)
-class ShortName:
+class _ShortName:
     """A published model: its repository and its size in millions of parameters."""
 
     repo: str
     parameters: int
 
 
-SHORT_NAMES: dict[str, ShortName] = {
-    "tiny": ShortName("openai/whisper-tiny", 39),
-    "tiny.en": ShortName("openai/whisper-tiny.en", 39),
-    "base": ShortName("openai/whisper-base", 74),
-    "base.en": ShortName("openai/whisper-base.en", 74),
-    "small": ShortName("openai/whisper-small", 244),
-    "small.en": ShortName("openai/whisper-small.en", 244),
-    "medium": ShortName("openai/whisper-medium", 769),
-    "medium.en": ShortName("openai/whisper-medium.en", 769),
-    "large-v1": ShortName("openai/whisper-large", 1550),
-    "large-v2": ShortName("openai/whisper-large-v2", 1550),
-    "large-v3": ShortName("openai/whisper-large-v3", 1550),
-    "large-v3-turbo": ShortName("openai/whisper-large-v3-turbo", 809),
-    "distil-small.en": ShortName("distil-whisper/distil-small.en", 166),
-    "distil-medium.en": ShortName("distil-whisper/distil-medium.en", 394),
-    "distil-large-v2": ShortName("distil-whisper/distil-large-v2", 756),
-    "distil-large-v3": ShortName("distil-whisper/distil-large-v3", 756),
-    "distil-large-v3.5": ShortName("distil-whisper/distil-large-v3.5", 756),
+SHORT_NAMES: dict[str, _ShortName] = {
+    "tiny": _ShortName("openai/whisper-tiny", 39),
+    "tiny.en": _ShortName("openai/whisper-tiny.en", 39),
+    "base": _ShortName("openai/whisper-base", 74),
+    "base.en": _ShortName("openai/whisper-base.en", 74),
+    "small": _ShortName("openai/whisper-small", 244),
+    "small.en": _ShortName("openai/whisper-small.en", 244),
+    "medium": _ShortName("openai/whisper-medium", 769),
+    "medium.en": _ShortName("openai/whisper-medium.en", 769),
+    "large-v1": _ShortName("openai/whisper-large", 1550),
+    "large-v2": _ShortName("openai/whisper-large-v2", 1550),
+    "large-v3": _ShortName("openai/whisper-large-v3", 1550),
+    "large-v3-turbo": _ShortName("openai/whisper-large-v3-turbo", 809),
+    "distil-small.en": _ShortName("distil-whisper/distil-small.en", 166),
+    "distil-medium.en": _ShortName("distil-whisper/distil-medium.en", 394),
+    "distil-large-v2": _ShortName("distil-whisper/distil-large-v2", 756),
+    "distil-large-v3": _ShortName("distil-whisper/distil-large-v3", 756),
+    "distil-large-v3.5": _ShortName("distil-whisper/distil-large-v3.5", 756),
 }
 ALIASES = {"large": "large-v3", "turbo": "large-v3-turbo"}
 

@@ -31,7 +31,7 @@ Stored = Palettised | npt.NDArray[Any]  # an array: a tensor that is kept as it 
 
 
 @dataclass(frozen=True, slots=True)
-class IndexEntry:
+class _IndexEntry:
     """The index entry of one tensor; `bits` 0: it is stored as it is. `digest` is over its bytes."""
 
     shape: Shape
@@ -76,7 +76,7 @@ class PaletteFile:
         """A tensor as it lies in the file. Raises `CheckpointError` where its bytes are not those of the index."""
         entry = self.entries[name]
         arrays = [self._file.read(part) for part in entry.parts(name)]
-        if digest_of(arrays) != entry.digest:
+        if _digest_of(arrays) != entry.digest:
             raise self._damaged(f"the bytes of {name} are not those that were written")
         if not entry.bits:
             if arrays[0].shape != entry.shape or arrays[0].dtype.kind != "f":
@@ -97,7 +97,7 @@ class PaletteFile:
         found = self.stored(name)
         return found.values() if isinstance(found, Palettised) else found
 
-    def _index(self, metadata: Mapping[str, Any]) -> dict[str, IndexEntry]:
+    def _index(self, metadata: Mapping[str, Any]) -> dict[str, _IndexEntry]:
         version = str(metadata.get("version"))
         if version != str(VERSION):
             raise CheckpointError(
@@ -119,15 +119,15 @@ class PaletteFile:
         return CheckpointError(f"{self.path} is a damaged compressed checkpoint: {reason}. {_AGAIN.capitalize()}.")
 
 
-def _entry(about: Mapping[str, Any]) -> IndexEntry:
+def _entry(about: Mapping[str, Any]) -> _IndexEntry:
     shape, digest = tuple(about["shape"]), about["digest"]
     bits, rows = about.get("bits", 0), about.get("rows", 0)
     if not all(type(number) is int and number >= 0 for number in (*shape, bits, rows)) or not isinstance(digest, str):
         raise ValueError(f"an entry of {about}")
-    return IndexEntry(shape, digest, bits, rows)
+    return _IndexEntry(shape, digest, bits, rows)
 
 
-def digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:
+def _digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:
     """BLAKE2b of 16 bytes, in hexadecimal, over type, shape and content of each."""
     found = hashlib.blake2b(digest_size=16)
     for array in arrays:
@@ -143,7 +143,7 @@ def write_palette_file(path: Path, tensors: Mapping[str, Stored], original: str)
     index: dict[str, dict[str, Any]] = {}
     for name, tensor in tensors.items():
         own = _parts(name, tensor)
-        entry: dict[str, Any] = {"shape": list(tensor.shape), "digest": digest_of(own.values())}
+        entry: dict[str, Any] = {"shape": list(tensor.shape), "digest": _digest_of(own.values())}
         if isinstance(tensor, Palettised):
             entry |= {"bits": tensor.bits, "rows": tensor.rows}
         parts, index[name] = parts | own, entry

@@ -45,7 +45,7 @@ def header_of(tensors: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]], meta
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTensor:
+class _StoredTensor:
     """The place of one tensor: `offset` is absolute, in bytes."""
 
     dtype: str
@@ -110,7 +110,7 @@ class SafetensorsFile:
             raise self._truncated(_LENGTH.size + length, size)
         return int(length)
 
-    def _parse(self, content: bytes, start: int, size: int) -> tuple[dict[str, Any], dict[str, StoredTensor]]:
+    def _parse(self, content: bytes, start: int, size: int) -> tuple[dict[str, Any], dict[str, _StoredTensor]]:
         try:
             header = json.loads(content)
             metadata = header.pop("__metadata__", None)
@@ -126,7 +126,7 @@ class SafetensorsFile:
             raise self._truncated(max(ends), size)
         return metadata if isinstance(metadata, dict) else {}, tensors
 
-    def _tensor(self, name: str, entry: Mapping[str, Any], start: int) -> StoredTensor:
+    def _tensor(self, name: str, entry: Mapping[str, Any], start: int) -> _StoredTensor:
         dtype, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
         if dtype not in _DTYPES:
             raise CheckpointError(
@@ -137,7 +137,7 @@ class SafetensorsFile:
             raise ValueError(f"no place {quoted((begin, end))}")
         if end - begin != elements(shape, _MOST_BYTES) * np.dtype(_DTYPES[dtype]).itemsize:
             raise ValueError(f"{brief(name)} of shape {shape} and type {dtype} occupies {end - begin} bytes")
-        return StoredTensor(dtype, shape, start + begin)
+        return _StoredTensor(dtype, shape, start + begin)
 
     def _truncated(self, expected: int, size: int) -> CheckpointError:
         return CheckpointError(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from whispertide.batch.plan import Task
     from whispertide.batch.worker import Setup
 
-EngineName = Literal["local", "ray"]
+_EngineName = Literal["local", "ray"]
 
 _workers = partial(typer.Option, rich_help_panel="Workers")
 _CODES = {"cut off": ExitCode.TRUNCATED, "unusable": ExitCode.AUDIO, "failed": ExitCode.FAILURE}
@@ -52,7 +52,7 @@ def batch(
     text: arguments.Text,
     fast: arguments.Fast = False,
     where: Annotated[
-        EngineName, _workers("--engine", help="local (default): processes of this machine; ray: a Ray cluster.")
+        _EngineName, _workers("--engine", help="local (default): processes of this machine; ray: a Ray cluster.")
     ] = "local",
     address: Annotated[
         str | None, _workers("--address", metavar="HOST:PORT", help="The Ray cluster. Default: RAY_ADDRESS, or here.")
@@ -145,7 +145,7 @@ def _run(
     remaining: "Sequence[Task]",
     archive: "Archive",
     setup: "Setup",
-    where: EngineName,
+    where: _EngineName,
     address: str | None,
     wanted: int | None,
 ) -> None:
@@ -167,7 +167,7 @@ def _about(entry: "Entry") -> str:
 
 
 @contextmanager
-def _started(setup: "Setup", where: EngineName, address: str | None, wanted: int | None) -> "Iterator[Workers[Any]]":
+def _started(setup: "Setup", where: _EngineName, address: str | None, wanted: int | None) -> "Iterator[Workers[Any]]":
     """Start the workers."""
     workers: Workers[Any]
     if where == "ray":

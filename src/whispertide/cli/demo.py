@@ -15,7 +15,7 @@ from whispertide.options import BUNDLED_MODEL, DecodeOptions
 if TYPE_CHECKING:
     from whispertide.formats.document import Document
 
-REAL_MODEL = "tiny.en"
+_REAL_MODEL = "tiny.en"
 _PATIENCE_S = 20.0  # nobody watches a demo that waits longer for its first byte
 
 
@@ -32,7 +32,7 @@ def demo(
             "--model",
             "-m",
             metavar="MODEL",
-            help=f"Default: {REAL_MODEL}, downloaded once; where it cannot be had {BUNDLED_MODEL}, which is here.",
+            help=f"Default: {_REAL_MODEL}, downloaded once; where it cannot be had {BUNDLED_MODEL}, which is here.",
             autocompletion=completion.models,
         ),
     ] = None,
@@ -49,7 +49,7 @@ def demo(
     recipe, live = stream.resolve(), pace == "live"
     with bundled_files() as (recording, transcript):
         source = Source(str(recording))
-        transcriber = arguments.load(real_or_bundled() if model is None else model, engine)
+        transcriber = arguments.load(_real_or_bundled() if model is None else model, engine)
         if live:
             transcriber.warm_up()
         targets = [Target(None, "txt")]
@@ -63,29 +63,29 @@ def demo(
     return code
 
 
-def real_or_bundled() -> str:
+def _real_or_bundled() -> str:
     """The name of the model to play to: OpenAI's, which may have to be downloaded, or the bundled one in its place."""
     from whispertide.checkpoint import hub
     from whispertide.checkpoint.download import is_offline
 
     try:
-        hub.path(REAL_MODEL)
+        hub.path(_REAL_MODEL)
     except CheckpointError:  # it is not here
         pass
     else:
-        return REAL_MODEL
+        return _REAL_MODEL
     instead = f"{BUNDLED_MODEL}, a small model that comes along and was trained on synthetic speech, plays instead"
     if is_offline():
-        say(f"{REAL_MODEL} is not here, and nothing may be downloaded: {instead}")
+        say(f"{_REAL_MODEL} is not here, and nothing may be downloaded: {instead}")
         return BUNDLED_MODEL
-    say(f"this demo plays OpenAI's {REAL_MODEL}, which is downloaded once and kept (--model {BUNDLED_MODEL}: without)")
+    say(f"this demo plays OpenAI's {_REAL_MODEL}, which is downloaded once and kept (--model {BUNDLED_MODEL}: without)")
     try:
-        hub.resolve(REAL_MODEL, announce=say, patience_s=_PATIENCE_S)
+        hub.resolve(_REAL_MODEL, announce=say, patience_s=_PATIENCE_S)
     except WhispertideError as error:
         reason = error.reason if isinstance(error, UnreachableError) else str(error)
-        say(f"{REAL_MODEL} cannot be had ({reason}): {instead}")
+        say(f"{_REAL_MODEL} cannot be had ({reason}): {instead}")
         return BUNDLED_MODEL
-    return REAL_MODEL
+    return _REAL_MODEL
 
 
 def summary(document: "Document", transcript: Path, *, bundled: bool) -> list[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from whispertide.api import Transcriber
     from whispertide.recipes.recipe import Recipe
 
-KEYS_VARIABLE = "WHISPERTIDE_API_KEYS"
+_KEYS_VARIABLE = "WHISPERTIDE_API_KEYS"
 
 _where = partial(typer.Option, rich_help_panel="Where")
 _who = partial(typer.Option, rich_help_panel="Who may connect")
@@ -29,7 +29,7 @@ _usual = partial(typer.Option, rich_help_panel="Where a client does not say")
 _keep = partial(typer.Option, rich_help_panel="Keeping sessions")
 
 _EXPOSED = (
-    f"expected API keys for a server that other machines can reach ({{}}): set {KEYS_VARIABLE} or --api-keys FILE, or "
+    f"expected API keys for a server that other machines can reach ({{}}): set {_KEYS_VARIABLE} or --api-keys FILE, or "
     "give --no-api-keys to let everybody in"
 )
 _ADDRESS: arguments.Fields = {
@@ -83,7 +83,7 @@ def serve(
     lines: Annotated[int | None, _where("--lines-port", help="Raw audio to text lines. Usually 43007.")] = None,
     json_lines: Annotated[int | None, _where("--json-lines-port", help="Raw audio to JSON lines.")] = None,
     keys_file: Annotated[
-        Path | None, _who("--api-keys", help=f"File of keys, one per line. Or set {KEYS_VARIABLE}.")
+        Path | None, _who("--api-keys", help=f"File of keys, one per line. Or set {_KEYS_VARIABLE}.")
     ] = None,
     open_to_all: Annotated[bool, _who("--no-api-keys", help="Let other machines connect without keys.")] = False,
     trust_network: Annotated[
@@ -110,7 +110,7 @@ def serve(
     from whispertide.model.providers import physical_cores
     from whispertide.server import access, logs, serving
 
-    keys = access.read_keys(os.environ.get(KEYS_VARIABLE), keys_file)
+    keys = access.read_keys(os.environ.get(_KEYS_VARIABLE), keys_file)
     _check_files(address)
     if not keys and not open_to_all and not access.is_loopback(address.host):
         raise OptionError(_EXPOSED.format(address.host))

@@ -103,7 +103,7 @@ class Source:
         if self.pcm is None:
             return _file_on_stdin(self.track)
         return pcm_blocks(
-            stdin_bytes(), self.pcm.rate, channels=self.pcm.channels, sample_format=self.pcm.sample_format
+            _stdin_bytes(), self.pcm.rate, channels=self.pcm.channels, sample_format=self.pcm.sample_format
         )
 
 
@@ -111,12 +111,12 @@ def _file_on_stdin(track: int | None) -> "Iterator[FloatArray]":
     from whispertide.audio.file import decode_blocks
 
     try:
-        yield from decode_blocks(stdin_bytes(), track=track)
+        yield from decode_blocks(_stdin_bytes(), track=track)
     except AudioFileError as error:
         raise AudioFileError(f"{error}; if it is raw PCM, say so with its rate, such as --rate 16000") from error
 
 
-def stdin_bytes() -> BinaryIO:
+def _stdin_bytes() -> BinaryIO:
     """Standard input as bytes. Raises `AudioError` where the caller has closed it."""
     if sys.stdin is None:
         raise AudioError("expected audio on standard input; it is closed: pipe audio into it, or name a file")

@@ -76,7 +76,7 @@ def tune(
     if output is not None:
         check_file(output)
     if not short and not loaded.knows_short:
-        code = offer_training(loaded, audio or [], train)
+        code = _offer_training(loaded, audio or [], train)
         if code:
             return code
         if code is not None:
@@ -95,7 +95,7 @@ def tune(
     return ExitCode.OK
 
 
-def offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | None) -> ExitCode | None:
+def _offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | None) -> ExitCode | None:
     """An adapter for short windows, where somebody wants one made: it is asked for, or a terminal answers yes.
 
     Says how long it takes. None: nobody wants it, or it cannot be asked; `INTERRUPTED`: the same command continues.
@@ -114,7 +114,7 @@ def offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | 
     if prepare is None:
         raise OptionError(not_installed("train", "`whispertide tune --train`"))
     lessons = prepare(model.checkpoint, WINDOWS)
-    about = "some minutes" if lessons.device == "cuda" else f"about {training_minutes(model, lessons):.0f} minutes"
+    about = "some minutes" if lessons.device == "cuda" else f"about {_training_minutes(model, lessons):.0f} minutes"
     question = f"teach {model.name} short windows first? It takes {about} on this machine; Ctrl-C saves"
     if wanted is None and not typer.confirm(question, err=True):
         return None
@@ -122,7 +122,7 @@ def offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | 
     return lessons.teach(audio)
 
 
-def training_minutes(model: "WhisperModel", lessons: Lessons) -> float:
+def _training_minutes(model: "WhisperModel", lessons: Lessons) -> float:
     """The minutes of processor time that training takes, judged by the time of a padded window."""
     import numpy as np
 

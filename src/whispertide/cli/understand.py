@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from whispertide.understand.model import LateModel
     from whispertide.understand.understanding import Understanding, Understood
 
-MICROPHONE = "mic"
+_MICROPHONE = "mic"
 WEAK = 0.5  # an intent, or words, less likely than that are a guess
-INTENT = "intent"  # its own chance, which needs no training
+_INTENT = "intent"  # its own chance, which needs no training
 
 
 @guarded
@@ -53,7 +53,7 @@ def understand(
             metavar="NAME",
             help="What tells how likely that is: intent, or a trained offramp: bilstm, cnn, linear.",
         ),
-    ] = INTENT,
+    ] = _INTENT,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each guess and each utterance.")] = False,
     device: Annotated[
         str | None, typer.Option("--device", "-d", help="Microphone: number, or part of the name.")
@@ -71,7 +71,7 @@ def understand(
     network, pilots = LateModel.open(folder), PilotTimes(every_s=every)
     sending, offramp = _sending(below), _offramp(by, below, folder, network)
     new_stream = partial(Understanding, network, pilots=pilots, sending=sending, offramp=offramp)
-    if files == [MICROPHONE]:
+    if files == [_MICROPHONE]:
         from whispertide.audio import mic
 
         with mic.microphone_blocks(device) as blocks:
@@ -107,7 +107,7 @@ def _offramp(by: str, below: float, folder: Path, network: "LateModel") -> "Trai
     """The one next to the network; None where the intent's own chance decides. Raises `OptionError` for other names,
     `CheckpointError` and its kin.
     """
-    if by == INTENT:
+    if by == _INTENT:
         return None
     if not below:
         raise OptionError(f"expected --send-below with --send-by {by}: without it nothing is sent")
@@ -117,7 +117,7 @@ def _offramp(by: str, below: float, folder: Path, network: "LateModel") -> "Trai
 
     kind = next((each for each in TRAINED if each == by), None)
     if kind is None:
-        raise OptionError(f"expected {INTENT}, {', '.join(TRAINED)} for --send-by; got {by}")
+        raise OptionError(f"expected {_INTENT}, {', '.join(TRAINED)} for --send-by; got {by}")
     return load_offramp(place_of(folder), network.checkpoint, kind)
 
 

@@ -21,10 +21,10 @@ from whispertide.types import seconds
 if TYPE_CHECKING:
     from rich.console import Console
 
-ViewName = Literal["live on stdout", "live on stderr", "progress", "none"]
+_ViewName = Literal["live on stdout", "live on stderr", "progress", "none"]
 
 
-def choose_view(target: Target, *, live: bool, out_is_terminal: bool, err_is_terminal: bool) -> ViewName:
+def choose_view(target: Target, *, live: bool, out_is_terminal: bool, err_is_terminal: bool) -> _ViewName:
     """Choose the view. The live view needs a terminal that carries no transcript of its own; on standard output it
     replaces plain text lines, since its finished lines are the transcript.
     """

@@ -24,8 +24,8 @@ from whispertide.server.http_error import HttpError
 from whispertide.server.late_refusals import LateRefusals
 from whispertide.server.options import Access, ServerOptions
 
-MIN_KEY = 8
-TEMPORARY_PREFIX = "ek_"
+_MIN_KEY = 8
+_TEMPORARY_PREFIX = "ek_"
 # Keys that are remembered, and bytes of the settings that they open with: in equal shares for those who have real ones.
 _TEMPORARY, _SETTINGS = 10_000, 16 * 2**20
 _ADDRESSES = 10_000  # remembered; beyond it the one that came longest ago is forgotten
@@ -56,8 +56,8 @@ def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
         keys += found
     # Each once, in the order in which they were given.
     keys = list(dict.fromkeys(filter(None, keys)))
-    if any(len(key) < MIN_KEY for key in keys):
-        raise OptionError(f"expected API keys of at least {MIN_KEY} characters; got a shorter one. Choose longer keys")
+    if any(len(key) < _MIN_KEY for key in keys):
+        raise OptionError(f"expected API keys of at least {_MIN_KEY} characters; got a shorter one. Choose longer keys")
     return tuple(keys)
 
 
@@ -139,7 +139,7 @@ class Authenticator:
         The oldest of this owner give way where there are too many, or their settings are too much; the new one stays.
         """
         self._forget_old()
-        key, until = TEMPORARY_PREFIX + secrets.token_urlsafe(24), self._clock() + valid_s
+        key, until = _TEMPORARY_PREFIX + secrets.token_urlsafe(24), self._clock() + valid_s
         new = _Issued(what, owner, until)
         # A dictionary keeps its order, so the first is the oldest.
         own = deque((digest, one.size) for digest, one in self._issued.items() if one.owner == owner)
@@ -159,7 +159,7 @@ class Authenticator:
         """Use up a temporary key for this protocol. Returns what it opens, its owner and the key."""
         self._forget_old()
         for key in offered:
-            found = self._issued.get(_digest(key)) if key.startswith(TEMPORARY_PREFIX) else None
+            found = self._issued.get(_digest(key)) if key.startswith(_TEMPORARY_PREFIX) else None
             if found is not None and found.what.protocol == protocol:
                 return found.what, found.owner, key
         return None

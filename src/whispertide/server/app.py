@@ -35,7 +35,7 @@ from whispertide.server.rest import Rest
 from whispertide.server.temporary_keys import TemporaryKeys
 from whispertide.server.websocket import refuse, serve_websocket
 
-WEB = Path(__file__).parent / "web"
+_WEB = Path(__file__).parent / "web"
 PROTOCOLS: Mapping[str, type[WireProtocol]] = {"/ws": NativeProtocol, **ROUTES}
 
 # The page needs no more than its own files, its own WebSocket, and to play a file that a person opened (blob:). Older
@@ -48,7 +48,7 @@ _POLICY = (
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _SECURE = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+_Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def make_app(hub: Hub) -> Starlette:
@@ -76,9 +76,9 @@ def make_app(hub: Hub) -> Starlette:
     routes.append(WebSocketRoute("/{path:path}", _nothing_here))
     # Mounted, so that another method is refused here and is not taken for a file of the page.
     routes.append(Mount("/v1", routes=_openai(access, rest, keys)))
-    if WEB.is_dir():
+    if _WEB.is_dir():
         routes.append(Mount("/phrases", _Files(directory=MODELS)))
-        routes.append(Mount("/", _Files(directory=WEB, html=True)))
+        routes.append(Mount("/", _Files(directory=_WEB, html=True)))
     return Starlette(
         routes=routes,
         lifespan=lifespan,
@@ -109,7 +109,7 @@ def _openai(access: AccessControl, rest: Rest, keys: TemporaryKeys) -> list[Rout
     ]
 
 
-def _guarded(access: AccessControl, endpoint: Endpoint) -> Endpoint:
+def _guarded(access: AccessControl, endpoint: _Endpoint) -> _Endpoint:
     async def guarded(request: Request) -> Response:
         address = request.client.host if request.client else ""
         async with access.late.told():
@@ -120,7 +120,7 @@ def _guarded(access: AccessControl, endpoint: Endpoint) -> Endpoint:
     return guarded
 
 
-def _fixed(response: Response) -> Endpoint:
+def _fixed(response: Response) -> _Endpoint:
     async def fixed(_: Request) -> Response:
         return response
 
@@ -143,7 +143,7 @@ async def _health(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def _ready(hub: Hub) -> Endpoint:
+def _ready(hub: Hub) -> _Endpoint:
     async def ready(_: Request) -> Response:
         """New sessions are welcome."""
         reasons = {
@@ -161,7 +161,7 @@ def _ready(hub: Hub) -> Endpoint:
     return ready
 
 
-def _metrics(hub: Hub) -> Endpoint:
+def _metrics(hub: Hub) -> _Endpoint:
     async def metrics(_: Request) -> Response:
         hub.metrics.journal_failing.set(_journal_fails(hub))
         hub.look()

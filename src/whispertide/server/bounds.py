@@ -11,7 +11,7 @@ from whispertide.errors import OptionError
 from whispertide.recipes.recipe import Recipe
 
 MOST_PROMPT = 10_000  # characters; Whisper reads the last few hundred
-MOST_TEMPERATURES = 10
+_MOST_TEMPERATURES = 10
 # What needs graphs of its own, which are built when it is first asked for; of the last two every other value does.
 _BUILT: Mapping[str, tuple[object, ...]] = {
     "search": ("unrolled",),
@@ -47,9 +47,9 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
         if not isinstance(value, int | float) or not value <= most:
             raise OptionError(f"expected {name} of at most {most:g} on a server; got something else")
     if not isinstance(temperatures := changes.get("temperatures", ()), list | tuple) or (
-        len(temperatures) > MOST_TEMPERATURES
+        len(temperatures) > _MOST_TEMPERATURES
     ):
-        raise OptionError(f"expected a list of at most {MOST_TEMPERATURES} temperatures; got something else")
+        raise OptionError(f"expected a list of at most {_MOST_TEMPERATURES} temperatures; got something else")
     if "suppress_tokens" in changes:
         raise OptionError("expected no change of suppress_tokens; the server's recipe sets them for the model")
     if "prompt" in changes:

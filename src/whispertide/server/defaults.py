@@ -34,12 +34,12 @@ def choose(models: Sequence[ModelInfo], settings: Settings, usual: DecodeOptions
     )
     for filled in (wanted, asked):
         for model in found:
-            if can_write(model, filled.language, filled.task):
+            if _can_write(model, filled.language, filled.task):
                 return model, filled
     return found[0], asked
 
 
-def can_write(model: ModelInfo, language: str | None, task: Task | None) -> bool:
+def _can_write(model: ModelInfo, language: str | None, task: Task | None) -> bool:
     """True if the model knows the language (None = any) and the task."""
     return (language is None or language in model.languages) and (task != "translate" or model.translates)
 
@@ -59,7 +59,7 @@ def configured(changes: Mapping[str, Any], usual: DecodeOptions, languages: Sequ
 def check_usual(models: Sequence[ModelInfo], usual: DecodeOptions) -> None:
     """Raises `OptionError` where nobody could be given what is to be usual."""
     check_prompt(usual.prompt)
-    if not any(can_write(model, usual.language, usual.task) for model in models):
+    if not any(_can_write(model, usual.language, usual.task) for model in models):
         knows = f"knows the language {usual.language!r}" if usual.language else ""
         translates = "translates into English" if usual.task == "translate" else ""
         raise OptionError(

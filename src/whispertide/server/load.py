@@ -18,7 +18,7 @@ from whispertide.types import CHUNK_SECONDS
 
 LEVELS = 3
 HIGH = 1.0  # of a step: from here on rounds look at more than a step, and words come later and later
-LOW = 0.5
+_LOW = 0.5
 RISE_S, FALL_S = 2.0, 10.0  # how long before the level changes
 _LEAST_STEP_S = 1.0  # a recipe that starts a round whenever it can is not late for that
 _WEIGHT = 0.1  # of the newest round in the mean
@@ -67,7 +67,7 @@ class Load:
     def settle(self, now: float) -> None:
         """Change the level if the pressure has asked for it long enough."""
         rises = self.pressure > HIGH and self.level < LEVELS
-        falls = self.pressure < LOW and self.level > 0
+        falls = self.pressure < _LOW and self.level > 0
         if not self.enabled or not (rises or falls):
             self._since = None
             return

@@ -55,7 +55,7 @@ class Recorder:
         except OSError as error:
             raise OptionError(f"expected a folder for recordings; cannot use {folder}: {error}") from error
 
-    def opened(self, live: LiveSession, settings: Settings) -> "SessionRecording":
+    def opened(self, live: LiveSession, settings: Settings) -> "_SessionRecording":
         """Record this session."""
         name = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + live.id[:8]
         model = self.models[live.model]
@@ -67,11 +67,11 @@ class Recorder:
             "settings": as_plain(settings),
             "recipe": {"name": live.asked_recipe.name, **live.asked_recipe.settings()},  # as it began
         }
-        return SessionRecording(self.folder / name, about)
+        return _SessionRecording(self.folder / name, about)
 
 
 @dataclass(slots=True)
-class SessionRecording:
+class _SessionRecording:
     """One session being recorded; called from one worker thread at a time. A full disk ends it, not the session."""
 
     folder: Path

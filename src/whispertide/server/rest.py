@@ -44,7 +44,7 @@ log = logging.getLogger("whispertide.server")
 T = TypeVar("T")
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
-GRANULARITIES = ("word", "segment")
+_GRANULARITIES = ("word", "segment")
 _LISTED = ("timestamp_granularities[]", "timestamp_granularities")
 _KNOWN = {"file", "model", "language", "prompt", "response_format", "temperature", "stream", *_LISTED}
 _NAMED = 5  # fields without effect that an answer names: headers have little room
@@ -238,8 +238,8 @@ class Rest:
         check_choice("response_format", format_, FORMATS)
         lists = [value for key in _LISTED for value in form.getlist(key)]
         granularities = frozenset(value for value in lists if isinstance(value, str)) or frozenset({"segment"})
-        if not granularities <= set(GRANULARITIES):
-            raise OptionError(f"expected timestamp_granularities among {', '.join(GRANULARITIES)}; got others")
+        if not granularities <= set(_GRANULARITIES):
+            raise OptionError(f"expected timestamp_granularities among {', '.join(_GRANULARITIES)}; got others")
         # Clients name OpenAI's models, so any other name means none.
         asked = base.Settings(
             model=texts.get("model"), language=texts.get("language") or None, task=task, prompt=texts.get("prompt", "")

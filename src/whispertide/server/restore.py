@@ -26,7 +26,7 @@ def resume_journal(hub: Hub, journal: Journal) -> int:
     count = 0
     for kept in list(journal.kept()):
         try:
-            live = rebuilt(hub, journal, kept)
+            live = _rebuild(hub, journal, kept)
         except (WhispertideError, KeyError, TypeError, ValueError) as error:
             log.warning("session cannot be resumed", extra={"session": kept.id, "problem": str(error)})
             journal.discard(kept.id)
@@ -37,7 +37,7 @@ def resume_journal(hub: Hub, journal: Journal) -> int:
     return count
 
 
-def rebuilt(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
+def _rebuild(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
     """A session that goes on as it was found. Raises `WhispertideError`, `ValueError` and others where it cannot."""
     about = kept.about
     if about.model not in hub.models:
@@ -82,7 +82,7 @@ async def _have(hub: Hub, journal: "NatsJournal", session: str, owner: str) -> N
         kept = await journal.claim(session, owner)
         if kept is None or session in hub.sessions:
             return
-        hub.restore(rebuilt(hub, journal, kept))
+        hub.restore(_rebuild(hub, journal, kept))
     except UnreachableError as error:
         raise RefusedError("overloaded", f"the journal cannot be reached; come back in a moment ({error})") from error
     except Exception as error:  # a session that is damaged costs nobody else anything

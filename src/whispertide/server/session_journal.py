@@ -23,7 +23,7 @@ from whispertide.types import SAMPLE_RATE
 
 log = logging.getLogger("whispertide.server")
 
-STATE_EVERY = 5 * SAMPLE_RATE  # of audio without an event
+_STATE_EVERY = 5 * SAMPLE_RATE  # of audio without an event
 
 
 class UnreachableError(Exception):
@@ -89,7 +89,7 @@ class Known:
     def is_due(self, taken: Sequence[Command], entries: Sequence[Entry]) -> bool:
         """True if a state is to be written after these commands and their entries, and now and then without any."""
         self.since_state += sum(map(samples_in, taken))
-        if not entries and self.since_state < STATE_EVERY:
+        if not entries and self.since_state < _STATE_EVERY:
             return False
         self.since_state = 0
         return True

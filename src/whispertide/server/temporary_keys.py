@@ -24,7 +24,7 @@ from whispertide.server.protocols.messages import json_object
 from whispertide.server.protocols.openai_realtime import DEFAULT_LIMIT_S, OpenAIRealtimeProtocol, describe_session
 from whispertide.server.protocols.openai_session import default_session
 
-VALID_S = 600.0
+_VALID_S = 600.0
 _LEAST_S, _MOST_S = 10.0, 7200.0
 _BODY = 2**17  # the longest prompt fits in, each character escaped as two
 _KEPT = 2**14  # characters of a session's settings: they are kept with the key
@@ -47,7 +47,7 @@ class TemporaryKeys:
         expires = asked.get("expires_after") or {}
         if not isinstance(session, dict) or not isinstance(expires, dict):
             raise HttpError(400, "expected `session` and `expires_after` to be objects")
-        valid_s = expires.get("seconds", VALID_S)
+        valid_s = expires.get("seconds", _VALID_S)
         if isinstance(valid_s, bool) or not isinstance(valid_s, int | float) or not _LEAST_S <= valid_s <= _MOST_S:
             raise HttpError(400, f"expected expires_after.seconds from {_LEAST_S:g} to {_MOST_S:g}; got another value")
         what, described = self._for_realtime({"type": "session.update", "session": session})
@@ -59,7 +59,7 @@ class TemporaryKeys:
         session = await self._body(request)
         message = {"type": "transcription_session.update", "session": session}
         what, described = self._for_realtime(message)
-        value, until = self._issue(request, what, VALID_S)
+        value, until = self._issue(request, what, _VALID_S)
         return JSONResponse({**described, "client_secret": {"value": value, "expires_at": until}})
 
     async def token(self, request: Request) -> Response:

@@ -22,7 +22,7 @@ _REASON = 123  # bytes of a close frame's reason (RFC 6455, section 5.5)
 _CLOSE_S = 2.0
 
 
-class WebSocketTransport:
+class _WebSocketTransport:
     """Messages over one accepted WebSocket."""
 
     def __init__(self, socket: WebSocket, limit: int) -> None:
@@ -98,7 +98,7 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
     access.authenticator.spend(admitted.once)
     with access.connected(admitted.owner, address):
         await socket.accept(conversation.subprotocol)
-        transport = WebSocketTransport(socket, hub.options.limits.message)
+        transport = _WebSocketTransport(socket, hub.options.limits.message)
         await Connection(hub, conversation, transport, admitted.owner, party_of(address)).run(admitted.message_first)
 
 

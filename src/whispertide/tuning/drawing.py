@@ -32,7 +32,7 @@ _LINE = 76  # characters that fit into a line of the title or the legend
 _HANDLE = 9  # characters as wide as the line before a label, and the gaps around it
 
 # How every plot differs from matplotlib's own
-STYLE: dict[str, Any] = {
+_STYLE: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -158,7 +158,7 @@ def drawing(**settings: Any) -> "Iterator[Figure]":
         from matplotlib.figure import Figure
     except ImportError as error:
         raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('plots')}") from error
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(_STYLE):
         yield Figure(layout="constrained", **settings)
 
 

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
     from whispertide.streaming.policy import Executor
 
-CUTS_S = (1.0, 2.0, 3.5, 5.0)  # of windows that end in the middle of speech
+_CUTS_S = (1.0, 2.0, 3.5, 5.0)  # of windows that end in the middle of speech
 LONGEST_S, SHORTEST_S = 8.0, 0.4  # of windows that are whole utterances
-NEAR_END_S = 0.6  # what is said there may still be going on, and tide waits for it
-SINGLE_WORD_S = 2.5  # of audio: a second before the word, some 1.2 s of it, and what the voice gate leaves after it
+_NEAR_END_S = 0.6  # what is said there may still be going on, and tide waits for it
+_SINGLE_WORD_S = 2.5  # of audio: a second before the word, some 1.2 s of it, and what the voice gate leaves after it
 PAUSE_S, AROUND = 0.5, SAMPLE_RATE // 20  # of single words: silence on both sides, and sound on both sides
 TOKENS_PER_S, TOKENS_BESIDES = 8, 8  # nobody speaks faster; more of them are a text that does not end
 ENOUGH = 12  # windows, to say anything at all
@@ -51,7 +51,7 @@ _ENOUGH_WORDS = 25
 # Up to here a framing suits. Our checkpoints show where the bounds lie (lab/log, "What checkpoints bear").
 MOST = {"changed": 0.1, "invented": 0.05, "run_aways": 0.0, "ends_missing": 0.15, "alone_added": 1.0}
 AS_GOOD = 0.03  # so few more differences say nothing: then the framing that is nearer to Whisper's training is chosen
-AS_QUICK = 1.5  # framings whose windows take at most so many times as long as the quickest ones compete by their texts
+_AS_QUICK = 1.5  # framings whose windows take at most so many times as long as the quickest ones compete by their texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +196,8 @@ def cut(audio: FloatArray, gate: SpeechGate | None = None) -> list[Window]:
             found.append(Window(audio[span.start : span.end], whole=True))
         found += [
             Window(audio[span.start : span.start + to_samples(length)], whole=False)
-            for length in CUTS_S
-            if length < seconds - NEAR_END_S
+            for length in _CUTS_S
+            if length < seconds - _NEAR_END_S
         ]
     return found
 
@@ -248,7 +248,7 @@ def changes(framing: Framing) -> dict[str, Any]:
     """Of a recipe. What is not padded as in training is guarded: what stops a guard is heard once more, padded. Single
     words, which trouble checkpoints most, are heard padded in the end.
     """
-    guard = {} if isinstance(framing, Pad30) else {"shift_guard": True, "short_s": SINGLE_WORD_S}
+    guard = {} if isinstance(framing, Pad30) else {"shift_guard": True, "short_s": _SINGLE_WORD_S}
     fields = {"zeros_s": framing.zeros_s} if framing.kind == "zeros" else {}  # type: ignore[attr-defined]
     return {"framing": framing.kind, **fields, **guard}
 
@@ -288,7 +288,7 @@ def _text(executor: "Executor", plan: RoundPlan, window: Window, samples: FloatA
     taken = time.perf_counter() - began
     if heard is None:
         return Text((), 0, False, taken)
-    last = len(window.audio) - to_samples(NEAR_END_S)
+    last = len(window.audio) - to_samples(_NEAR_END_S)
     said = [word.word.text for word in heard.words if window.whole or word.word.end <= last]
     loose = len(heard.words) - len(said)
     stopped = heard.halt is not None and heard.halt.reason != "frontier"
@@ -371,7 +371,7 @@ def choose(tried: Sequence[Tried], usual: Framing | None = None) -> Tried | None
     if (stays := next((each for each in suitable if each.framing == usual), None)) is not None:
         return stays
     quickest = min(each.median_s for each in suitable)
-    quick = [each for each in suitable if each.median_s <= AS_QUICK * quickest]
+    quick = [each for each in suitable if each.median_s <= _AS_QUICK * quickest]
     best = min(each.differing for each in quick)
     return next(each for each in quick if each.differing <= best + AS_GOOD)
 

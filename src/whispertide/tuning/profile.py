@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
     from whispertide.recipes.recipe import Recipe
 
-RECORDING_S = 20.0  # computing for so long gives rounds enough
+_RECORDING_S = 20.0  # computing for so long gives rounds enough
 MEASURING_S = 80.0  # for all allocations together, if they are as fast as the recorded run
 LEAST_ROUNDS = 6
-EXCHANGES = (0.0, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)  # WhisperFlow's grid, and none
+_EXCHANGES = (0.0, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)  # WhisperFlow's grid, and none
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Recorder:
         return result
 
 
-def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = RECORDING_S) -> list[Recorded]:
+def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = _RECORDING_S) -> list[Recorded]:
     """The rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
     recorder = _Recorder(executor)
     session = Session(recipe, recorder, make_gate(recipe))
@@ -83,7 +83,7 @@ def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
     overlaps = recipe.policy.overlaps
     if provider == "cpu":
         places = [Placement("cpu", count) for count in range(1, threads + 1)]
-        shares = EXCHANGES if recipe.search.reuse is not None else (0.0,)
+        shares = _EXCHANGES if recipe.search.reuse is not None else (0.0,)
         pairs = [
             (one, other, share)
             for one in places

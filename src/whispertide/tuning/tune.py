@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SHORT_S, RESERVE_S = 20.0, 1.0  # what the short form takes at most; what is left of it for all but hearing
 MOST_WINDOWS, FEW_WORDS, MANY_WORDS = 160, 8, 24
-STEPS_S = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
+_STEPS_S = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
 _PART_S = 10.0  # of audio; rules are tried on parts that they were not fitted to
 _MOST_PARTS, _MOST_REPLAYED = 60, 20
 _FEWEST_WORDS = 600  # that rounds heard; the same word counts in each round that hears it
@@ -49,7 +49,7 @@ Advance = Callable[[str, int, int], None]
 
 
 @dataclass(slots=True)
-class Budget:
+class _Budget:
     """Seconds from now on. Asked before each piece of work, it says when the next one might take too long: one like the
     longest so far. Only a first piece that alone takes longer can exceed it.
     """
@@ -196,7 +196,7 @@ def tune(
 
     Raises what computing raises, and `CheckpointError` where the voice gate's weights are missing.
     """
-    budget = Budget(SHORT_S - RESERVE_S if short else math.inf)
+    budget = _Budget(SHORT_S - RESERVE_S if short else math.inf)
     executors = framing_choice.open_executors(model, framing_choice.candidates(model, few=short))
     windows = [window for audio in recordings for window in framing_choice.cut(audio)]
     speech = framing_choice.spread(windows)[:MOST_WINDOWS]
@@ -318,4 +318,4 @@ def choose_pace(rounds: Sequence[Rounds]) -> Pace | None:
 
 def choose_step(round_s: float) -> float:
     """The shortest step of which a round takes at most a comfortable share (`doctor`)."""
-    return next((step for step in STEPS_S if round_s <= COMFORTABLE * step), STEPS_S[-1])
+    return next((step for step in _STEPS_S if round_s <= COMFORTABLE * step), _STEPS_S[-1])

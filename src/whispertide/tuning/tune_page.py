@@ -47,7 +47,7 @@ def table(found: "Tuning") -> page.Table:
     )  # fmt: skip
 
 
-def threads_table(found: "Tuning") -> page.Table:
+def _threads_table(found: "Tuning") -> page.Table:
     """A row for each number of threads."""
     threads, step_s = (0, 0.0) if found.pace is None else (found.pace.threads, found.pace.step_s)
     rows = tuple(
@@ -75,7 +75,7 @@ def text(found: "Tuning") -> str:
     parts = [page.text_table(table(found)), LEGEND]
     parts += _rule(found)
     if found.rounds:
-        parts.append(page.text_table(threads_table(found)))
+        parts.append(page.text_table(_threads_table(found)))
     return "\n\n".join(parts)
 
 
@@ -105,5 +105,5 @@ def html(found: "Tuning") -> str:
     ]
     sections += [page.section("Which words stay", page.paragraph(f"{each}.")) for each in _rule(found)]
     if found.rounds:
-        sections.append(page.section("Threads", page.html_table(threads_table(found))))
+        sections.append(page.section("Threads", page.html_table(_threads_table(found))))
     return page.page(f"{found.model} on this machine", f"{found.sentence}: {found.why}.", *sections)

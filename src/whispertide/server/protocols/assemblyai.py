@@ -16,7 +16,7 @@ from whispertide.types import SAMPLE_RATE, Word, join_words, seconds
 _ENCODINGS = {"pcm_s16le": "s16le", "pcm_mulaw": "mulaw", "opus": "opus", "ogg_opus": "ogg-opus"}
 # Their error codes (RealTimeErrorCodes in the SDK)
 _CODES: Mapping[base.ProblemKind, int] = {"too_fast": 3007, "too_long": 3008, "overloaded": 3009, "internal": 3005}
-INVALID = 3006
+_INVALID = 3006
 DEFAULT_LIMIT_S = 3 * 60 * 60.0
 
 
@@ -116,7 +116,7 @@ class AssemblyAIProtocol(base.WireProtocol):
         """Their clients end on an `Error`, so what is not fatal is a `Warning`."""
         if not problem.fatal:
             self._limit = problem if problem.kind == "too_long" else self._limit
-            return (messages.reply(type="Warning", warning_code=INVALID, warning=problem.message),)
+            return (messages.reply(type="Warning", warning_code=_INVALID, warning=problem.message),)
         last = self._end_turn()
         if problem.kind == "shutdown":
             return (*last, self._termination(), base.Close(1001))
@@ -147,7 +147,7 @@ class AssemblyAIProtocol(base.WireProtocol):
 
     def _failure(self, problem: base.Problem) -> base.Actions:
         """Their last words where a session does not end as its client wanted."""
-        code = _CODES.get(problem.kind, INVALID)
+        code = _CODES.get(problem.kind, _INVALID)
         return messages.reply(type="Error", error_code=code, error=problem.message), base.Close(code, problem.kind)
 
     def _termination(self) -> base.Reply:

@@ -22,12 +22,12 @@ from whispertide.types import FloatArray
 
 RATES = (4_000, 192_000)  # what telephones and sound files have; less would make little input much audio
 MOST_CHANNELS = 8
-OPUS_RATE = 48_000  # RFC 6716: whatever rate was encoded, a decoder may give 48 kHz
+_OPUS_RATE = 48_000  # RFC 6716: whatever rate was encoded, a decoder may give 48 kHz
 PIECE = 32_000  # bytes to be decoded at once; nobody else has a turn meanwhile
 CONTAINED_PIECE = 1024  # of a stream of Opus: at 6 kbit/s more than a second
-MOST_CONTAINED_S = 20  # in so many bytes of packets: a megabyte can hold sixteen hours, if hardly anything is in them
-_SHORTEST_PACKET = OPUS_RATE // 400  # samples: 2.5 ms (RFC 6716); an empty one counts as much, since it costs time too
-MAX_OGG_PACKET = 1 << 20  # an Opus packet has at most some 60 kB: a packet that goes on beyond this is damage
+_MOST_CONTAINED_S = 20  # in so many bytes of packets: a megabyte can hold sixteen hours, if hardly anything is in them
+_SHORTEST_PACKET = _OPUS_RATE // 400  # samples: 2.5 ms (RFC 6716); an empty one counts as much, since it costs time too
+_MAX_OGG_PACKET = 1 << 20  # an Opus packet has at most some 60 kB: a packet that goes on beyond this is damage
 
 ENCODINGS = (*LINEAR, "mulaw", "alaw", "opus", "ogg-opus", "webm-opus")
 _MARKS = {b"\x1aE\xdf\xa3": "webm-opus", b"OggS": "ogg-opus"}  # what a stream in a container begins with
@@ -39,7 +39,7 @@ def container_of(head: bytes) -> str | None:
     return next((encoding for mark, encoding in _MARKS.items() if head.startswith(mark)), None)
 
 
-class Decoder(Protocol):
+class _Decoder(Protocol):
     """Bytes of one encoding -> samples [n, channels] at the encoding's rate. What is incomplete waits."""
 
     def decode(self, data: bytes) -> FloatArray:
@@ -52,7 +52,7 @@ class AudioInput:
     Without `drain`, portions do not change the result (except for "opus", where one portion is one packet).
     """
 
-    def __init__(self, encoding: str, *, rate: int = OPUS_RATE, channels: int = 1) -> None:
+    def __init__(self, encoding: str, *, rate: int = _OPUS_RATE, channels: int = 1) -> None:
         """`rate` is ignored for Opus, which says it itself; channels are mixed.
 
         Raises `OptionError` for an encoding, rate or number of channels that cannot be.
@@ -66,7 +66,7 @@ class AudioInput:
             raise OptionError(f"expected 1 to {MOST_CHANNELS} channels; got {channels}")
         # A packet of Opus is whole.
         self.piece = 0 if encoding == "opus" else CONTAINED_PIECE if "opus" in encoding else PIECE
-        self._rate = OPUS_RATE if "opus" in encoding else rate
+        self._rate = _OPUS_RATE if "opus" in encoding else rate
         self._channels = channels
         self._resampler = StreamingResampler(self._rate, channels)
         self._decoder = _make_decoder(encoding, channels)
@@ -87,7 +87,7 @@ class AudioInput:
         return samples
 
 
-def _make_decoder(encoding: str, channels: int) -> Decoder:
+def _make_decoder(encoding: str, channels: int) -> _Decoder:
     if encoding == "opus":
         return _OpusPackets(channels)
     if encoding == "ogg-opus":
@@ -131,7 +131,7 @@ class _OpusPackets:
         self._errors: type[Exception] = av.FFmpegError
         self._packet = av.Packet
         self._codec: Any = av.CodecContext.create("opus", "r")
-        self._codec.sample_rate = OPUS_RATE
+        self._codec.sample_rate = _OPUS_RATE
         self._codec.layout = "mono" if channels == 1 else "stereo"
         self._channels = channels
 
@@ -170,9 +170,9 @@ class _ContainedOpus:
             if len(decoded):
                 samples.append(decoded)
             total, size = total + max(len(decoded), _SHORTEST_PACKET), size + len(packet)
-            if total > MOST_CONTAINED_S * OPUS_RATE * max(1, size / CONTAINED_PIECE):
+            if total > _MOST_CONTAINED_S * _OPUS_RATE * max(1, size / CONTAINED_PIECE):
                 raise AudioError(
-                    f"expected at most {MOST_CONTAINED_S} s of audio in {CONTAINED_PIECE} bytes of Opus; got more"
+                    f"expected at most {_MOST_CONTAINED_S} s of audio in {CONTAINED_PIECE} bytes of Opus; got more"
                 )
         return np.concatenate(samples)
 
@@ -192,8 +192,8 @@ class _OggPackets:
             for size in sizes:
                 self._packet += page[start : start + size]
                 start += size
-                if len(self._packet) > MAX_OGG_PACKET:
-                    raise AudioError(f"expected Opus packets below {MAX_OGG_PACKET} bytes; got a longer one")
+                if len(self._packet) > _MAX_OGG_PACKET:
+                    raise AudioError(f"expected Opus packets below {_MAX_OGG_PACKET} bytes; got a longer one")
                 if size < 255:  # RFC 3533: a lacing value below 255 ends the packet
                     packet, self._packet = self._packet, b""
                     if not packet.startswith((b"OpusHead", b"OpusTags")):

@@ -12,8 +12,8 @@ from whispertide.server.protocols import messages
 from whispertide.server.protocols.base import ProtocolError, ServerInfo, Settings
 from whispertide.server.protocols.encodings import RATES
 
-PCM_RATE = 24_000
-G711_RATE = 8_000
+_PCM_RATE = 24_000
+_G711_RATE = 8_000
 
 _FLAT = {"pcm16": "s16le", "g711_ulaw": "mulaw", "g711_alaw": "alaw"}
 _NESTED = {"audio/pcm": "s16le", "audio/pcmu": "mulaw", "audio/pcma": "alaw"}
@@ -26,7 +26,7 @@ class RealtimeSession:
     """A client's settings, or the defaults. `detection` None: the client commits; `language` is in its own spelling."""
 
     encoding: str = "s16le"
-    rate: int = PCM_RATE
+    rate: int = _PCM_RATE
     model: str | None = None
     language: str | None = None
     prompt: str = ""
@@ -113,11 +113,11 @@ def _with_format(session: RealtimeSession, value: object) -> RealtimeSession:
     if value is None:
         return session
     if isinstance(value, str) and value in _FLAT:
-        encoding, usual = _FLAT[value], PCM_RATE if value == "pcm16" else G711_RATE
+        encoding, usual = _FLAT[value], _PCM_RATE if value == "pcm16" else _G711_RATE
         return replace(session, encoding=encoding, rate=usual)
     if isinstance(value, dict) and isinstance(value.get("type"), str) and value["type"] in _NESTED:
         encoding = _NESTED[value["type"]]
-        rate = messages.whole(value, "rate", PCM_RATE if encoding == "s16le" else G711_RATE)
+        rate = messages.whole(value, "rate", _PCM_RATE if encoding == "s16le" else _G711_RATE)
         if not RATES[0] <= rate <= RATES[1]:
             raise ProtocolError(f"expected a rate between {RATES[0]} and {RATES[1]} Hz; got {rate}")
         return replace(session, encoding=encoding, rate=rate)

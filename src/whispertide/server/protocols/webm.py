@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from whispertide.errors import AudioError
 
 MAX_ELEMENT = 1 << 16  # bytes of a block that is read: an Opus packet has at most 61,200
-MAX_TRACK = 1 << 12  # bytes of what a track says of itself
+_MAX_TRACK = 1 << 12  # bytes of what a track says of itself
 MAX_SKIPPED = 1 << 24  # a larger element is damage: nobody records one
-MOST_ELEMENTS = 200  # in 1,000 bytes, those of tracks too: an empty one has two bytes, and each takes its time
+_MOST_ELEMENTS = 200  # in 1,000 bytes, those of tracks too: an empty one has two bytes, and each takes its time
 
 # Identifiers with their markers, as RFC 9559 lists them
 _EBML = 0x1A45DFA3  # what a recording begins with
@@ -34,7 +34,7 @@ class WebmPackets:
     def packets(self, data: bytes) -> Iterator[bytes]:
         """The packets that these bytes complete. Raises `AudioError` for what is no WebM with Opus."""
         data = self._waiting + data
-        at, self._left = 0, MOST_ELEMENTS * max(1, len(data) // 1000)
+        at, self._left = 0, _MOST_ELEMENTS * max(1, len(data) // 1000)
         while True:
             at, self._to_skip = min(at + self._to_skip, len(data)), max(0, at + self._to_skip - len(data))
             head = _head(data, at)
@@ -58,7 +58,7 @@ class WebmPackets:
             elif kind != _TRACK_ENTRY:
                 at, self._to_skip = body, size
                 continue
-            most = MAX_TRACK if kind == _TRACK_ENTRY else MAX_ELEMENT
+            most = _MAX_TRACK if kind == _TRACK_ENTRY else MAX_ELEMENT
             if size > most:
                 raise AudioError(f"expected elements {kind:#x} of at most {most} bytes; got one of {size}")
             if len(data) < body + size:
@@ -73,7 +73,7 @@ class WebmPackets:
     def _count(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise AudioError(f"expected at most {MOST_ELEMENTS} elements of WebM in 1000 bytes; got more")
+            raise AudioError(f"expected at most {_MOST_ELEMENTS} elements of WebM in 1000 bytes; got more")
 
     def _enter(self, entry: bytes) -> None:
         """A track: the first one with Opus is listened to."""

@@ -18,10 +18,10 @@ from whispertide.types import SAMPLE_RATE, Word, seconds, to_samples
 
 END_OF_AUDIO = b"END_OF_AUDIO"
 # The client saves segments only if the backend has this name.
-BACKEND = "faster_whisper"
-LONGEST_SEGMENT = to_samples(10)
-MOST_SEGMENTS = 100
-WAIT_MINUTES = 1.0  # what a client is told that finds no room
+_BACKEND = "faster_whisper"
+_LONGEST_SEGMENT = to_samples(10)
+_MOST_SEGMENTS = 100
+_WAIT_MINUTES = 1.0  # what a client is told that finds no room
 
 _FORMATS = {"float32": ("f32le", 4), "int16": ("s16le", 2), "uint8": ("u8", 1)}  # our name, and bytes a sample
 
@@ -78,7 +78,7 @@ class WhisperLiveProtocol(base.WireProtocol):
             self._uid = messages.text(options, "uid")
             if self._uid is None:
                 raise base.ProtocolError("expected the client's uid in its options; got none")
-            self._last_n = min(max(1, messages.whole(options, "send_last_n_segments", 10)), MOST_SEGMENTS)
+            self._last_n = min(max(1, messages.whole(options, "send_last_n_segments", 10)), _MOST_SEGMENTS)
             self._with_words = messages.switch(options, "word_timestamps")
             self._format = messages.text(options, "audio_format") or "float32"
             if self._format not in _FORMATS:
@@ -105,7 +105,7 @@ class WhisperLiveProtocol(base.WireProtocol):
 
     def started(self, started: base.Started) -> base.Actions:
         """The client waits for this before it sends audio."""
-        return (self._say(message="SERVER_READY", backend=BACKEND),)
+        return (self._say(message="SERVER_READY", backend=_BACKEND),)
 
     def events(self, events: Sequence[Event]) -> base.Actions:
         """Segments, as often as they change."""
@@ -145,7 +145,7 @@ class WhisperLiveProtocol(base.WireProtocol):
             self._overtime = self._overtime or problem.kind == "too_long"
             return (self._say(status="WARNING", message=problem.message),)
         if problem.kind == "overloaded":
-            return (self._say(status="WAIT", message=WAIT_MINUTES),)
+            return (self._say(status="WAIT", message=_WAIT_MINUTES),)
         if problem.kind == "shutdown":
             return (*self._complete(), self._say(message="DISCONNECT"))
         return (*self._complete(), self._say(status="ERROR", message=problem.message))
@@ -193,7 +193,7 @@ class WhisperLiveProtocol(base.WireProtocol):
 def _ends_segment(words: Sequence[Word]) -> bool:
     """True if a segment of `words` ends here: at the end of a sentence, or because it is long."""
     is_sentence = ends_sentence(words[-1].text)
-    return is_sentence or words[-1].end - words[0].start >= LONGEST_SEGMENT
+    return is_sentence or words[-1].end - words[0].start >= _LONGEST_SEGMENT
 
 
 def _segment(words: Sequence[Word], completed: bool, with_words: bool) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from whispertide.types import SAMPLE_RATE, Word, seconds, to_samples
 
 SHOWN_LINES = 200  # in a state: their page shows no more
 MOST_LINES = 4_000  # in the last state: many clients take no message above a megabyte
-LONG_LINE = to_samples(30)
-LONG_PAUSE = to_samples(5)
-INVALID_SETTING = 4400  # their close code for parameters that cannot be
+_LONG_LINE = to_samples(30)
+_LONG_PAUSE = to_samples(5)
+_INVALID_SETTING = 4400  # their close code for parameters that cannot be
 
 _SPEAKER, _SILENCE = 1, -2
 _PCM = "s16le"
@@ -57,7 +57,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         try:
             language = messages.language(self.opening.query.get("language"), self.opening.server)
         except base.ProtocolError as error:
-            return messages.reply(type="error", error=str(error)), base.Close(INVALID_SETTING, "bad_setting")
+            return messages.reply(type="error", error=str(error)), base.Close(_INVALID_SETTING, "bad_setting")
         mode = "diff" if self._is_diff else "full"
         config = messages.reply(type="config", useAudioWorklet=True, mode=mode)
         return config, base.Start(base.Settings(language=language))
@@ -143,7 +143,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         self._settled = word.end
         length = word.end - self._open[0].start
         # At the end of a sentence, if one comes in time.
-        if length >= LONG_LINE and (length >= 2 * LONG_LINE or ends_sentence(word.text)):
+        if length >= _LONG_LINE and (length >= 2 * _LONG_LINE or ends_sentence(word.text)):
             self._end_line()
 
     def _end_line(self) -> None:
@@ -152,7 +152,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
             self._said_until, self._open = self._open[-1].end, []
 
     def _add_pause(self, until: int) -> None:
-        if until - self._said_until > LONG_PAUSE:
+        if until - self._said_until > _LONG_PAUSE:
             self._add_line(_line(_SILENCE, "", self._said_until, until))
 
     def _add_line(self, line: dict[str, Any]) -> None:

@@ -21,8 +21,8 @@ from whispertide.server.protocols.encodings import PIECE, AudioInput
 from whispertide.server.protocols.messages import is_whole, parsed, shown
 
 MAX_LINE = 64 * 1024  # what asyncio's streams, hence the reference implementation, take for a line
-MAX_DATA = 1 << 20
-MAX_PAYLOAD = 4 << 20  # clients send some kilobytes
+_MAX_DATA = 1 << 20
+_MAX_PAYLOAD = 4 << 20  # clients send some kilobytes
 AUDIO = "audio-chunk"
 VERSION = "1.10.2"  # of the protocol's reference implementation, whose events are spoken here
 
@@ -106,8 +106,8 @@ class FrameReader:
                 raise OptionError(f"expected a JSON line of at most {MAX_LINE} bytes; got no line end")
             return None
         values = _mapping(bytes(self._waiting[:end]), "a JSON object")
-        data_length = _length(values, "data_length", MAX_DATA)
-        payload_length = _length(values, "payload_length", MAX_PAYLOAD)
+        data_length = _length(values, "data_length", _MAX_DATA)
+        payload_length = _length(values, "payload_length", _MAX_PAYLOAD)
         kind, data = values.get("type"), values.get("data") or {}
         if not isinstance(kind, str) or not isinstance(data, dict):
             raise OptionError(f"expected an event with a type and an object as data; got {shown(values)}")
