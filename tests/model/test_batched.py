@@ -22,7 +22,7 @@ from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
-from whispertide.server.serving import batched
+from whispertide.server.serving import batch_sessions
 from whispertide.types import FloatArray
 
 CLIPS = Path(__file__).parents[1] / "clips"
@@ -85,7 +85,7 @@ def test_the_text_is_the_same_alone_and_among_others(
     model: Transcriber, clips: list[FloatArray], recipe: Recipe
 ) -> None:
     alone = [spoken(model, clip, recipe) for clip in clips]
-    shared = batched(model, most=4, lanes=2)
+    shared = batch_sessions(model, most=4, lanes=2)
     with ThreadPoolExecutor(len(clips)) as pool:
         together = list(pool.map(lambda clip: spoken(shared, clip, recipe), clips))
     assert isinstance(shared.model.engine, BatchedEngine)

@@ -152,7 +152,7 @@ def test_silent_connections_of_one_address_leave_room(
 
     async def run() -> None:
         hub, close = serving.assemble(models, get_recipe("tide"), limited(per_address=20, stall_s=1.0))
-        async with serving.running(hub, address) as server:
+        async with serving.run_server(hub, address) as server:
             before = await silent(server.port, 50)
             assert await left_alive(before, 20)
             async with asyncio.timeout(60):
@@ -259,7 +259,7 @@ async def test_servers_that_start_at_once(certificate: tuple[Path, Path], monkey
 
     async def one() -> None:
         hub, close = serving.assemble(models, get_recipe("tide"), limited())
-        async with serving.running(hub, address) as server:
+        async with serving.run_server(hub, address) as server:
             (connection,) = await silent(server.port, 1)
             async with asyncio.timeout(60):
                 while alive([connection]):

@@ -25,7 +25,7 @@ from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, GraphError, TruncatedAudioError
 from whispertide.features import Features
 from whispertide.server import rest as rest_module
-from whispertide.server.uploads import Job
+from whispertide.server.uploads import TranscriptionJob
 
 FAR = 10**6
 
@@ -73,16 +73,16 @@ def no_collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list["weakref.ref[Job]"]:
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list["weakref.ref[TranscriptionJob]"]:
     """Every file that was taken on."""
-    found: list[weakref.ref[Job]] = []
+    found: list[weakref.ref[TranscriptionJob]] = []
 
-    class Known(Job):
+    class Known(TranscriptionJob):
         def __init__(self, *arguments: Any, **settings: Any) -> None:
             super().__init__(*arguments, **settings)
             found.append(weakref.ref(self))
 
-    monkeypatch.setattr(rest_module, "Job", Known)
+    monkeypatch.setattr(rest_module, "TranscriptionJob", Known)
     return found
 
 
@@ -124,7 +124,7 @@ STREAMED = ("false", "true")
     ids=["too-long", "cut-off", "no-audio", "failed", "defect", "failed-later", "fine", "nonsense"],
 )
 async def test_nothing_of_a_request_stays(
-    data: bytes, make: Callable[[], Watched], status: int, stream: str, jobs: list["weakref.ref[Job]"]
+    data: bytes, make: Callable[[], Watched], status: int, stream: str, jobs: list["weakref.ref[TranscriptionJob]"]
 ) -> None:
     model = make()
     async with asked(model, upload_s=5) as (client, _):
@@ -134,7 +134,7 @@ async def test_nothing_of_a_request_stays(
         assert jobs
 
 
-async def test_nothing_of_a_file_stays_whose_client_left(jobs: list["weakref.ref[Job]"]) -> None:
+async def test_nothing_of_a_file_stays_whose_client_left(jobs: list["weakref.ref[TranscriptionJob]"]) -> None:
     model = Watched()
     model.go.clear()
     async with asked(model) as (client, _):
@@ -148,7 +148,7 @@ async def test_nothing_of_a_file_stays_whose_client_left(jobs: list["weakref.ref
         assert model.made
 
 
-async def test_nothing_of_a_file_stays_that_the_server_gave_up(jobs: list["weakref.ref[Job]"]) -> None:
+async def test_nothing_of_a_file_stays_that_the_server_gave_up(jobs: list["weakref.ref[TranscriptionJob]"]) -> None:
     model = Watched()
     model.go.clear()
     async with asked(model) as (client, hub):

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from whispertide.errors import OptionError
 from whispertide.server.addresses import party_of
-from whispertide.server.counted import counted
+from whispertide.server.counting import counting
 from whispertide.server.floods import Floods
 from whispertide.server.guesses import Guesses
 from whispertide.server.http_error import HttpError
@@ -105,7 +105,7 @@ class TemporaryKey:
 
 @dataclass(frozen=True, slots=True)
 class _Issued:
-    """A temporary key that somebody has."""
+    """A temporary key that was given out."""
 
     what: TemporaryKey
     owner: str
@@ -113,7 +113,6 @@ class _Issued:
 
     @property
     def size(self) -> int:
-        """Bytes of memory of its settings, which may take four for each character."""
         return sys.getsizeof(self.what.message)
 
 
@@ -134,7 +133,7 @@ class Authenticator:
         return not self._hashes
 
     def issue(self, owner: str, what: TemporaryKey, valid_s: float) -> tuple[str, float]:
-        """A new temporary key, and until when it is one (seconds since 1970).
+        """Make a temporary key. Returns it and the end of its validity (seconds since 1970).
 
         The oldest of this owner give way where there are too many, or their settings are too much; the new one stays.
         """
@@ -165,11 +164,13 @@ class Authenticator:
         return None
 
     def spend(self, key: str) -> None:
-        """A temporary key has opened what it was for: from now on it opens nothing."""
+        """Mark a temporary key as used: from now on it opens nothing."""
         self._issued.pop(_digest(key), None)
 
     def owner(self, offered: Iterable[str]) -> str | None:
-        """A name for whoever offers a right key (the same for the same key, and not the key); None if nobody does."""
+        """Name the owner of a right key among those offered (the same for the same key, and not the key); None if none
+        is right.
+        """
         if not self._hashes:
             return ""
         for key in offered:
@@ -237,7 +238,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Somebody who may connect, and what their key says.
+    """A client that may connect, with the rights of its key.
 
     `message_first` is as if they had sent it first; `limit_s` is the most audio of a session that they may have;
     `once` is their key if it is good for one connection: it is to be spent when that stands.
@@ -250,7 +251,7 @@ class Admitted:
 
 
 class AccessControl:
-    """Decides about everybody who comes, by HTTP or WebSocket.
+    """Checks every request, by HTTP or WebSocket.
 
     Of all connections with a protocol each key has an equal share, and each address three quarters of its own: what it
     asks by HTTP, such as whether the server lives, always finds a place.
@@ -263,7 +264,7 @@ class AccessControl:
         clock: Callable[[], float] = time.monotonic,
         floods: Floods | None = None,
     ) -> None:
-        """`floods` tells who has to wait for another connection with a protocol."""
+        """`floods` gives the seconds that a party has to wait before another connection."""
         limits = options.limits
         self._floods = floods or Floods(bool(limits.per_address), clock)
         self.authenticator = authenticator
@@ -311,7 +312,7 @@ class AccessControl:
         return admitted
 
     def _admitted(self, offered: Sequence[str], protocol: str, party: str) -> Admitted:
-        """Whoever offers a right key. Raises `HttpError`; whoever offers wrong ones too often hears nothing else of a
+        """Check the keys. Raises `HttpError`; a client that has offered too many wrong ones gets the same answer to a
         right one, or the answer would tell it.
         """
         known = self.authenticator
@@ -332,7 +333,7 @@ class AccessControl:
         raise HttpError(401, message, {"www-authenticate": "Bearer", **closed}, code="key")
 
     def _check_flood(self, owner: str, party: str) -> None:
-        """Raises `HttpError` for who was closed for a flood a moment ago."""
+        """Raises `HttpError` for a client that was closed for a flood a moment ago."""
         wait_s = self._floods.wait_s(party, owner)
         if wait_s > 0:
             message = f"expected a pause after sending more than one may; wait {math.ceil(wait_s)} s"
@@ -340,7 +341,7 @@ class AccessControl:
             raise HttpError(429, message, headers, code="too_fast")
 
     def _check_room(self, owner: str, party: str) -> None:
-        """Raises `HttpError` where there is no room for another connection of this key, or of this address."""
+        """Raises `HttpError` if there is no room for another connection of this key, or of this address."""
         for count, most, whose in (
             (self.connections.total(), self._limit, ""),
             (self.connections[owner], self._share, " with one API key"),
@@ -353,7 +354,7 @@ class AccessControl:
     @contextlib.contextmanager
     def connected(self, owner: str = "", address: str = "") -> Iterator[None]:
         """Count a connection while it lasts."""
-        with counted(self.connections, owner), counted(self._addresses, party_of(address)):
+        with counting(self.connections, owner), counting(self._addresses, party_of(address)):
             yield
 
 

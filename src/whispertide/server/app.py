@@ -25,7 +25,7 @@ from starlette.websockets import WebSocket
 
 from whispertide.formats.phrases import MODELS
 from whispertide.server.access import AccessControl, Authenticator
-from whispertide.server.http_error import HttpError, answer, answer_plain
+from whispertide.server.http_error import HttpError, answer_error, answer_plain
 from whispertide.server.hub import Hub
 from whispertide.server.openapi import document, page
 from whispertide.server.protocols import ROUTES
@@ -83,12 +83,12 @@ def make_app(hub: Hub) -> Starlette:
         routes=routes,
         lifespan=lifespan,
         middleware=[Middleware(_Headers), Middleware(_OneLength), _pages(hub.options.access.origins)],
-        exception_handlers={HttpError: answer, HTTPException: answer_plain},
+        exception_handlers={HttpError: answer_error, HTTPException: answer_plain},
     )
 
 
 def _pages(origins: Sequence[str]) -> Middleware:
-    """Tells browsers that pages from these addresses may send requests and read the answers (CORS)."""
+    """Allow pages from these origins to send requests and read the answers (CORS)."""
     return Middleware(
         CORSMiddleware,
         allow_origins=[origin.rstrip("/").lower() for origin in origins],
@@ -112,7 +112,7 @@ def _openai(access: AccessControl, rest: Rest, keys: TemporaryKeys) -> list[Rout
 def _guarded(access: AccessControl, endpoint: _Endpoint) -> _Endpoint:
     async def guarded(request: Request) -> Response:
         address = request.client.host if request.client else ""
-        async with access.late.told():
+        async with access.late.delay():
             admitted = access.check(dict(request.headers), dict(request.query_params), (), address)
         request.state.owner = admitted.owner
         return await endpoint(request)
@@ -139,13 +139,13 @@ async def _nothing_here(websocket: WebSocket) -> None:
 
 
 async def _health(_: Request) -> Response:
-    """The process is alive."""
+    """Answer that the process is alive."""
     return JSONResponse({"status": "ok"})
 
 
 def _ready(hub: Hub) -> _Endpoint:
     async def ready(_: Request) -> Response:
-        """New sessions are welcome."""
+        """Answer whether new sessions are welcome."""
         reasons = {
             "draining": hub.draining,
             "journal cannot be written": _journal_fails(hub),
@@ -164,7 +164,7 @@ def _ready(hub: Hub) -> _Endpoint:
 def _metrics(hub: Hub) -> _Endpoint:
     async def metrics(_: Request) -> Response:
         hub.metrics.journal_failing.set(_journal_fails(hub))
-        hub.look()
+        hub.measure_waiting()
         return Response(hub.metrics.render(), media_type=hub.metrics.content_type)
 
     return metrics

@@ -23,7 +23,7 @@ _MOST: Mapping[str, float] = {"beam": 8, "rescue_beam": 8, "best_of": 16, "patie
 
 
 def check_prompt(prompt: object) -> None:
-    """Raises `OptionError` for a prompt that is no text or much longer than anybody could use."""
+    """Raises `OptionError` for a prompt that is no text or much longer than any use."""
     if not isinstance(prompt, str):
         raise OptionError(f"expected prompt to be text; got {type(prompt).__name__}")
     if len(prompt) > MOST_PROMPT:
@@ -68,7 +68,7 @@ def _check_built(name: str, value: object, started_with: Mapping[str, Any]) -> N
 
 
 def check_executor(recipe: Recipe) -> None:
-    """Raises `OptionError` for a recipe whose rounds want workers of their own: here all sessions share the workers."""
+    """Raises `OptionError` for a recipe whose rounds need workers of their own: here all sessions share the workers."""
     if recipe.executor.kind != "serial":
         raise OptionError(
             f"expected executor=serial on a server; got executor={recipe.executor.kind}. The server's workers already "

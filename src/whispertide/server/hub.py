@@ -1,4 +1,4 @@
-"""All live sessions of a server: opening, resuming, parking, ending them, and what they say finds its way.
+"""All live sessions of a server: opens, resumes, parks and ends them, and routes their events to clients.
 
 Lives in the event loop. Knows models and sessions; knows no sockets and no protocol by name.
 """
@@ -18,14 +18,14 @@ from whispertide.model.runtime import give_back_spare, spare_graphs
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.bounds import check_executor
 from whispertide.server.client import Client, RefusedError
-from whispertide.server.defaults import check_usual, choose, configured
+from whispertide.server.defaults import check_usual, choose_model, fill_changes
 from whispertide.server.floods import Floods
 from whispertide.server.guesses import Guesses
 from whispertide.server.intents import Intents, intents_of
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
-from whispertide.server.opening import choices, server_info, started
+from whispertide.server.opening import choose_recipe, server_info, started_message
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import EventsGoneError, Outbox
 from whispertide.server.protocols import base
@@ -49,7 +49,7 @@ _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would 
 
 
 class Hub:
-    """The sessions. `recipe` is what a client gets that asks for none."""
+    """The sessions. `recipe` is the default."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Hub:
         record: Callable[[LiveSession, base.Settings], Observer] | None = None,
         understands: LateModel | None = None,
     ) -> None:
-        """`understands` tells the intents of those clients that ask for them."""
+        """`understands` is the model of intents, for clients that ask for them."""
         if not models:
             raise OptionError("expected at least one model to serve; got none")
         check_executor(recipe)
@@ -93,13 +93,13 @@ class Hub:
         self._failing = False  # the journal, as far as clients were told
 
     async def start(self) -> None:
-        """Begin; needs a running event loop."""
+        """Start; needs a running event loop."""
         self.scheduler.start()
         self._sweeper = asyncio.create_task(self._sweep(), name="sweep")
         self.at_start()
 
     async def stop(self) -> None:
-        """End without ceremony: see `drain` for what should come before."""
+        """Stop at once: see `drain` for the orderly way."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         await self.scheduler.stop()
@@ -113,7 +113,7 @@ class Hub:
     def open(
         self, settings: base.Settings, owner: str, protocol: str, *, resumable: bool = False, limit_s: float = math.inf
     ) -> tuple[LiveSession, base.Started]:
-        """A new session, in the journal if its client may come back. Raises `RefusedError`.
+        """Open a session, with an entry in the journal if its client may come back. Raises `RefusedError`.
 
         `limit_s` is how long this client's may get, if that is less than any may.
         """
@@ -127,18 +127,18 @@ class Hub:
             raise self._refused("bad_setting", "expected a server with a network for intents; this one has none")
         identity = secrets.token_urlsafe(16)
         try:
-            model, settings = choose(self.info.models, settings, self.options.text)
+            model, settings = choose_model(self.info.models, settings, self.options.text)
             live = self.build(identity, owner, model.name, settings, protocol)
         except (WhispertideError, TypeError) as error:
             raise self._refused("bad_setting", str(error)) from error
         live.limit_s = min(live.limit_s, limit_s)
-        told = (self.record, self.journal.opened if resumable and self.journal is not None else None)
-        live.observers = tuple(opened(live, settings) for opened in told if opened is not None)
+        observers = (self.record, self.journal.opened if resumable and self.journal is not None else None)
+        live.observers = tuple(opened(live, settings) for opened in observers if opened is not None)
         self.sessions[identity] = live
         self.metrics.opened.labels(protocol).inc()
         self._count()
         log.info("session opened", extra={"session": identity, "model": live.model, "recipe": live.asked_recipe.name})
-        return live, started(live, resumed=False)
+        return live, started_message(live, resumed=False)
 
     def build(
         self,
@@ -149,11 +149,11 @@ class Hub:
         protocol: str,
         recipe: Recipe | None = None,
     ) -> LiveSession:
-        """A session that nobody knows of yet; `recipe` if it is not to be chosen anew by the settings.
+        """Make a session that is not listed yet; with `recipe` the settings do not choose another.
 
         Raises `WhispertideError` or `TypeError` for settings that cannot be.
         """
-        chosen, options = choices(settings, self.recipe)
+        chosen, options = choose_recipe(settings, self.recipe)
         session = self.models[model].session(recipe or chosen, options=options, vad=settings.vad, live=True)
         limits, languages = self.options.limits, self.models[model].tokenizer.languages
         outbox = Outbox(limit=limits.unacked)
@@ -165,13 +165,14 @@ class Hub:
         return live
 
     def check_guess(self, session: str, owner: str, party: str) -> None:
-        """Raises `RefusedError` for another session that is not here, where this party has asked for many of them."""
+        """Raises `RefusedError` for an unknown session if this party has asked for many of them."""
         live = self.sessions.get(session)
         if (live is None or live.owner != owner) and not self.guesses.may_guess(party):
             raise self._refused("overloaded", "expected fewer sessions that are not here; got many. Come back later")
 
     def resume(self, wanted: base.Resume, owner: str, party: str = "") -> tuple[LiveSession, base.Started]:
-        """The session that a client left. Raises `RefusedError`, with the same words for none and for another's.
+        """Give a parked session back to its client. Raises `RefusedError`, in the same words for an unknown session and
+        for another's.
 
         It needs a place like a new one; while there is none, it goes on waiting for its client. `party` is the address
         that asks (`addresses.party_of`).
@@ -198,10 +199,10 @@ class Hub:
         self.metrics.resumed.inc()
         self._count()
         log.info("session resumed", extra={"session": live.id, "last_seq": wanted.last_seq})
-        return live, started(live, resumed=True)
+        return live, started_message(live, resumed=True)
 
     def put(self, live: LiveSession, command: Command) -> base.Problem | None:
-        """A client's command; returns what there is to say against it.
+        """Give a client's command to its session; returns the problem, if there is one.
 
         A language or a prompt that it leaves open is the usual one. Audio beyond the session's longest length is cut
         off, and the session finished.
@@ -211,7 +212,7 @@ class Hub:
                 return None
             return base.Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
         if isinstance(command, base.Configure):
-            command = base.Configure(configured(command.changes, self.options.text, live.languages))
+            command = base.Configure(fill_changes(command.changes, self.options.text, live.languages))
         if isinstance(command, base.Audio):
             # A session of an earlier life of the server may have more than is allowed now.
             room = max(0, to_samples(live.limit_s) - live.accepted)
@@ -229,13 +230,13 @@ class Hub:
         return None
 
     def acknowledge(self, live: LiveSession, seq: int) -> None:
-        """The client has the events up to `seq`."""
+        """Drop the events up to `seq`, which the client has."""
         live.outbox.acknowledge(seq)
         if self.journal is not None:
             self.journal.acknowledged(live, seq)
 
     def park(self, live: LiveSession) -> None:
-        """The client is gone; the session waits for it."""
+        """Let a session wait for its client, which is gone."""
         live.wake = None
         if not live.outbox.entries and (live.ended or not live.accepted):
             self.drop(live)  # nothing to come back for
@@ -268,7 +269,7 @@ class Hub:
         log.info("session closed", extra={"session": live.id, "audio_s": seconds(live.accepted)})
 
     def lose(self, identity: str) -> None:
-        """A session went on at another server: nothing more is said of it here."""
+        """Forget a session that another server has."""
         live = self.sessions.get(identity)
         if live is None:
             return
@@ -301,7 +302,7 @@ class Hub:
         return max(live.unheard, unsafe) < most and live.outbox.waiting < live.outbox.limit // 2
 
     def restore(self, live: LiveSession) -> None:
-        """A session from an earlier life of the server: it goes on, and waits for its client."""
+        """Take up a session of the journal, which waits for its client."""
         self.sessions[live.id] = live
         self.park(live)
         self.scheduler.wake(live)
@@ -309,8 +310,8 @@ class Hub:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def begin_drain(self) -> None:
-        """Refuse new sessions. Those in the journal are left as they are: they go on after the restart, in mid-word if
-        need be. The others end here, and everything said so far is confirmed.
+        """Refuse new sessions. Those in the journal are left as they are and go on after the restart, in mid-word if
+        need be. All others end here with their words confirmed.
         """
         self.draining = True
         for live in self.sessions.values():
@@ -344,7 +345,7 @@ class Hub:
         return (live for live in self.sessions.values() if live.owner == owner)
 
     def _admit(self, owner: str) -> None:
-        """Raises `RefusedError` where there is no place for another session of this owner."""
+        """Raises `RefusedError` if there is no place for another session of this owner."""
         if self.draining:
             raise self._refused("shutdown", "the server is stopping; connect again in a moment")
         limit = self.options.limits.sessions
@@ -359,14 +360,14 @@ class Hub:
         return RefusedError(kind, message, last_seq)
 
     def _done(self, done: Done) -> None:
-        """A step was taken: its events go to the outbox, its figures into the metrics."""
+        """Take in the result of a step: its events go to the outbox, its figures into the metrics."""
         live, step = done.live, done.step
         if live.id not in self.sessions:  # dropped in the meantime
             self._forget(live)
             return
         live.outbox.add(step.entries)
         if not step.rounds and not step.more:  # nothing was left to look at
-            live.heard = live.taken
+            live.processed = live.taken
         if step.rounds:
             self.watch.note_round()
         self.metrics.count_step(done.step, done.live.accepted, done.waited_s)
@@ -388,19 +389,19 @@ class Hub:
         self.metrics.sessions.set(len(self.sessions))
         self.metrics.parked.set(sum(live.parked_at is not None for live in self.sessions.values()))
 
-    def look(self) -> Waiting:
-        """See what waits to be heard, and show it in the metrics."""
-        waiting = self.watch.look(self.sessions.values())
+    def measure_waiting(self) -> Waiting:
+        """Measure the audio that waits, and show it in the metrics."""
+        waiting = self.watch.measure(self.sessions.values())
         self.metrics.show_waiting(waiting.unheard_s, waiting.oldest_s)
         return waiting
 
     @property
     def stalled(self) -> bool:
         """True if audio waits and no round is done (`watch`)."""
-        return self.watch.is_stalled(self.look())
+        return self.watch.is_stalled(self.measure_waiting())
 
     def _tell_whether_durable(self) -> None:
-        """Wake those whose clients are to hear that the journal cannot be written, or can again."""
+        """Wake the clients that have to know that the journal cannot be written, or can again."""
         failing = self.journal is not None and self.journal.failing
         if failing == self._failing:
             return
@@ -410,12 +411,12 @@ class Hub:
                 live.wake()
 
     async def _sweep(self) -> None:
-        """Sessions whose client did not come back in time are dropped. The load is shown, also where nobody speaks."""
+        """Drop sessions whose client did not come back in time, and show the load, also in silence."""
         while True:
             await asyncio.sleep(_SWEEP_S)
             self._tell_whether_durable()
             now = asyncio.get_running_loop().time()
-            if (late := self.look().late) is not None:
+            if (late := self.measure_waiting().late) is not None:
                 self.load.note_waiting(*late, now)
             self.metrics.show_load(self.load.level, self.load.pressure, silent=not self.sessions)
             if spare_graphs():
@@ -428,7 +429,7 @@ class Hub:
 
 
 def _portions(command: Command, longest_s: float) -> list[Command]:
-    """A long stretch of audio in several."""
+    """Split a long stretch of audio."""
     if not isinstance(command, base.Audio):
         return [command]
     size = to_samples(longest_s)

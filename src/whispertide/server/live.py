@@ -51,13 +51,13 @@ class Step:
 
 
 class Observer(Protocol):
-    """Is told in the worker thread what a session took and said, before anybody else learns of it."""
+    """Receives in the worker thread the commands and entries of a step, before any client does."""
 
     def step(self, live: "LiveSession", taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
-        """Keep it. Raises nothing. None: that is done; else the session takes no other step until it is."""
+        """Store a step. Raises nothing. None: it is stored; else the session takes no other step until it is."""
 
     def closed(self, live: "LiveSession") -> None:
-        """The session is over, and nobody will come back to it."""
+        """Forget a session that is over for good."""
 
 
 # Compared by identity: the scheduler looks for this very session in its queue.
@@ -69,7 +69,7 @@ class LiveSession:
     safe      samples that will not be lost even if the process dies (without a journal: those in its memory)
     accepted  samples that came in; `taken` those that the engine has
     looked_at samples up to the end of the newest round, or all that are taken where no round is due
-    heard     samples about which all is in the outbox that can be said before more audio comes
+    processed samples about which all is in the outbox that can be said before more audio comes
     wake      called, in the event loop, when there is something in the outbox
     """
 
@@ -89,7 +89,7 @@ class LiveSession:
     accepted: int = 0
     taken: int = 0
     looked_at: int = 0
-    heard: int = 0
+    processed: int = 0
     safe: int = 0
     commands: int = 0  # taken from the inbox so far
     finishing: bool = False  # `Finish` is in the inbox, or was
@@ -110,17 +110,17 @@ class LiveSession:
 
     @property
     def unheard(self) -> int:
-        """Samples that came in and that no round has looked at, though one is due: waiting, or taken already."""
+        """Samples that came in, queued or taken already, and that no round has looked at though one is due."""
         return self.accepted - self.looked_at
 
     @property
-    def is_left(self) -> bool:
+    def is_parked(self) -> bool:
         """True while it waits for its client to come back."""
         return self.parked_at is not None
 
     def in_no_hurry(self, now: float) -> bool:
         """True if its lateness is no sign of load: audio comes faster than it is spoken, or the client is gone."""
-        return self.is_left or self.pace.debt_s(now) > 0
+        return self.is_parked or self.pace.debt_s(now) > 0
 
     @property
     def busy(self) -> bool:
@@ -135,14 +135,14 @@ class LiveSession:
         return self.suspended and not self.running and self.safe >= self.accepted and not self.outbox.waiting
 
     def put(self, command: Command) -> None:
-        """A command from the client; called in the event loop."""
+        """Queue a command from the client; called in the event loop."""
         if isinstance(command, Audio):
             self.accepted += len(command.samples)
         self.finishing = self.finishing or isinstance(command, Finish)
         self.inbox.append(command)
 
     def go_on(self, state: SessionState, recipe: Recipe, options: DecodeOptions) -> None:
-        """As it was in the server's earlier life: what it was asked for then it does now."""
+        """Restore the session of an earlier server process, and repeat its last command."""
         self.session.restore(state)
         if self.intents is not None:
             self.intents.go_on(state.buffer)
@@ -232,9 +232,9 @@ class LiveSession:
         return [*self.session.drain(), *told]
 
     def _configure(self, changes: Any) -> list[Event]:
-        """Change what the client asked for; a setting that cannot be is told as an error that is not fatal."""
+        """Change the settings; one that cannot be set becomes an error that is not fatal."""
         try:
-            self.asked_recipe, self.asked_options = reconfigured(
+            self.asked_recipe, self.asked_options = reconfigure(
                 self.session, self.asked_recipe, self.asked_options, changes, self.languages
             )
         except (WhispertideError, TypeError) as error:
@@ -289,10 +289,10 @@ class LiveSession:
         return [next(numbers) if isinstance(entry, Event) else entry for entry in entries]
 
 
-def reconfigured(
+def reconfigure(
     session: Session, recipe: Recipe, options: DecodeOptions, changes: Mapping[str, Any], languages: Sequence[str] = ()
 ) -> tuple[Recipe, DecodeOptions]:
-    """Change what a client asked for, from `recipe` and `options` on; returns what it asks for now, in full quality.
+    """Apply a client's changes to `recipe` and `options`; returns the settings that it asks for now, in full quality.
 
     Raises `WhispertideError` or `TypeError` for changes that cannot be; then the session is as it was asked for before.
     """

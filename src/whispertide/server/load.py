@@ -48,19 +48,19 @@ class Load:
     _since: float | None = None  # since when the pressure asks for another level
 
     def note(self, took_s: float, step_s: float, now: float) -> None:
-        """A round is done, `took_s` after it was due, waiting included; its session wants one every `step_s`."""
+        """Note a round, done `took_s` after it was due, waiting included; its session wants one every `step_s`."""
         self.pressure += _WEIGHT * (took_s / max(step_s, _LEAST_STEP_S) - self.pressure)
         self.settle(now)
 
     def note_waiting(self, waits_s: float, step_s: float, now: float) -> None:
-        """Audio of a session that wants a round every `step_s` has waited so long, and its round is not done yet: a
-        round that never comes is late, too.
+        """Note audio that has waited this long for its round, in a session that wants one every `step_s`: a round that
+        never comes is late, too.
         """
         if waits_s - step_s > HIGH * max(step_s, _LEAST_STEP_S):
             self.note(waits_s - step_s, step_s, now)
 
     def idle(self, now: float) -> None:
-        """Nothing waits at this moment."""
+        """Note that nothing waits at this moment."""
         self.pressure *= 1 - _WEIGHT
         self.settle(now)
 

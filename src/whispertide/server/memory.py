@@ -13,7 +13,7 @@ LARGE = 64 * 1024  # bytes; glibc itself begins at 128 KiB, and with that 10^6 f
 
 
 def map_large_pieces() -> bool:
-    """Set that limit, for good. False where the C library has none: not glibc."""
+    """Set that limit, for good. False if the C library has none: it is not glibc."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # macOS and musl have no such function; Windows has no such library

@@ -14,7 +14,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0)
 
 
 class Metrics:
-    """The figures, by what they count. Names of sessions, clients or words never become labels."""
+    """All figures. Names of sessions, clients or words never become labels."""
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -71,7 +71,7 @@ class Metrics:
         self.oldest_unheard.set(oldest_s)
 
     def count_step(self, step: "Step", accepted: int, waited_s: float) -> None:
-        """A step of a session that has `accepted` so many samples and waited so long for a worker."""
+        """Count a step of a session that has `accepted` so many samples and waited so long for a worker."""
         if step.rounds:
             self.rounds.inc()
             self.round_seconds.observe(step.round_s)
@@ -87,5 +87,5 @@ class Metrics:
                 self.errors.inc()
 
     def render(self) -> bytes:
-        """The page."""
+        """Render the page."""
         return generate_latest(self.registry)

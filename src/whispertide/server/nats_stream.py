@@ -16,7 +16,7 @@ from nats.js.api import Header, KeyValueConfig, RawStreamMsg, StorageType, Strea
 from nats.js.kv import KeyValue
 
 from whispertide.server.nats_records import Record, fold, read_record
-from whispertide.server.session_journal import Kept, Known, UnreachableError
+from whispertide.server.session_journal import JournalProgress, StoredSession, UnreachableError
 
 log = logging.getLogger("whispertide.server")
 
@@ -32,21 +32,21 @@ _TRIES = 5  # to claim a session that somebody still writes to
 
 
 class FencedError(Exception):
-    """The session's last message is not ours: it went on elsewhere."""
+    """The session's last message is not ours: another server has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """A session that is ours now. `last` is its last message, `lease` the revision of its lease."""
 
-    kept: Kept
-    known: Known
+    kept: StoredSession
+    known: JournalProgress
     last: int
     lease: int
 
 
 class SessionStream:
-    """The stream and the leases at one address. `writer` is in every message and lease: whose it is."""
+    """The stream and the leases at one address. `writer` marks every message and lease of this server."""
 
     def __init__(self, address: str, writer: str) -> None:
         self._address, self._writer = address, writer
@@ -55,7 +55,7 @@ class SessionStream:
         self._leases: KeyValue
 
     async def connect(self) -> None:
-        """Connect, and make the stream and the bucket of leases where they are not there. Raises `UnreachableError`."""
+        """Connect, and make the stream and the bucket of leases if they are missing. Raises `UnreachableError`."""
         try:
             async with asyncio.timeout(_CONNECT_S):  # the client would try for ever, as it does later
                 await self._client.connect(
@@ -87,7 +87,6 @@ class SessionStream:
             self._leases = await self._js.create_key_value(KeyValueConfig(LEASES, ttl=_LEASE_S))
 
     async def close(self) -> None:
-        """Close the connection."""
         with suppress(nats.errors.Error, OSError, TimeoutError):
             await self._client.close()
 
@@ -119,13 +118,13 @@ class SessionStream:
             raise
 
     async def trim(self, session: str, before: int) -> None:
-        """Let the messages of this session before this one go; if that fails, the next time does it."""
+        """Delete the messages of this session before this one; if that fails, the next trim does it."""
         with suppress(UnreachableError), _reached():
             # NATS keeps the message `seq` itself.
             await self._js.purge_stream(STREAM, seq=before, subject=_SUBJECT + session)
 
     async def forget(self, session: str) -> None:
-        """Nothing of this session stays. What fails goes with the stream's `max_age`."""
+        """Delete this session. Remains of a failed delete expire by the stream's `max_age`."""
         with suppress(UnreachableError), _reached():
             await self._js.purge_stream(STREAM, subject=_SUBJECT + session)
             await self._leases.purge(session)
@@ -140,7 +139,7 @@ class SessionStream:
                 return None
 
     async def _records(self, session: str) -> tuple[list[Record], int]:
-        """All records, and the number of the last message. Pieces of one that was never completed are left out."""
+        """Read all records, and the number of the last message. Pieces of an incomplete record are left out."""
         last = await self._last(session)
         if last is None or last.seq is None:
             return [], 0
@@ -186,12 +185,12 @@ class SessionStream:
     # --- leases ------------------------------------------------------------------------------------------------------
 
     async def take_lease(self, session: str) -> int:
-        """The session is this server's, whoever had it. Raises `UnreachableError`."""
+        """Take the lease of the session, whoever had it. Raises `UnreachableError`."""
         with _reached():
             return await self._leases.put(session, self._writer.encode())
 
     async def renew(self, session: str, revision: int) -> int:
-        """Go on having it. Raises `FencedError` if another server has it, `UnreachableError`."""
+        """Renew the lease. Raises `FencedError` if another server has it, `UnreachableError`."""
         try:
             with _reached():
                 return await self._leases.update(session, self._writer.encode(), last=revision)
@@ -201,7 +200,7 @@ class SessionStream:
             raise
 
     async def release(self, session: str, revision: int) -> None:
-        """Have it no longer; where that fails, another server has it or the lease ends by itself."""
+        """Give the lease back; if that fails, another server has it or it expires by itself."""
         with suppress(FencedError, UnreachableError), _reached():
             await self._leases.delete(session, last=revision)
 
@@ -215,7 +214,7 @@ class SessionStream:
 
 @contextmanager
 def _reached() -> Iterator[None]:
-    """NATS' errors in our words."""
+    """Turn NATS' errors into `UnreachableError`."""
     try:
         yield
     except nats.js.errors.KeyWrongLastSequenceError as error:

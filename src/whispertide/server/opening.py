@@ -40,13 +40,13 @@ def server_info(
 
 
 def _offered(usual: Recipe, models: Mapping[str, Transcriber]) -> list[str]:
-    """The usual recipe, and those for which every model has all that it takes."""
+    """The default recipe, and those that every model can run."""
     able = [name for name, recipe in RECIPES.items() if all(model.can_stream(recipe) for model in models.values())]
     return list(dict.fromkeys((usual.name, *able)))
 
 
-def choices(settings: base.Settings, usual: Recipe) -> tuple[Recipe, DecodeOptions]:
-    """The recipe and the options that a client asks for.
+def choose_recipe(settings: base.Settings, usual: Recipe) -> tuple[Recipe, DecodeOptions]:
+    """Choose the recipe and the options by a client's settings.
 
     Raises `WhispertideError` or `TypeError` for settings that cannot be.
     """
@@ -59,7 +59,7 @@ def choices(settings: base.Settings, usual: Recipe) -> tuple[Recipe, DecodeOptio
     return recipe, settings.options
 
 
-def started(live: LiveSession, *, resumed: bool) -> base.Started:
+def started_message(live: LiveSession, *, resumed: bool) -> base.Started:
     """The message for the client of a session that begins or goes on."""
     return base.Started(
         session=live.id,

@@ -109,8 +109,8 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """All of it. `text` has the language, the task and the prompt where a client does not say (`defaults`);
-    `transcripts_in_log` puts confirmed text into the log, for debugging one's own server.
+    """All options of a server. `text` has the default language, task and prompt (`defaults`); `transcripts_in_log` puts
+    confirmed text into the log, for debugging one's own server.
     """
 
     limits: Limits = field(default_factory=Limits)

@@ -1,4 +1,4 @@
-"""After a restart the sessions of a journal go on. `journal` keeps values; `hub` runs them."""
+"""Restore the sessions of a journal after a restart. `journal` keeps values; `hub` runs them."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
 from whispertide.server.live import LiveSession
 from whispertide.server.protocols.base import Audio
-from whispertide.server.session_journal import Kept, SessionJournal, UnreachableError
+from whispertide.server.session_journal import SessionJournal, StoredSession, UnreachableError
 from whispertide.types import seconds
 
 if TYPE_CHECKING:  # an extra
@@ -22,7 +22,7 @@ log = logging.getLogger("whispertide.server")
 
 
 def resume_journal(hub: Hub, journal: Journal) -> int:
-    """Let every session of the journal go on; returns how many. Those that cannot are forgotten, and logged."""
+    """Restore every session of the journal; returns their number. Those that cannot go on are forgotten, and logged."""
     count = 0
     for kept in list(journal.kept()):
         try:
@@ -37,8 +37,8 @@ def resume_journal(hub: Hub, journal: Journal) -> int:
     return count
 
 
-def _rebuild(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
-    """A session that goes on as it was found. Raises `WhispertideError`, `ValueError` and others where it cannot."""
+def _rebuild(hub: Hub, journal: SessionJournal, kept: StoredSession) -> LiveSession:
+    """Rebuild a session from the journal. Raises `WhispertideError`, `ValueError` and others if it cannot."""
     about = kept.about
     if about.model not in hub.models:
         raise ValueError(f"expected the model {about.model} to be served again; it is not")
@@ -58,7 +58,7 @@ def _rebuild(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
 
 
 async def look_up(hub: Hub, journal: "NatsJournal", session: str, owner: str) -> None:
-    """Before a client comes back: have its session here as the shared journal has it, from whichever server.
+    """Fetch a session from the shared journal before its client comes back, whichever server had it.
 
     One of another owner stays where it is. Raises `RefusedError` where the journal cannot be asked, or this server is
     stopping.

@@ -33,7 +33,7 @@ _KEYLESS = "this port has no place for a key, and the server has keys: --trust-n
 _PIECE = 16 * 1024
 _PORTS = 4  # three over TCP, and that of HTTP
 _ENDING = 128  # connections that gave their place away, and are not over yet
-_TOLD = 1_000  # addresses that the log names as refused
+_MOST_NAMED = 1_000  # addresses that the log names as refused
 _CLOSE_S = 1.0  # for the other side to read our last words and to close as well
 
 
@@ -65,7 +65,7 @@ class TcpTransport:
         return data
 
     async def send(self, message: str | bytes) -> None:
-        """Send, waiting while the other side does not read."""
+        """Send, waiting while the client does not read."""
         try:
             self._writer.write(message.encode() if isinstance(message, str) else message)
             await self._writer.drain()
@@ -73,8 +73,8 @@ class TcpTransport:
             raise GoneError from error
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Say that nothing follows and read on until the other side closes, or what it was sent might be lost to it:
-        a socket that closes with unread input resets the connection.
+        """Shut the sending side and read on until the client closes, or it might lose the last messages: a socket that
+        closes with unread input resets the connection.
         """
         with contextlib.suppress(OSError, RuntimeError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
@@ -108,7 +108,7 @@ class TcpListener:
     trusted: bool = False
     _servers: list[asyncio.Server] = field(default_factory=list)
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
-    _told: set[str] = field(default_factory=set)
+    _named: set[str] = field(default_factory=set)
 
     async def start(self) -> int:
         """Listen. Returns the port. Raises `OSError` if it is taken or may not be used."""
@@ -126,7 +126,7 @@ class TcpListener:
         return self.port
 
     async def stop(self) -> None:
-        """Listen no more and cut the connections that are left (`serving.drain` comes first)."""
+        """Stop listening and cut the connections that are left (`serving.drain` comes first)."""
         for server in self._servers:
             server.close()
         if self._tasks:  # those that are closing already may finish
@@ -174,9 +174,9 @@ class TcpListener:
         return bool(self.hub.options.access.keys) and not self.trusted
 
     def _tell(self, address: str) -> None:
-        """Name a machine that is kept out, once."""
-        if address not in self._told and len(self._told) < _TOLD:
-            self._told.add(address)
+        """Log a machine that is refused, once."""
+        if address not in self._named and len(self._named) < _MOST_NAMED:
+            self._named.add(address)
             log.warning("refused", extra={"protocol": self.protocol.name, "address": address, "problem": _KEYLESS})
 
     def _refusal(self, address: str) -> str:

@@ -28,17 +28,17 @@ class Waiting:
 
 @dataclass(slots=True)
 class Watch:
-    """Looks at the sessions now and then; what came since it last looked counts as having come now."""
+    """Looks at the sessions now and then; audio that came since the last look counts as having come now."""
 
     clock: Callable[[], float] = time.monotonic
     _came: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)  # when, and the samples until then
     _round_at: float = -STALLED_S  # when the last one was done
 
     def note_round(self) -> None:
-        """A round is done."""
+        """Note that a round is done."""
         self._round_at = self.clock()
 
-    def look(self, sessions: Iterable[LiveSession]) -> Waiting:
+    def measure(self, sessions: Iterable[LiveSession]) -> Waiting:
         """Measure the audio that waits now."""
         now, unheard, oldest = self.clock(), 0, 0.0
         late: tuple[float, float] | None = None

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def counted(counter: Counter[str], name: str) -> Iterator[None]:
-    """One more meanwhile. Names of which there is none are forgotten."""
+def counting(counter: Counter[str], name: str) -> Iterator[None]:
+    """Count a name for the length of a block. A name whose count is 0 is removed."""
     counter[name] += 1
     try:
         yield
