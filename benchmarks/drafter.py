@@ -32,7 +32,7 @@ from whispertide.options import PRECISIONS, EngineOptions
 from whispertide.recipes.assembly import make_executor
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.tuning.profile import Recorded, record
+from whispertide.tuning.profile import RecordedRound, record_rounds
 from whispertide.types import SAMPLE_RATE, FloatArray
 from whispertide_lab.speech.talks import open_talks
 from whispertide_lab.speech.utterance import Beginnings
@@ -74,7 +74,7 @@ def ways(cell: Cell | None) -> dict[str, Way]:
     return found
 
 
-def decode(executor: SerialExecutor, item: Recorded, by: dict[str, Way]) -> dict[str, tuple[float, int, int, Any]]:
+def decode(executor: SerialExecutor, item: RecordedRound, by: dict[str, Way]) -> dict[str, tuple[float, int, int, Any]]:
     """Every way to decode one round: processor seconds, runs, tokens and what was heard.
 
     The first decode after encoding meets cold caches, so one comes before that does not count.
@@ -106,7 +106,7 @@ def rounds(arguments: argparse.Namespace) -> None:
     length = round(arguments.seconds * SAMPLE_RATE)
     talks = open_talks(beginnings=Beginnings(2, length))
     audio = np.concatenate([utterance.audio() for utterance in talks.utterances()])[:length]
-    taken = [decode(executor, item, by) for item in record(executor, recipe, audio, most_s=float("inf"))]
+    taken = [decode(executor, item, by) for item in record_rounds(executor, recipe, audio, most_s=float("inf"))]
     figures = {}
     for name in by:
         spent, runs, tokens = (sum(one[name][place] for one in taken) for place in range(3))

@@ -156,7 +156,7 @@ _TIMES = frozenset({"at", "start", "end", "behind", "duration", "window_start", 
 
 
 def _plain(value: Any) -> Any:
-    """Dataclass output -> JSON-ready, samples -> seconds."""
+    """Convert a dataclass's values to JSON-ready ones, samples to seconds."""
     if isinstance(value, dict):
         return {key: seconds(item) if key in _TIMES else _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -165,7 +165,7 @@ def _plain(value: Any) -> Any:
 
 
 def to_dict(event: Event) -> dict[str, Any]:
-    """A JSON-ready dictionary: `{"type": kind, ...}`, times in seconds."""
+    """Convert an event to a JSON-ready dictionary: `{"type": kind, ...}`, times in seconds."""
     return {"type": event.kind, **_plain(asdict(event))}
 
 

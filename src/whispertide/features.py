@@ -92,7 +92,7 @@ def _hann() -> _DoubleArray:
 
 
 def _raw_frames(samples: FloatArray, n_mels: int) -> FloatArray:
-    """Raw frames [n_mels, frames] of every full 400-sample stretch of `samples` at hop 160."""
+    """Compute raw frames [n_mels, frames] of every full 400-sample stretch of `samples` at hop 160."""
     if len(samples) < N_FFT:
         return np.empty((n_mels, 0), np.float32)
     stretches = np.lib.stride_tricks.sliding_window_view(samples, N_FFT)[::HOP_LENGTH]
@@ -107,7 +107,7 @@ def _raw_frames(samples: FloatArray, n_mels: int) -> FloatArray:
 
 
 def _mels(power: FloatArray, n_mels: int) -> FloatArray:
-    """Power [201, frames] in each filter, [n_mels, frames]: each column a function of that column alone."""
+    """Sum the power [201, frames] in each filter, [n_mels, frames]: each column a function of that column alone."""
     taps = _taps(n_mels)
     weighted = power.take(taps.bins, axis=0)
     weighted *= taps.weights
@@ -119,7 +119,7 @@ def _mels(power: FloatArray, n_mels: int) -> FloatArray:
 
 
 def raw_log_mel(samples: FloatArray, n_mels: int, padding: int = 0) -> FloatArray:
-    """Raw frames [n_mels, (len(samples) + padding) // 160] of a whole recording followed by `padding` zeros.
+    """Compute raw frames [n_mels, (len(samples) + padding) // 160] of a whole recording followed by `padding` zeros.
 
     Both ends are mirrored as in Whisper; a recording shorter than the mirror is padded with zeros first.
     """
@@ -130,7 +130,7 @@ def raw_log_mel(samples: FloatArray, n_mels: int, padding: int = 0) -> FloatArra
 
 
 def normalise(raw: FloatArray, peak: float | None = None) -> FloatArray:
-    """Apply Whisper's floor and scale to raw frames; `peak` is the loudest cell it is measured from.
+    """Apply Whisper's floor and scale to raw frames; the floor lies below `peak`, the loudest cell.
 
     None measures it here. A framing whose window holds more than speech (a hush word, cached silence) gives its own.
     """
@@ -141,7 +141,7 @@ def normalise(raw: FloatArray, peak: float | None = None) -> FloatArray:
 
 
 def padded(mel: FloatArray, frames: int) -> FloatArray:
-    """Normalised frames [n_mels, n] of a window, with silence after them up to `frames`.
+    """Normalise frames [n_mels, n] of a window, with silence after them up to `frames`.
 
     What zeros after the audio would be: as much below the loudest cell as the floor is. A zero among normalised frames
     is a sound, 1e-4 of power.
@@ -151,20 +151,23 @@ def padded(mel: FloatArray, frames: int) -> FloatArray:
 
 
 def raw_columns(samples: FloatArray, n_mels: int, first: int, count: int) -> FloatArray:
-    """Raw frames [n_mels, count] from frame `first` on of a recording that silence follows; its start is mirrored.
+    """Compute raw frames [n_mels, count] from frame `first` on of a recording that silence follows; its start is
+    mirrored.
 
     Only the audio that they see is looked at, so that a stream costs the same however long it is.
     """
     start, end = first * HOP_LENGTH - _EDGE, (first + count - 1) * HOP_LENGTH + _EDGE
-    heard = samples[max(start, 0) : end]
+    audio = samples[max(start, 0) : end]
     if start < 0:
         mirrored = np.pad(samples[: max(end, _EDGE + 1)], (0, max(0, _EDGE + 1 - len(samples))))[1 : 1 - start]
-        heard = np.concatenate([mirrored[::-1], heard])
-    return _raw_frames(np.pad(heard, (0, end - start - len(heard))), n_mels)
+        audio = np.concatenate([mirrored[::-1], audio])
+    return _raw_frames(np.pad(audio, (0, end - start - len(audio))), n_mels)
 
 
 def log_mel(samples: FloatArray, n_mels: int = 80, padding: int = 0) -> FloatArray:
-    """Whisper's features [n_mels, frames] of a whole recording, floor over all of it (`raw_log_mel`, `normalise`)."""
+    """Compute Whisper's features [n_mels, frames] of a whole recording, floor over all of it (`raw_log_mel`,
+    `normalise`).
+    """
     return normalise(raw_log_mel(samples, n_mels, padding))
 
 
@@ -227,7 +230,7 @@ class MelStream:
                 self._keep(raw)
 
     def _with_past(self, tail: FloatArray) -> FloatArray:
-        """`tail` with what the next frame sees before it; `tail` is longer than the mirror."""
+        """Join `tail` with the samples before it that the next frame sees; `tail` is longer than the mirror."""
         if self._tail_start:
             return tail
         # Mirrored without the first sample itself, as padding by reflection does.
@@ -248,7 +251,7 @@ class MelStream:
         return self.complete_end - self._kept_from
 
     def take(self) -> FloatArray:
-        """The frames [n_mels, n] that are kept, which are no longer kept then."""
+        """Take the kept frames [n_mels, n], which are no longer kept then."""
         taken = np.concatenate(self._raw, axis=1)
         self._raw, self._kept_from = [], self.complete_end
         return taken
@@ -302,14 +305,14 @@ class Columns:
         """No columns."""
         return cls(0, np.empty((n_mels, 0), np.float32))
 
-    def window(self, samples: FloatArray, at: int, heard: int) -> FloatArray:
-        """Raw frames [n_mels, frames] of a window [n], as if silence followed it: those that are known, and the others
-        computed. It begins at frame `at` of the recording, of which its first `heard` samples are.
+    def window(self, samples: FloatArray, at: int, length: int) -> FloatArray:
+        """Compute raw frames [n_mels, frames] of a window [n], as if silence followed it; known ones are reused. It
+        begins at frame `at` of the recording, of which its first `length` samples are.
 
         The same as `raw_columns` of the whole window.
         """
         n_mels, total = len(self.raw), len(samples) // HOP_LENGTH
-        begin, end = max(self.first - at, _MIRRORED), min(self.first + self.raw.shape[1] - at, _complete(heard))
+        begin, end = max(self.first - at, _MIRRORED), min(self.first + self.raw.shape[1] - at, _complete(length))
         if begin >= end:
             return raw_columns(samples, n_mels, 0, total)
         known = self.raw[:, begin + at - self.first : end + at - self.first]
@@ -319,9 +322,9 @@ class Columns:
         return np.concatenate([before, known, after], axis=1)
 
     @classmethod
-    def of_window(cls, raw: FloatArray, at: int, heard: int) -> "Columns":
-        """Those of a window's raw frames that see the recording alone; `at` and `heard` as in `window`."""
-        return cls(at + _MIRRORED, raw[:, _MIRRORED : _complete(heard)])
+    def of_window(cls, raw: FloatArray, at: int, length: int) -> "Columns":
+        """Keep the raw frames of a window that see the recording alone; `at` and `length` as in `window`."""
+        return cls(at + _MIRRORED, raw[:, _MIRRORED : _complete(length)])
 
 
 def _complete(samples: int) -> int:
@@ -353,7 +356,7 @@ class Features:
 
     @classmethod
     def of(cls, blocks: Iterable[FloatArray], n_mels: int, suffix: FloatArray | None = None) -> "Features":
-        """From consecutive blocks of 16 kHz samples, with a hush word [n] after them (`followed`).
+        """Compute from consecutive blocks of 16 kHz samples, with a hush word [n] after them (`followed`).
 
         Raises `AudioError` where a sample is not a number, `OutputError` where a long recording finds no room.
         """
@@ -377,7 +380,7 @@ class Features:
 
     @classmethod
     def of_raw(cls, raw: FloatArray, samples: int) -> "Features":
-        """From the raw frames [n_mels, frames] of so many samples. Raises `AudioError` where one is not a number."""
+        """Make from the raw frames [n_mels, frames] of so many samples. Raises `AudioError` if one is not a number."""
         return cls(raw, _checked(float(raw.max(initial=RAW_SILENCE))), samples)
 
     @property
@@ -400,7 +403,7 @@ class Features:
         return normalise(raw, self.peak) if raw.shape[1] <= N_FRAMES else self.window(start, count)
 
     def opening(self) -> FloatArray:
-        """The first 30 s as language detection wants them: followed by silence, not by zeros."""
+        """The first 30 s for language detection: followed by silence, not by zeros."""
         missing = max(N_FRAMES - self.frames, 0)
         raw = np.pad(self.raw[:, :N_FRAMES], [(0, 0), (0, missing)], constant_values=RAW_SILENCE)
         return normalise(raw, self.peak)

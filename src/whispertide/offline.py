@@ -64,7 +64,7 @@ def transcribe_blocks(
     reading the blocks raises.
     """
     events: list[GateEvent] = []
-    features = Features.of(_heard(blocks, SpeechGate(_GATE), events) if vad else blocks, model.dims.n_mels, suffix)
+    features = Features.of(_gated(blocks, SpeechGate(_GATE), events) if vad else blocks, model.dims.n_mels, suffix)
     end = features.frames
     voice = _voice(events) if vad and features.samples > SHORT else None
     if not end:
@@ -87,8 +87,8 @@ def transcribe_blocks(
             progress(min(transcription.seek, end) * HOP_LENGTH, end * HOP_LENGTH)
 
 
-def _heard(blocks: Iterable[FloatArray], gate: SpeechGate, events: list[GateEvent]) -> Iterator[FloatArray]:
-    """The same blocks, each judged by the voice gate as it passes."""
+def _gated(blocks: Iterable[FloatArray], gate: SpeechGate, events: list[GateEvent]) -> Iterator[FloatArray]:
+    """Pass blocks through the voice gate and collect its `events`."""
     for block in blocks:
         yield block  # undefined samples are refused by whoever takes it
         events += gate.feed(block)

@@ -1,4 +1,4 @@
-"""The settings that a user can choose, validated once. The command line, the server and the API build the same objects.
+"""The user's settings, validated once. The command line, the server and the API build the same objects.
 
 `EngineOptions` says how graphs run; `DecodeOptions` says what is to be written down. How a stream is cut into rounds is
 the recipe's business (`recipes.catalogue`).

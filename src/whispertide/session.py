@@ -1,4 +1,4 @@
-"""One stream of audio becoming words: the wiring of gate, rounds and transcript.
+"""One stream of audio becoming words: connects gate, rounds and transcript.
 
     session.push(samples) -> events          simple use: every due round runs at once, in place
     session.finish() -> events
@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from whispertide.audio.buffer import checked
+from whispertide.audio.buffer import check_samples
 from whispertide.audio.vad import Gate
 from whispertide.errors import SessionError
 from whispertide.events import Error, Event
@@ -91,7 +91,7 @@ class Session:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe, with all that was configured since."""
+        """The recipe, with all changes by `configure`."""
         return self._state.recipe
 
     @property
@@ -133,7 +133,7 @@ class Session:
 
     @property
     def loads(self) -> tuple[int, ...]:
-        """For each of `boundaries`, how much of the step to it was owed to computing, in samples; 0: not late."""
+        """For each of `boundaries`, the share of the step to it that computing took, in samples; 0: not late."""
         return tuple(self._state.turns.loads)
 
     @property
@@ -155,21 +155,21 @@ class Session:
         return self._run_due()
 
     def flush(self) -> list[Event]:
-        """End the utterance here, not the session: all that was said is confirmed. The last event is `TurnEnd`."""
+        """End the utterance here, not the session: all of it is confirmed. The last event is `TurnEnd`."""
         self._require_executor()
         if not self._state.turns.requests:  # else the call before failed, and this one tries again
             self.request_flush()
         return self._run_due()
 
     def finish(self) -> list[Event]:
-        """End the session: all that was said is confirmed. The last event is `End`; afterwards nothing is accepted."""
+        """End the session: all audio is confirmed. The last event is `End`; then nothing is accepted."""
         self._require_executor()
         if not self._turns.finishing:  # else the call before failed, and this one tries again
             self.request_finish()
         return self._run_due()
 
     def step(self, *, wait: bool = True) -> RoundPlan | None:
-        """Begin the next round that is due, or take the oldest result; returns the round. None: nothing is to be done.
+        """Begin the next round that is due, or take the oldest result; returns the round. None: there is nothing to do.
 
         The result of a round is taken where no other can be begun without it, and where everything is asked for. With
         `wait` it is waited for there; without, it is taken as soon as it is there. Events come with the next call or
@@ -185,13 +185,13 @@ class Session:
         return plan
 
     def collect(self) -> list[Event]:
-        """Take what an executor that overlaps rounds has done meanwhile, without waiting. Returns what happened."""
+        """Take results that an executor with overlapping rounds has ready, without waiting. Returns the new events."""
         while self._under_way.is_ready:
             self._land_oldest()
         return self.drain()
 
     def close(self) -> None:
-        """Give up the rounds that are under way: they count as not planned. For whoever leaves before the end."""
+        """Give up the rounds under way: they count as not planned. For a caller that leaves before the end."""
         if self._under_way.give_up() and not self.ended:
             while self._state.turns.in_flight:
                 self._state.turns.take_back()
@@ -205,7 +205,7 @@ class Session:
         `SessionError` once the session is ending.
         """
         self._require_going_on()
-        audio, replaced = checked(samples)
+        audio, replaced = check_samples(samples)
         self._state.replaced += replaced
         self._state.buffer.append(audio)
         if self._gate is None:
@@ -215,11 +215,11 @@ class Session:
         self._release()
 
     def request_flush(self) -> None:
-        """Ask for what `flush` does; the rounds that it takes are due from now on."""
+        """Request a `flush`; its rounds are due from now on."""
         self._request("flush")
 
     def request_finish(self) -> None:
-        """Ask for what `finish` does; the rounds that it takes are due from now on, and then `End` is an event."""
+        """Request a `finish`; its rounds are due from now on, and then `End` is an event."""
         self._request("finish")
 
     def due(self) -> RoundPlan | None:
@@ -232,7 +232,7 @@ class Session:
         return self._state.buffer.read(plan.window.start, plan.window.end)
 
     def apply(self, result: RoundResult[Any]) -> list[Event]:
-        """Take the result of the oldest round in flight. Returns what happened since the last call.
+        """Take the result of the oldest round in flight. Returns the events since the last call.
 
         The result of a round that `clear` overtook is ignored. Raises `SessionError` if another round is older.
         """
@@ -241,7 +241,7 @@ class Session:
         return self.drain()
 
     def retract(self, plan: RoundPlan) -> None:
-        """Give back the newest round in flight, which was not run: it counts as never planned."""
+        """Take back the newest round in flight, which was not run: it counts as never planned."""
         self._turns.retract(plan)
 
     def drain(self) -> list[Event]:
@@ -252,7 +252,7 @@ class Session:
     # --- control -----------------------------------------------------------------------------------------------------
 
     def clear(self) -> list[Event]:
-        """Drop all audio that is not confirmed, and the hypothesis; what is confirmed stays. Audio may go on.
+        """Drop all audio that is not confirmed, and the hypothesis; confirmed words stay. Audio may go on.
 
         A turn of which something was confirmed ends; results of rounds in flight will be ignored.
         """
@@ -266,7 +266,7 @@ class Session:
         return self.drain()
 
     def forget(self) -> None:
-        """Let go of all that was said and that nothing later depends on, so that a session can go on for days.
+        """Drop old words that nothing later depends on, so that a session can go on for days.
 
         `transcript` then has some last words, `boundaries` and `loads` only what comes. No event is another for it.
         """
@@ -287,7 +287,7 @@ class Session:
             self._state.turns.stale -= self._under_way.give_up(self._state.turns.stale)
 
     def note_lag(self, at: int, behind: int, lowered: int = 0) -> None:
-        """Make a `Lag` event, if it is news that so many samples wait and that quality is `lowered` by so many steps.
+        """Make a `Lag` event, if the number of samples that wait, or of `lowered` steps of quality, has changed enough.
 
         For an owner that holds audio back, who sets `tells_lag` to False and says after each round what waits in all.
         What the policy has lowered counts as well.
@@ -295,7 +295,7 @@ class Session:
         self._state.note_lag(at, behind, max(lowered, self._lowered))
 
     def fail(self, message: str, *, fatal: bool = True) -> list[Event]:
-        """Report a failure as an `Error` event; what is confirmed stays. A fatal one ends the session without `End`."""
+        """Report a failure as an `Error` event; confirmed words stay. A fatal one ends the session without `End`."""
         self._require_open()
         if fatal:
             self.close()
@@ -304,7 +304,7 @@ class Session:
         return self.drain()
 
     def snapshot(self) -> SessionState:
-        """All that the session remembers, to be handed to `restore`; the session may go on.
+        """Copy the session's state, to be handed to `restore`; the session may go on.
 
         Rounds that are under way are not in it: they would be run again.
         """
@@ -328,7 +328,7 @@ class Session:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        """Let the rounds follow the state and the recipe that hold now."""
+        """Give the rounds the present state and recipe."""
         self._turns.state = self._state.turns
         self._turns.confirm = self._state.add
         self._turns.emit = self._state.emit  # not a method of the session: nothing may keep it once its owner lets go
@@ -376,7 +376,7 @@ class Session:
         return result.plan
 
     def _take(self, result: RoundResult[Any]) -> None:
-        """A result becomes words: the only place where anything is confirmed."""
+        """Turn a result into words: the only place that confirms any."""
         if (taken := self._turns.take(result)) is None:
             return
         flight, commit = taken
@@ -388,7 +388,7 @@ class Session:
         self._release()
 
     def _release(self) -> None:
-        """Let go of audio that neither a round nor an utterance to come can need."""
+        """Drop audio that no round and no utterance to come can need."""
         gate_needs = self._gate.needed_from if self._gate is not None else 0
         self._state.buffer.drop_before(self._turns.needed_from(gate_needs))
 

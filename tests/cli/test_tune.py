@@ -24,7 +24,7 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE, PAD30
 from whispertide.tuning import tune as measuring
 from whispertide.tuning import tune_page
-from whispertide.tuning.framing_choice import Tried
+from whispertide.tuning.framing_choice import FramingResult
 from whispertide.tuning.tune import Tuning
 
 HASH = "c" * 64
@@ -52,7 +52,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def found(chosen: int | None = 1, *, short: bool = False) -> Tuning:
-    tried = tuple(Tried(framing, 20, 60, ends=5, seconds=[0.1]) for framing in (PAD30, BARE))
+    tried = tuple(FramingResult(framing, 20, 60, ends=5, seconds=[0.1]) for framing in (PAD30, BARE))
     return Tuning("m", tried, None if chosen is None else tried[chosen], None, short=short, options=EngineOptions())
 
 

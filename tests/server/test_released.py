@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from served import OfflineModel, limited, served, wav, web_client
-from whispertide.audio.file import counted_s, decode_blocks
+from whispertide.audio.file import count_seconds, decode_blocks
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, GraphError, TruncatedAudioError
 from whispertide.features import Features
@@ -209,9 +209,9 @@ async def test_flac_that_states_too_much_is_refused_before_a_packet_is_read(monk
 
 
 def test_flac_that_states_less_than_it_has_is_counted() -> None:
-    assert counted_s(io.BytesIO(stating(flac(9), 2)), 5) > 5
-    assert counted_s(io.BytesIO(stating(flac(2), 9)), 5) == pytest.approx(9)
-    assert counted_s(io.BytesIO(stating(flac(2), 9)), 60) == pytest.approx(2, abs=0.1)
+    assert count_seconds(io.BytesIO(stating(flac(9), 2)), 5) > 5
+    assert count_seconds(io.BytesIO(stating(flac(2), 9)), 5) == pytest.approx(9)
+    assert count_seconds(io.BytesIO(stating(flac(2), 9)), 60) == pytest.approx(2, abs=0.1)
 
 
 def stating(data: bytes, seconds: int) -> bytes:
@@ -236,10 +236,10 @@ def flac(seconds: int) -> bytes:
 
 @pytest.mark.parametrize("seconds", [1, 7])
 def test_counting_packets(seconds: int) -> None:
-    assert counted_s(io.BytesIO(wav(seconds)), 100) == pytest.approx(seconds)
-    assert counted_s(io.BytesIO(flac(seconds)), 100) == pytest.approx(seconds)
-    assert 3 < counted_s(io.BytesIO(stating(flac(seconds + 3), 0)), 3) < seconds + 3, "no further than it has to"
-    assert counted_s(io.BytesIO(wav(seconds, promised=FAR)), 100) == pytest.approx(seconds), "what is there"
+    assert count_seconds(io.BytesIO(wav(seconds)), 100) == pytest.approx(seconds)
+    assert count_seconds(io.BytesIO(flac(seconds)), 100) == pytest.approx(seconds)
+    assert 3 < count_seconds(io.BytesIO(stating(flac(seconds + 3), 0)), 3) < seconds + 3, "no further than it has to"
+    assert count_seconds(io.BytesIO(wav(seconds, promised=FAR)), 100) == pytest.approx(seconds), "what is there"
 
 
 def test_an_error_that_comes_after_the_audio_keeps_no_audio() -> None:

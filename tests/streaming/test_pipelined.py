@@ -41,7 +41,7 @@ from whispertide.streaming.pipelined import Exchange, PipelinedExecutor, expecte
 from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.stages import SerialExecutor, begin
-from whispertide.tuning.profile import record
+from whispertide.tuning.profile import record_rounds
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 S = SAMPLE_RATE
@@ -404,7 +404,7 @@ def judged(result: RoundResult[Any]) -> RoundResult[Any]:
 )
 def test_recorded_plans_give_the_same_results(model: WhisperModel, recipe: Recipe) -> None:
     serial = make_executor(model, recipe)
-    rounds = record(serial, recipe, load_audio(CLIP)[: 3 * S])
+    rounds = record_rounds(serial, recipe, load_audio(CLIP)[: 3 * S])
     assert len(rounds) >= 2
     stages = cast(Any, make_executor(model, recipe))
     pipelined = PipelinedExecutor(stages)
@@ -420,7 +420,7 @@ def test_rounds_that_change_workers_give_the_same_results(model: WhisperModel, s
     """Both workers have decoded; where a round has no reference, the second one has alone."""
     recipe = get_recipe("whisper-streaming").replace(search=search, framing="bare", step_s=1, vad=False)
     serial = make_executor(model, recipe)
-    rounds = record(serial, recipe, load_audio(CLIP)[: 4 * S])
+    rounds = record_rounds(serial, recipe, load_audio(CLIP)[: 4 * S])
     assert any(item.plan.reference and item.plan.reference.words for item in rounds)
     first, second = (counting(model) for _ in range(2))
     executor = PipelinedExecutor(SerialExecutor(Equipment(second, get_framing("bare"))), Exchange(first, share))
@@ -437,7 +437,7 @@ def test_a_larger_share_leaves_the_second_worker_less(model: WhisperModel) -> No
     """Also after a prompt that is longer than what is shared: it is read once and not counted."""
     recipe = get_recipe("whisper-streaming").replace(search="pruned", framing="bare", step_s=1, vad=False)
     serial = make_executor(model, recipe)
-    rounds = [item for item in record(serial, recipe, load_audio(CLIP)[: 4 * S]) if item.plan.reference]
+    rounds = [item for item in record_rounds(serial, recipe, load_audio(CLIP)[: 4 * S]) if item.plan.reference]
     prompt = "The lighthouse keeper told us again about the long winter storm that had broken both of his boats."
     left = []
     for share in (0.25, 1.0):

@@ -1,4 +1,4 @@
-"""Audio from files, pipes and file objects: whatever ffmpeg's libraries read, as a stream of 16 kHz mono blocks.
+"""Audio from files, pipes and file objects in any format of ffmpeg's libraries, as a stream of 16 kHz mono blocks.
 
 Memory is constant however long the file is. Time is the container's: audio that begins later than the picture, or after
 lost packets, has silence before it (`timeline`). Of several audio tracks the one ffmpeg prefers is taken, unless
@@ -70,7 +70,7 @@ def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE, track: int |
 
 
 def load_audio(source: AudioSource) -> FloatArray:
-    """All of `source` at once: 16 kHz mono float32, [n] (230 MB per hour). Raises what `decode_blocks` raises.
+    """Decode all of `source` at once: 16 kHz mono float32, [n] (230 MB per hour). Raises the errors of `decode_blocks`.
 
     To keep what a truncated file still holds, collect the blocks of `decode_blocks` instead.
     """
@@ -79,7 +79,7 @@ def load_audio(source: AudioSource) -> FloatArray:
 
 
 def duration_of(source: AudioSource) -> float | None:
-    """Seconds of audio as the file says, without decoding it; None where it does not say.
+    """Seconds of audio by the file's header, without decoding it; None if it does not say.
 
     Raises `AudioFileError` as `decode_blocks` does. The file of a seekable file object can be decoded afterwards; a
     pipe cannot, because it has been read from.
@@ -90,7 +90,7 @@ def duration_of(source: AudioSource) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class AudioTracks:
-    """The audio tracks of a file: what each is called ("" where nothing is said), and the number of the preferred."""
+    """The audio tracks of a file: the title of each ("" if it has none), and the number of the preferred."""
 
     names: tuple[str, ...]
     preferred: int
@@ -106,9 +106,9 @@ def audio_tracks(source: AudioSource) -> AudioTracks:
         return track.tracks()
 
 
-def counted_s(source: AudioSource, most_s: float) -> float:
-    """Seconds of audio by its packets, of which only those are decoded that do not say how long they are. Counted until
-    they are more than `most_s`: some twenty times as fast as decoding. What cannot be read is not counted.
+def count_seconds(source: AudioSource, most_s: float) -> float:
+    """Count seconds of audio by packets; only those without a duration are decoded. Stops beyond `most_s`: some twenty
+    times as fast as decoding. Unreadable packets are not counted.
 
     Of FLAC that states more than `most_s` it is what it states, even if it is cut off: to find its packets takes about
     as long as to decode them.
@@ -122,7 +122,7 @@ def counted_s(source: AudioSource, most_s: float) -> float:
 def pcm_blocks(
     stream: BinaryIO, rate: int, *, channels: int = 1, sample_format: str = "s16le", block: int = SAMPLE_RATE // 10
 ) -> Iterator[FloatArray]:
-    """Raw interleaved PCM from a pipe or socket -> 16 kHz mono float32, [block] samples at a time.
+    """Convert raw interleaved PCM from a pipe or socket to 16 kHz mono float32, [block] samples at a time.
 
     Waits for input as the stream does, and takes what has arrived: nothing is held back but the unfinished block.
     Raises `OptionError` for a rate, channel count or format that cannot be; `TruncatedAudioError` after the last block
@@ -160,7 +160,7 @@ def _pcm_parts(stream: BinaryIO, decoder: PcmDecoder) -> Iterator[FloatArray]:
 
 
 def rechunk(parts: Iterable[FloatArray], block: int) -> Iterator[FloatArray]:
-    """The same samples in portions of exactly `block`; the last may be shorter. An `AudioError` comes after it."""
+    """Regroup samples in portions of exactly `block`; the last may be shorter. An `AudioError` comes after it."""
     waiting: list[FloatArray] = []
     count = 0
     broken: AudioError | None = None
@@ -273,7 +273,9 @@ def _why_not_opened(error: OSError) -> str:
 
 
 def _tag_settings(av: Any) -> dict[str, str]:
-    """A file must not fail for its tags: PyAV reads them strictly as UTF-8 before 19, and has no such setting since."""
+    """Settings that let a file not fail for its tags: PyAV reads them strictly as UTF-8 before 19, and has no such
+    setting since.
+    """
     return {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
 
 
@@ -296,13 +298,13 @@ def _opened_container(source: _Source, name: str, number: int | None, av: Any) -
 
 
 def _tag(stream: Any, name: str) -> str:
-    """A tag of a stream; "" where it says nothing ("und" is MP4's undetermined language)."""
+    """A tag of a stream; "" if it has none ("und" is MP4's undetermined language)."""
     value = stream.metadata.get(name, "")
     return "" if value == "und" else str(value)
 
 
 def _clock_s(text: str) -> float | None:
-    """Matroska's "00:01:02.500000000" in seconds; None for anything else."""
+    """Parse Matroska's "00:01:02.500000000" as seconds; None for anything else."""
     try:
         hours, minutes, seconds = text.split(":")
         return 3600 * int(hours) + 60 * int(minutes) + float(seconds)
@@ -319,7 +321,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Track:
-    """The audio track of an open container, and what went wrong while it was read."""
+    """The audio track of an open container, and the errors while it was read."""
 
     def __init__(self, container: Any, source: _Source, name: str, number: int | None, av: Any) -> None:
         self._container, self._source, self._name, self._av = container, source, name, av
@@ -351,32 +353,32 @@ class _Track:
         return tracks[number - 1]
 
     def tracks(self) -> AudioTracks:
-        """All audio tracks by language and title, and which one this is."""
+        """List all audio tracks by language and title, with the number of this one."""
         streams = self._container.streams.audio
         names = tuple(" ".join(filter(None, (_tag(stream, "language"), _tag(stream, "title")))) for stream in streams)
         return AudioTracks(names, streams.index(self._stream) + 1)
 
     def duration_s(self) -> float | None:
-        """By the track, else by the container."""
+        """Seconds by the track, else by the container."""
         if self._stream.duration:
             return float(self._stream.duration * self._stream.time_base)
         duration = self._container.duration
         return duration / self._av.time_base if duration and duration > 0 else None
 
     def counted_s(self, most_s: float) -> float:
-        """Of its packets, until it is more than `most_s`; of FLAC that states more, what it states."""
+        """Seconds of its packets, counted until they exceed `most_s`; for FLAC that states more, that."""
         stated_s = self.duration_s() if self._container.format.name == "flac" else None
         if stated_s is not None and stated_s > most_s:
             return stated_s
-        counted_s = 0.0
+        count_seconds = 0.0
         try:
             for packet in self._container.demux(self._stream):
-                counted_s += self._packet_s(packet)
-                if counted_s > most_s:
+                count_seconds += self._packet_s(packet)
+                if count_seconds > most_s:
                     break
         except (self._av.FFmpegError, OSError):
             pass  # here the audio ends, and `samples` says why
-        return counted_s
+        return count_seconds
 
     def _packet_s(self, packet: Any) -> float:
         if packet.duration and packet.time_base:
@@ -387,13 +389,13 @@ class _Track:
             return 0.0
 
     def samples(self) -> Iterator[FloatArray]:
-        """All of the track at 16 kHz mono, in portions as they come."""
+        """Decode all of the track at 16 kHz mono, in portions as they come."""
         for frame in self._frames():
             yield from self._converted(frame)
         yield self._flushed()
 
     def _frames(self) -> Iterator[Any]:
-        """Decoded frames. A damaged packet is skipped and counted; where reading fails, the audio ends."""
+        """Decode frames. A damaged packet is skipped and counted; if reading fails, the audio ends."""
         try:
             for packet in self._container.demux(self._stream):
                 try:
@@ -404,7 +406,7 @@ class _Track:
             self._failure = _reason(error)
 
     def _converted(self, frame: Any) -> Iterator[FloatArray]:
-        """One frame resampled; a new resampler where the rate or the channels change in mid-stream."""
+        """Resample one frame; a new resampler takes over if the rate or the channels change in mid-stream."""
         rate, channels = frame.sample_rate, frame.layout.nb_channels
         current = self._resampler
         if current is None or (current.rate_in, current.channels) != (rate, channels):
@@ -436,7 +438,7 @@ class _Track:
         return rest
 
     def complain(self) -> None:
-        """After the last sample: warn of repaired samples, raise if the audio was not whole."""
+        """After the last sample, warn of repaired samples, and raise if the audio was not complete."""
         _warn_repaired(self._name, self._replaced, self._cancelled_s)
         reason = self._missing()
         if reason and not self._decoded_s:
@@ -472,7 +474,7 @@ class _Track:
         return not formats.isdisjoint(self._container.format.name.split(","))
 
     def _promised_s(self) -> float | None:
-        """The exact length by the header, where there is one for this track alone."""
+        """The exact length by the header, if there is one for this track alone."""
         if not self._is_of(_EXACT):
             return None
         if self._is_of({"matroska"}):  # ffmpeg gives every track the length of the longest

@@ -97,14 +97,14 @@ GateEvent = SpeechStarted | SpeechCertain | SpeechStopped
 
 
 class VoiceDetector(Protocol):
-    """Judges one block at a time; `state` is whatever it returned for the block before, None at the start."""
+    """Judges one block at a time; `state` is the one returned for the block before, None at the start."""
 
     def step(self, block: FloatArray, state: Any) -> tuple[float, Any]:
         """The probability of speech in `block` ([512]), and the state after it."""
 
 
 class Gate(Protocol):
-    """Cuts the stream into utterances. Portions do not change what it says."""
+    """Cuts the stream into utterances. Portions do not change the result."""
 
     @property
     def needed_from(self) -> int:
@@ -112,7 +112,7 @@ class Gate(Protocol):
 
     @property
     def quiet(self) -> int:
-        """Samples of silence at the end of the open utterance; 0 where somebody speaks, or none is open."""
+        """Samples of silence at the end of the open utterance; 0 during speech, or if none is open."""
 
     @property
     def pause_end(self) -> int | None:
@@ -133,7 +133,7 @@ class Gate(Protocol):
 
 @dataclass(slots=True)
 class GateState:
-    """All that a gate remembers. A shallow copy is a full one: arrays and detector states are replaced, never changed.
+    """The state of a gate. A shallow copy is a full one: arrays and detector states are replaced, never changed.
 
     judged    everything before this sample has been decided on
     pending   samples from `judged` on that do not fill a block yet
@@ -197,7 +197,7 @@ class SpeechGate:
 
     @property
     def quiet(self) -> int:
-        """Samples of silence at the end of the open utterance, up to `judged`; 0 where none is open."""
+        """Samples of silence at the end of the open utterance, up to `judged`; 0 if none is open."""
         return self._state.judged - self._state.speech_end if self._state.is_open else 0
 
     @property
@@ -207,7 +207,7 @@ class SpeechGate:
         return end if self._state.is_open and end <= self._state.judged else None
 
     def feed(self, samples: FloatArray) -> list[GateEvent]:
-        """Judge the next `samples` ([n], finite, any n) and say what started or stopped."""
+        """Judge the next `samples` ([n], finite, any n); returns the starts and stops of utterances."""
         state = self._state
         # Often nothing waits, and then the portion is not copied.
         audio = np.concatenate((state.pending, samples)) if len(state.pending) else samples
@@ -241,7 +241,7 @@ class SpeechGate:
         self._state = state.copy()
 
     def _probability(self, block: FloatArray) -> float:
-        """The detector's verdict on `block`, raised to a level at which it hears well."""
+        """The detector's probability for `block`, raised to a level that it is made for."""
         state = self._state
         state.level = max(_deviation(block), state.level * _LEVEL_DECAY, _TARGET_LEVEL / _MAX_GAIN)
         # Louder input is left alone; the level is bounded below, and with it the gain by _MAX_GAIN.

@@ -1,4 +1,4 @@
-"""The folder of transcripts: which are there, what made them, and the report of every run.
+"""The folder of transcripts: the finished ones, their provenance, and the report of every run.
 
     OUT/talks/monday.txt        a transcript; whole, or not there
     OUT/_batch/options.json     what made these transcripts; another model or format is refused
@@ -32,7 +32,7 @@ _UNFINISHED = re.compile(r"\.(?P<name>.+)\.\d+\.part")  # of `atomic.replacing`
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Provenance:
     """All that the text of a transcript depends on besides its recording."""
 
     model: str
@@ -47,7 +47,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the report; `output` is relative to the folder, None where there is no transcript."""
+    """A line of the report; `output` is relative to the folder, None if there is no transcript."""
 
     input: str
     output: str | None
@@ -57,7 +57,7 @@ class Entry:
 
 
 class Archive:
-    """A folder that this run alone writes into; see `opened`."""
+    """A folder that only this run writes into; see `open_archive`."""
 
     def __init__(self, folder: Path, report: TextIO, entries: Mapping[str, Entry]) -> None:
         self._folder = folder
@@ -67,10 +67,10 @@ class Archive:
     @property
     def report(self) -> Path:
         """The file with a line per recording."""
-        return report_in(self._folder)
+        return report_path(self._folder)
 
     def remaining(self, tasks: Sequence[Task]) -> list[Task]:
-        """Those whose transcript is not there yet; one that failed in an earlier run is tried again."""
+        """The tasks without a transcript; one that failed in an earlier run is tried again."""
         return [task for task in tasks if self._there(task) is None]
 
     def entries(self, tasks: Sequence[Task]) -> list[Entry]:
@@ -100,21 +100,21 @@ class Archive:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `OutputError` where nothing could be kept in `folder`, before there is anything to keep."""
+    """Raise `OutputError` if nothing could be kept in `folder`, before there is anything to keep."""
     if not os.path.isdir(folder.parent):
         raise OutputError(f"the folder {folder.parent} does not exist; make it first, or choose another --output")
     with writing(folder, CHOOSE_OUTPUT):
         check_place(folder / _STATE)
 
 
-def report_in(folder: Path) -> Path:
+def report_path(folder: Path) -> Path:
     """The path of the report in a folder of transcripts."""
     return folder / _STATE / "report.jsonl"
 
 
 @contextmanager
-def opened(folder: Path, made: Made, tasks: Sequence[Task]) -> Iterator[Archive]:
-    """The archive in `folder`, which is made if only it is missing.
+def open_archive(folder: Path, made: Provenance, tasks: Sequence[Task]) -> Iterator[Archive]:
+    """Open the archive in `folder`, which is made if only it is missing.
 
     Raises `OutputError` where the folder cannot be written, where another run writes there, where transcripts are there
     that other options or other recordings made, or that no batch made.
@@ -125,11 +125,11 @@ def opened(folder: Path, made: Made, tasks: Sequence[Task]) -> Iterator[Archive]
         with writing(folder, CHOOSE_OUTPUT):  # not around the block: what goes wrong in there says itself what it is
             state.mkdir(parents=True, exist_ok=True)
             held.enter_context(_held(FileLock(state / "lock"), folder))
-            entries = dict(_read(report_in(folder)))
+            entries = dict(_read(report_path(folder)))
             _check(folder, made, tasks, entries)
             _tidy(folder, tasks)
-            report = held.enter_context(_appended(report_in(folder)))
-            _end_line(report_in(folder), report)
+            report = held.enter_context(_appended(report_path(folder)))
+            _end_line(report_path(folder), report)
         yield Archive(folder, report, entries)
 
 
@@ -156,7 +156,7 @@ def _held(lock: FileLock, folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _check(folder: Path, made: Made, tasks: Sequence[Task], entries: Mapping[str, Entry]) -> None:
+def _check(folder: Path, made: Provenance, tasks: Sequence[Task], entries: Mapping[str, Entry]) -> None:
     options = folder / _STATE / "options.json"
     if not options.exists():
         _check_free(folder, tasks)
@@ -199,7 +199,7 @@ def _as_json(text: str) -> dict[str, Any]:
 
 
 def _read(report: Path) -> Iterator[tuple[str, Entry]]:
-    """The lines of a report; one that a killed run left unfinished is no line."""
+    """Read the lines of a report, without one that a killed run left unfinished."""
     if not report.exists():
         return
     # A run that was killed may have left half a character.
@@ -219,7 +219,7 @@ def _end_line(path: Path, report: TextIO) -> None:
 
 
 def _tidy(folder: Path, tasks: Iterable[Task]) -> None:
-    """Remove what a run that was killed left unfinished of these transcripts."""
+    """Remove unfinished files of these transcripts that a killed run left."""
     names: defaultdict[Path, set[str]] = defaultdict(set)
     for task in tasks:
         names[(folder / task.output).parent].add(shortened(task.output.name))
@@ -233,7 +233,7 @@ def _tidy(folder: Path, tasks: Iterable[Task]) -> None:
 
 
 def _placed(place: Path, outcome: Outcome) -> Outcome:
-    """Write the transcript, if there is one; returns what became of the recording. Raises OSError."""
+    """Write the transcript, if there is one; returns the line of the report. Raises OSError."""
     if outcome.text is None:
         return outcome
     try:

@@ -18,7 +18,7 @@ class Task:
 
 
 def plan(recordings: Iterable[Found], form: str) -> list[Task]:
-    """One task per recording, the largest first: then no worker sits alone with a long one at the end.
+    """Plan one task per recording, the largest first: then no worker sits alone with a long one at the end.
 
     Raises `OptionError` where two recordings would become the same transcript. A name must not depend on which other
     recordings there are, or a larger archive would give other names when it goes on.

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.atomic import replacing
-from whispertide.checkpoint.cache import cached
+from whispertide.checkpoint.cache import cache_path
 from whispertide.checkpoint.loader import Checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.checkpoint.torch_zip import unfolds
+from whispertide.checkpoint.torch_zip import is_bomb
 from whispertide.checkpoint.untrusted import check_regular
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
@@ -81,24 +81,24 @@ def save(path: Path, attachment: Attachment) -> None:
         np.savez(file, **content)
 
 
-def place(checkpoint: Checkpoint, kind: Kind, variant: str = "") -> Path:
+def path_beside(checkpoint: Checkpoint, kind: Kind, variant: str = "") -> Path:
     """The path of such a file next to the checkpoint, which need not exist."""
     return kind.place(checkpoint.folder, variant)
 
 
-def kept_place(checkpoint: Checkpoint, kind: Kind) -> Path:
+def path_in_cache(checkpoint: Checkpoint, kind: Kind) -> Path:
     """The path in the cache of a file that belongs to tensors, whatever files they come in."""
-    return kind.place(cached("attachments", checkpoint.tensors_hash[:20]))
+    return kind.place(cache_path("attachments", checkpoint.tensors_hash[:20]))
 
 
 def anywhere(checkpoint: Checkpoint, kind: Kind) -> Path | None:
     """One of that kind next to the checkpoint, or in the cache or the package one of these very tensors
     (`Checkpoint.tensors_hash`); None: there is none.
     """
-    beside = place(checkpoint, kind)
+    beside = path_beside(checkpoint, kind)
     if beside.is_file():
         return beside
-    others = [path for root in (cached("attachments"), BUNDLED) for path in sorted(root.glob(f"*/{kind.file}"))]
+    others = [path for root in (cache_path("attachments"), BUNDLED) for path in sorted(root.glob(f"*/{kind.file}"))]
     # Hashing tensors takes a moment, so it is left out where there is nothing to compare with.
     return next((path for path in others if _owner(path, kind.largest) == checkpoint.tensors_hash), None)
 
@@ -118,7 +118,7 @@ def find(checkpoint: Checkpoint, kind: Kind, variant: str = "", *, instead: str)
 
     Raises `CheckpointNotFoundError` where there is none; its message says what makes one, and what to do `instead`.
     """
-    path = place(checkpoint, kind, variant)
+    path = path_beside(checkpoint, kind, variant)
     if path.is_file():
         return path
     raise CheckpointNotFoundError(
@@ -186,7 +186,7 @@ def _read(path: Path, largest: int = LARGEST) -> dict[str, npt.NDArray[Any]]:
     check_regular(path, largest)
     with path.open("rb") as file, ZipFile(file) as archive:
         # Before numpy reads it, which would unpack whatever the file asks for.
-        if unfolds(archive.infolist(), path.stat().st_size):
+        if is_bomb(archive.infolist(), path.stat().st_size):
             raise ValueError("more than the file")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
         return {name: content[name] for name in content.files}

@@ -25,7 +25,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def cache_dir() -> Path:
-    """The cache directory of whispertide; it may not exist yet, and nobody may be able to make it (`cached`).
+    """The cache directory of whispertide; it may not exist yet, and nobody may be able to make it (`cache_path`).
 
     `$WHISPERTIDE_CACHE` if set; else `whispertide` in `$XDG_CACHE_HOME` or `~/.cache` (Linux and other Unix),
     in `~/Library/Caches` (macOS), in `%LOCALAPPDATA%` (Windows).
@@ -44,18 +44,18 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "whispertide"
 
 
-def cached(*parts: str) -> Path:
+def cache_path(*parts: str) -> Path:
     """The path for something of this name: in `cache_dir()`, or in a spare place if nobody can write there, as in a
     container whose user has no home. A `UserWarning` tells of that once.
     """
     usual = cache_dir()
-    if os.path.exists(usual.joinpath(*parts)) or (problem := unwritable(usual)) is None:
+    if os.path.exists(usual.joinpath(*parts)) or (problem := write_problem(usual)) is None:
         return usual.joinpath(*parts)
     _tell(usual, problem)
     return spare_dir().joinpath(*parts)
 
 
-def unwritable(folder: Path) -> str | None:
+def write_problem(folder: Path) -> str | None:
     """The reason why nothing can be written in a folder, which may not exist yet; None if it can. A full disk can be
     emptied, and is no reason.
     """
@@ -100,7 +100,7 @@ def file_digest(path: Path) -> str:
         # A change that leaves size and time as they are goes unnoticed; to read gigabytes at every start would be
         # dearer.
         key = {"path": str(path), "size": status.st_size, "mtime_ns": status.st_mtime_ns}
-        note = cached("digests", f"{hashlib.sha256(bytes(path)).hexdigest()[:32]}.json")
+        note = cache_path("digests", f"{hashlib.sha256(bytes(path)).hexdigest()[:32]}.json")
         known = (read_note(note, key) or {}).get("sha256")
         if isinstance(known, str) and len(known) == 64:
             return known

@@ -90,7 +90,7 @@ def is_inside(checkpoint: Checkpoint) -> bool:
 
 def has_adapter(checkpoint: Checkpoint) -> bool:
     """True if there is an adapter, inside the checkpoint's file or next to it."""
-    return is_inside(checkpoint) or attachments.place(checkpoint, KIND).is_file()
+    return is_inside(checkpoint) or attachments.path_beside(checkpoint, KIND).is_file()
 
 
 def _check_blocks(block: int, first: int, path: Path, advice: str) -> None:

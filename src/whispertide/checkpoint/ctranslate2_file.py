@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from whispertide.checkpoint import magic
 from whispertide.checkpoint.safetensors_file import to_float
-from whispertide.checkpoint.untrusted import MOST_DIMS, brief, elements, exactly, opened_weights
+from whispertide.checkpoint.untrusted import MOST_DIMS, count_elements, open_weights, read_exactly, shorten
 from whispertide.errors import CheckpointError
 
 VERSION = 6  # of the format, since CTranslate2 2.0
@@ -82,7 +82,7 @@ class CTranslate2File:
         self.path = path
         self.variables: dict[str, Variable] = {}
         self.scalars: dict[str, int] = {}
-        with opened_weights(path, "model of CTranslate2") as file:
+        with open_weights(path, "model of CTranslate2") as file:
             self._size = path.stat().st_size
             self._read(file)
 
@@ -110,7 +110,7 @@ class CTranslate2File:
     def _stored(self, rows: Rows) -> npt.NDArray[Any]:
         dtype = np.dtype(_numpy_of(rows.variable.type))
         shape = rows.shape
-        width = elements(shape[1:], self._size)
+        width = count_elements(shape[1:], self._size)
         count, start = shape[0] * width, rows.first * width * dtype.itemsize
         try:
             values = np.fromfile(self.path, dtype, count, offset=rows.variable.offset + start)
@@ -121,40 +121,40 @@ class CTranslate2File:
         return values.reshape(shape)
 
     def _read(self, file: BinaryIO) -> None:
-        if (start := exactly(file, magic.SIZE)) != _U32.pack(VERSION):
+        if (start := read_exactly(file, magic.SIZE)) != _U32.pack(VERSION):
             (version,) = _U32.unpack(start)
-            found = f"version {version}: convert it again" if version < VERSION else magic.described(start)
+            found = f"version {version}: convert it again" if version < VERSION else magic.describe(start)
             raise CheckpointError(f"expected CTranslate2's format, version {VERSION}, in {self.path}; found {found}")
         name = _text(file)
-        self.specification = (name, *_U32.unpack(exactly(file, 4)))
+        self.specification = (name, *_U32.unpack(read_exactly(file, 4)))
         for _ in range(_count(file)):
             self._read_variable(file)
         for alias, meant in self._read_aliases(file):
             if meant not in self.variables:
-                raise ValueError(f"{brief(alias)} stands for {brief(meant)}, which is not there")
+                raise ValueError(f"{shorten(alias)} stands for {shorten(meant)}, which is not there")
             self.variables[alias] = self.variables[meant]
         self._check_scales()
 
     def _read_variable(self, file: BinaryIO) -> None:
         name = _text(file)
-        (rank,) = _U8.unpack(exactly(file, 1))
+        (rank,) = _U8.unpack(read_exactly(file, 1))
         if rank > MOST_DIMS:
             raise ValueError(f"{name} has {rank} dimensions")
-        shape = struct.unpack(f"<{rank}I", exactly(file, 4 * rank))
-        (kind,) = _U8.unpack(exactly(file, 1))
-        (size,) = _U32.unpack(exactly(file, 4))
+        shape = struct.unpack(f"<{rank}I", read_exactly(file, 4 * rank))
+        (kind,) = _U8.unpack(read_exactly(file, 1))
+        (size,) = _U32.unpack(read_exactly(file, 4))
         if kind >= len(_TYPES):
             raise ValueError(f"{name} has the unknown type {kind}")
         stored, offset = _TYPES[kind], file.tell()
         if offset + size > self._size:
             raise ValueError(f"expected {offset + size} bytes at least, found {self._size}")
-        if size != elements(shape, self._size) * np.dtype(stored.numpy).itemsize:
+        if size != count_elements(shape, self._size) * np.dtype(stored.numpy).itemsize:
             raise ValueError(f"{name} of shape {shape} and type {stored.name} has {size} bytes")
         if name in self.variables:
             raise ValueError(f"{name} is there twice")
         self.variables[name] = Variable(name, stored.name, shape, offset)
         if not shape and size <= _SCALAR and stored.name in ("int8", "int16", "int32"):
-            self.scalars[name] = int.from_bytes(exactly(file, size), "little", signed=True)
+            self.scalars[name] = int.from_bytes(read_exactly(file, size), "little", signed=True)
         else:
             file.seek(size, 1)
 
@@ -176,15 +176,15 @@ def _numpy_of(name: str) -> str:
 
 
 def _text(file: BinaryIO) -> str:
-    (length,) = _U16.unpack(exactly(file, 2))
+    (length,) = _U16.unpack(read_exactly(file, 2))
     if not 1 <= length <= _LONGEST_NAME:
         raise ValueError(f"a name of {length} bytes")
     # Its last byte is a zero.
-    return exactly(file, length)[:-1].decode()
+    return read_exactly(file, length)[:-1].decode()
 
 
 def _count(file: BinaryIO) -> int:
-    (count,) = _U32.unpack(exactly(file, 4))
+    (count,) = _U32.unpack(read_exactly(file, 4))
     if count > _MOST_VARIABLES:
         raise ValueError(f"it would have {count} variables")
     return int(count)

@@ -14,7 +14,7 @@ from whispertide.checkpoint.ctranslate2_file import CTranslate2File, Rows, Varia
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.generation import GenerationConfig
 from whispertide.checkpoint.layout import EMBEDDING, OUTPUT_PROJECTION
-from whispertide.checkpoint.untrusted import brief
+from whispertide.checkpoint.untrusted import shorten
 from whispertide.errors import CheckpointError
 
 SPECIFICATION, REVISION = "WhisperSpec", 3
@@ -54,7 +54,7 @@ def check_specification(file: CTranslate2File) -> None:
     """Raises `CheckpointError` where the file holds another kind of model, or a Whisper in another way."""
     name, revision = file.specification
     if (name, revision) != (SPECIFICATION, REVISION):
-        what = f"revision {revision} of it" if name == SPECIFICATION else f"a {brief(name)}"
+        what = f"revision {revision} of it" if name == SPECIFICATION else f"a {shorten(name)}"
         raise CheckpointError(
             f"expected a Whisper of CTranslate2 ({SPECIFICATION}, revision {REVISION}) in {file.path}; got {what}: "
             "take a Whisper model, converted with CTranslate2 3.0 or later"
@@ -109,12 +109,12 @@ def dims_of(file: CTranslate2File) -> ModelDims:
 
 def generation_of(config: Mapping[str, Any], dims: ModelDims) -> GenerationConfig:
     """Decoding facts from the `config.json` next to a `model.bin`. Raises `CheckpointError` for values of odd types."""
-    said = {
+    generation = {
         "alignment_heads": config.get("alignment_heads"),
         "suppress_tokens": config.get("suppress_ids"),
         "begin_suppress_tokens": config.get("suppress_ids_begin"),
     }
-    return GenerationConfig.from_hf(said, {}, dims)
+    return GenerationConfig.from_hf(generation, {}, dims)
 
 
 def is_whisper_config(config: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from whispertide.checkpoint.cache import spare_dir, unwritable
+from whispertide.checkpoint.cache import spare_dir, write_problem
 from whispertide.checkpoint.ctranslate2_layout import is_whisper_config
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.json_file import read_json
@@ -36,7 +36,7 @@ def hub_cache() -> Path:
     from huggingface_hub import constants
 
     usual = Path(os.path.expanduser(constants.HF_HUB_CACHE))
-    return usual if os.path.isdir(usual) or unwritable(usual) is None else spare_dir() / "hub"
+    return usual if os.path.isdir(usual) or write_problem(usual) is None else spare_dir() / "hub"
 
 
 def is_offline() -> bool:
@@ -84,7 +84,7 @@ def check_config(folder: Path, weights: Iterable[str]) -> None:
         raise CheckpointError(f"expected a Whisper of CTranslate2; {folder / _CONFIG} is of another model")
 
 
-def held(model: HubModel) -> Path | None:
+def find_cached(model: HubModel) -> Path | None:
     """The folder, or the file, of a model that is in the cache and whole."""
     folder = snapshot(model)
     if folder is None:
@@ -188,7 +188,7 @@ def check_space(needed: int, directory: Path) -> None:
     if needed and needed + _SPARE_BYTES > free:
         raise DiskSpaceError(
             f"expected {format_size(needed + _SPARE_BYTES)} free in {directory}; {format_size(free)} are. Free some "
-            "space (`whispertide models remove`), choose a smaller model, or set HF_HOME to a directory elsewhere."
+            "space (`whispertide models remove`), choose a smaller model, or set HF_HOME to a directory offline_advice."
         )
 
 
@@ -202,11 +202,12 @@ def format_size(size: int) -> str:
 def _offline_error(model: HubModel) -> DownloadError:
     """The error for a model that is not in the cache while HF_HUB_OFFLINE is set."""
     return DownloadError(
-        f"{model} is not on this machine, and --offline or HF_HUB_OFFLINE forbids downloading it. {elsewhere(model)}"
+        f"{model} is not on this machine, and --offline or HF_HUB_OFFLINE forbids downloading it. "
+        f"{offline_advice(model)}"
     )
 
 
-def elsewhere(model: HubModel) -> str:
+def offline_advice(model: HubModel) -> str:
     """The advice for a model that cannot be downloaded."""
     return (
         f"On a machine with a network run `whispertide models pull {model}` and copy its Hugging Face cache to "
@@ -280,7 +281,7 @@ def _translate(error: Exception, model: HubModel, stage: str) -> CheckpointError
         return _interrupted(model, reason)
     return UnreachableError(
         f"{model} is not on this machine, and the Hugging Face hub cannot be reached ({reason}). Check the network. "
-        f"{elsewhere(model)}",
+        f"{offline_advice(model)}",
         reason,
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB, ModelDims
-from whispertide.checkpoint.untrusted import quoted
+from whispertide.checkpoint.untrusted import quote
 from whispertide.errors import CheckpointError
 
 Head = tuple[int, int]  # (decoder layer, attention head)
@@ -56,8 +56,8 @@ class GenerationConfig:
         checkpoints are known to keep the list of their teacher, which has more layers; such a list is ignored.
         """
         # A null says nothing, so what `config.json` says still counts then.
-        said = {name: value for name, value in (generation or {}).items() if value is not None}
-        source = {**config, **said}
+        given = {name: value for name, value in (generation or {}).items() if value is not None}
+        source = {**config, **given}
         heads = _checked(source, "alignment_heads", "a list of [layer, head] pairs", _are_pairs)
         found = _known_alignment_heads(dims) if heads is None else tuple((layer, head) for layer, head in heads)
         if any(layer >= dims.n_text_layer or head >= dims.n_text_head for layer, head in found):
@@ -98,7 +98,7 @@ def _checked(source: Mapping[str, Any], name: str, expected: str, is_good: Calla
     """The value of that name; None where there is none. Raises `CheckpointError` for one that is not as expected."""
     value = source.get(name)
     if value is not None and not is_good(value):
-        raise CheckpointError(f"expected {name} in the generation configuration to be {expected}; got {quoted(value)}")
+        raise CheckpointError(f"expected {name} in the generation configuration to be {expected}; got {quote(value)}")
     return value
 
 

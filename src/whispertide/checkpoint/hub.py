@@ -15,18 +15,18 @@ from whispertide.checkpoint.download import (
     check_config,
     download,
     download_tokenizer,
-    elsewhere,
-    held,
+    find_cached,
     hub_cache,
     is_complete,
     is_offline,
+    offline_advice,
     snapshot,
 )
-from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find
+from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find_model
 from whispertide.checkpoint.packages import (
     fetch_from_packages,
-    held_from_packages,
-    packaged,
+    find_assembled,
+    find_packaged,
     packaged_names,
 )
 from whispertide.checkpoint.vocabulary import has_tokenizer
@@ -70,10 +70,10 @@ def resolve(
     Raises `CheckpointNotFoundError` (unknown name), `OptionError` (a revision where there can be none),
     `DownloadError`, `DiskSpaceError`, and `CheckpointError` (on the hub, but no Whisper).
     """
-    place = find(name_or_path, revision)
+    place = find_model(name_or_path, revision)
     if isinstance(place, Path):
         return place
-    return held(place) or held_from_packages(place) or _fetched(place, announce, patience_s)
+    return find_cached(place) or find_assembled(place) or _fetched(place, announce, patience_s)
 
 
 def pull(name: str, revision: str | None = None, *, announce: Announce | None = None) -> Path:
@@ -81,7 +81,7 @@ def pull(name: str, revision: str | None = None, *, announce: Announce | None = 
 
     Offline, a model that is here stays as it is.
     """
-    place = find(name, revision)
+    place = find_model(name, revision)
     if isinstance(place, Path) or is_offline():
         return resolve(name, revision)
     return _fetched(place, announce)
@@ -92,20 +92,20 @@ def _fetched(model: HubModel, announce: Announce | None, patience_s: float | Non
     try:
         return download(model, announce)
     except UnreachableError as error:
-        known = packaged(model)
+        known = find_packaged(model)
         if known is None:
             names = " and ".join(packaged_names())
             raise UnreachableError(f"{error} A package index has {names}.", error.reason) from error
         if announce is not None:
             announce(f"the Hugging Face hub cannot be reached ({error.reason})")
-        if (folder := held(model) or held_from_packages(model)) is not None:
+        if (folder := find_cached(model) or find_assembled(model)) is not None:
             return folder
         try:
             return fetch_from_packages(known, announce, patience_s)
         except UnreachableError as other:
             reason = f"neither the Hugging Face hub ({error.reason}) nor the package index ({other.reason}) gives it"
             raise UnreachableError(
-                f"{model} is not on this machine, and {reason}. Check the network. {elsewhere(model)}", reason
+                f"{model} is not on this machine, and {reason}. Check the network. {offline_advice(model)}", reason
             ) from other
 
 
@@ -114,10 +114,10 @@ def path(name: str, revision: str | None = None) -> Path:
 
     Raises `CheckpointNotFoundError` when it is not, or not completely.
     """
-    place = find(name, revision)
+    place = find_model(name, revision)
     if isinstance(place, Path):
         return place
-    whole = held(place) or held_from_packages(place)
+    whole = find_cached(place) or find_assembled(place)
     if whole is None:
         part = "only in part " if snapshot(place) is not None and not place.file else "not "
         raise CheckpointNotFoundError(
@@ -142,18 +142,18 @@ class Removal:
             raise CheckpointError(f"{self.name} cannot be removed from {hub_cache()}: {error}") from error
 
 
-def removal(name: str, revision: str | None = None) -> Removal:
+def plan_removal(name: str, revision: str | None = None) -> Removal:
     """Plan the removal of a model, or one revision of it, from the Hugging Face cache; deletes nothing yet.
 
     Other programs share that cache. Raises `OptionError` for a bundled model or a path, `CheckpointNotFoundError` when
     the model is not in the cache.
     """
-    place = find(name, revision)
+    place = find_model(name, revision)
     if isinstance(place, Path):
         if place.is_relative_to(BUNDLED_DIR):
             raise OptionError(f"{name} is part of whispertide and cannot be removed")
         raise OptionError(f"expected the name of a downloaded model; {place} is your own: delete it yourself")
-    commits, from_packages = _cached_commits(place), held_from_packages(place)
+    commits, from_packages = _cached_commits(place), find_assembled(place)
     if not commits and from_packages is None:
         raise CheckpointNotFoundError(f"{name} is not in the cache {hub_cache()}; there is nothing to remove")
     from huggingface_hub import scan_cache_dir
@@ -178,7 +178,7 @@ def list_models() -> list[ModelInfo]:
     ]
     for name, published in SHORT_NAMES.items():
         model = HubModel(published.repo)
-        folder = held(model) or held_from_packages(model)
+        folder = find_cached(model) or find_assembled(model)
         if folder is not None:
             size = folder_size(folder)
             models.append(ModelInfo(name, "cached", published.repo, size, published.parameters, folder))
@@ -207,7 +207,7 @@ def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Pa
         )
     models = [HubModel(SHORT_NAMES[name].repo) for name in names]
     for model in models:
-        folder = snapshot(model) or held_from_packages(model)
+        folder = snapshot(model) or find_assembled(model)
         if folder is not None and has_tokenizer(folder):
             return folder
     if is_offline():

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from whispertide.checkpoint.untrusted import brief, regular_bytes
+from whispertide.checkpoint.untrusted import regular_bytes, shorten
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 _MAX_JSON = 6_000_000  # bytes; the largest file of a Whisper, tokenizer.json, has less
@@ -34,7 +34,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8, or nested too deep to be meant
         raise CheckpointError(
-            f"{path} is not valid JSON ({brief(error)}); it is damaged or truncated: download the model again"
+            f"{path} is not valid JSON ({shorten(error)}); it is damaged or truncated: download the model again"
         ) from error
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 
 from whispertide.checkpoint.dims import ModelDims
-from whispertide.checkpoint.untrusted import first_of, quoted
+from whispertide.checkpoint.untrusted import first_of, quote
 from whispertide.errors import CheckpointError
 
 Shape = tuple[int, ...]
@@ -94,7 +94,7 @@ def check_tensors(shapes: Mapping[str, Shape], dims: ModelDims, source: str) -> 
     wrong = [name for name, shape in expected.items() if shapes[name] != shape]
     if wrong:
         name = wrong[0]
-        details = f"{name}: expected {expected[name]}, found {quoted(shapes[name])}"
+        details = f"{name}: expected {expected[name]}, found {quote(shapes[name])}"
         raise CheckpointError(
             f"{len(wrong)} tensors of {source} do not have the shape that its configuration says, first {details}. "
             "The weights and the configuration belong to different models."

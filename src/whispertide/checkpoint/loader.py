@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from whispertide.checkpoint import hub
-from whispertide.checkpoint.cache import cached, file_digest, read_note, write_note
+from whispertide.checkpoint.cache import cache_path, file_digest, read_note, write_note
 from whispertide.checkpoint.ctranslate2_layout import generation_of
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.generation import GenerationConfig
@@ -62,7 +62,7 @@ class Checkpoint:
 
         Computed when first asked for (all weights are read), and remembered for files of this content.
         """
-        note, key = cached("tensors", f"{self.content_hash[:20]}.json"), {"content_hash": self.content_hash}
+        note, key = cache_path("tensors", f"{self.content_hash[:20]}.json"), {"content_hash": self.content_hash}
         known = (read_note(note, key) or {}).get("tensors_hash")
         if isinstance(known, str) and len(known) == 64:
             return known

@@ -78,7 +78,7 @@ class AdaptedCheckpoint(Checkpoint):
         return content.hexdigest()
 
 
-def merged(checkpoint: Checkpoint, adapter: Adapter) -> AdaptedCheckpoint:
+def merge_adapter(checkpoint: Checkpoint, adapter: Adapter) -> AdaptedCheckpoint:
     """The checkpoint whose weights are W + B @ A, computed when they are read."""
     changes = {name: _adding(*matrices) for name, matrices in adapter.matrices.items()}
     given = {item.name: getattr(checkpoint, item.name) for item in fields(Checkpoint)}

@@ -15,7 +15,7 @@ _KNOWN = {
 }
 
 
-def described(start: bytes) -> str:
+def describe(start: bytes) -> str:
     """The type of a file that begins so."""
     return _KNOWN.get(start[:SIZE], f"bytes {start[:SIZE]!r} at its start")
 

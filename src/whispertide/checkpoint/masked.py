@@ -73,4 +73,4 @@ class MaskedAdapter:
 
 def has_masked_adapter(checkpoint: Checkpoint, mask: Mask) -> bool:
     """True if there is an adapter for this mask next to the checkpoint."""
-    return attachments.place(checkpoint, KIND, str(mask)).is_file()
+    return attachments.path_beside(checkpoint, KIND, str(mask)).is_file()

@@ -70,7 +70,7 @@ def bundled_names() -> tuple[str, ...]:
     return tuple(sorted(config.parent.name for config in BUNDLED_DIR.glob("*/config.json")))
 
 
-def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubModel:
+def find_model(name_or_path: str | Path, revision: str | None = None) -> Path | HubModel:
     """Find the model of this name.
 
     A name of this program comes before a folder of the same name in the working directory ("./base.en" means the
@@ -107,9 +107,9 @@ def single_files(names: Iterable[str]) -> list[str]:
 def display_name(name_or_path: str | Path) -> str:
     """The model's name for output: its own, or the last part of its path.
 
-    Raises as `find` does.
+    Raises as `find_model` does.
     """
-    place = find(name_or_path)
+    place = find_model(name_or_path)
     if isinstance(place, HubModel):
         return str(name_or_path)
     place = place.resolve()

@@ -60,10 +60,10 @@ def _run_uv(uv: str, requirement: str, folder: Path, progress: Progress, patienc
 def _run(name: str, command: Sequence[str], folder: Path, progress: Progress, patience_s: float | None) -> None:
     """Run an installer to its end, looking at what grows in `folder`."""
     began = time.monotonic()
-    with TemporaryFile() as said:
+    with TemporaryFile() as output:
         # in the folder: Python's -m would take a pip.py of the working directory
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=folder, env=_environment(folder)
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder, env=_environment(folder)
         )
         try:
             while True:
@@ -81,8 +81,8 @@ def _run(name: str, command: Sequence[str], folder: Path, progress: Progress, pa
             process.kill()
             process.wait()
         if code:
-            said.seek(0)
-            raise UnreachableError(f"{name} says: {_last_error(said.read().decode('utf-8', 'replace'), code)}")
+            output.seek(0)
+            raise UnreachableError(f"{name} says: {_last_error(output.read().decode('utf-8', 'replace'), code)}")
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -93,8 +93,8 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _last_error(said: str, code: int) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _last_error(output: str, code: int) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
     return (errors or lines or [f"exit code {code}"])[-1]
 

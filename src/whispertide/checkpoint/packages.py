@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from whispertide.atomic import CHOOSE_CACHE, replacing, writing
-from whispertide.checkpoint.cache import cached
+from whispertide.checkpoint.cache import cache_path
 from whispertide.checkpoint.download import check_space, format_size
 from whispertide.checkpoint.names import SHORT_NAMES, HubModel
 from whispertide.checkpoint.package_index import Progress, fetch_files
@@ -61,7 +61,7 @@ class PackagedModel:
     @property
     def place(self) -> Path:
         """Its folder in the cache of whispertide, which is there whole or not at all."""
-        return cached("models", self.repo.replace("/", "--"))
+        return cache_path("models", self.repo.replace("/", "--"))
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each file of the checkpoint."""
@@ -86,14 +86,14 @@ def packaged_names() -> list[str]:
     return [name for name, published in SHORT_NAMES.items() if published.repo in packaged_models()]
 
 
-def packaged(model: HubModel) -> PackagedModel | None:
+def find_packaged(model: HubModel) -> PackagedModel | None:
     """The packaged model that equals a repository of the hub; None: there is none, or not of that revision or file."""
     return None if model.revision or model.file else packaged_models().get(model.repo)
 
 
-def held_from_packages(model: HubModel) -> Path | None:
+def find_assembled(model: HubModel) -> Path | None:
     """The folder of a checkpoint that came from packages."""
-    known = packaged(model)
+    known = find_packaged(model)
     return known.place if known is not None and _is_whole(known) else None
 
 

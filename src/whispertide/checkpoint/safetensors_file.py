@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.checkpoint.magic import described
-from whispertide.checkpoint.untrusted import brief, elements, quoted
+from whispertide.checkpoint.magic import describe
+from whispertide.checkpoint.untrusted import count_elements, quote, shorten
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 _LENGTH = struct.Struct("<Q")
@@ -103,7 +103,7 @@ class SafetensorsFile:
         (length,) = _LENGTH.unpack(prefix)
         if length > _MAX_HEADER:
             raise CheckpointError(
-                f"expected a safetensors file at {self.path}; found {described(prefix)}, a header of {length} bytes: "
+                f"expected a safetensors file at {self.path}; found {describe(prefix)}, a header of {length} bytes: "
                 "download it again"
             )
         if _LENGTH.size + length > size:
@@ -120,7 +120,7 @@ class SafetensorsFile:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise CheckpointError(
-                f"{self.path} has a damaged header ({brief(f'{type(error).__name__}: {error}')}): download it again"
+                f"{self.path} has a damaged header ({shorten(f'{type(error).__name__}: {error}')}): download it again"
             ) from error
         if max(ends, default=start) > size:
             raise self._truncated(max(ends), size)
@@ -130,13 +130,13 @@ class SafetensorsFile:
         dtype, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
         if dtype not in _DTYPES:
             raise CheckpointError(
-                f"{self.path}: {brief(name)} has the type {brief(dtype)}; expected {', '.join(FLOATS)}. Quantised "
-                "checkpoints cannot be loaded: take the original weights."
+                f"{self.path}: {shorten(name)} has the type {shorten(dtype)}; expected {', '.join(FLOATS)}. "
+                "Quantised checkpoints cannot be loaded: take the original weights."
             )
         if not all(type(number) is int and 0 <= number <= _MOST_BYTES for number in (begin, end)):
-            raise ValueError(f"no place {quoted((begin, end))}")
-        if end - begin != elements(shape, _MOST_BYTES) * np.dtype(_DTYPES[dtype]).itemsize:
-            raise ValueError(f"{brief(name)} of shape {shape} and type {dtype} occupies {end - begin} bytes")
+            raise ValueError(f"no place {quote((begin, end))}")
+        if end - begin != count_elements(shape, _MOST_BYTES) * np.dtype(_DTYPES[dtype]).itemsize:
+            raise ValueError(f"{shorten(name)} of shape {shape} and type {dtype} occupies {end - begin} bytes")
         return _StoredTensor(dtype, shape, start + begin)
 
     def _truncated(self, expected: int, size: int) -> CheckpointError:

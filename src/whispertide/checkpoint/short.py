@@ -73,7 +73,7 @@ class ShortAdapter:
         return cls.load(path, checkpoint)
 
 
-def heard_hash(checkpoint: Checkpoint) -> str:
+def adapted_hash(checkpoint: Checkpoint) -> str:
     """Of the checkpoint with its adapter, where there is one: what `tune` finds out holds for both together."""
     path = short_adapter(checkpoint)
     if path is None:

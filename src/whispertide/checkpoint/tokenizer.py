@@ -14,7 +14,7 @@ from pathlib import Path
 
 from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES, language_code
-from whispertide.checkpoint.untrusted import quoted
+from whispertide.checkpoint.untrusted import quote
 from whispertide.checkpoint.vocabulary import BYTE_OF, Vocabulary
 from whispertide.errors import CheckpointError, OptionError, UnknownLanguageError
 from whispertide.options import Task
@@ -198,7 +198,7 @@ class Tokenizer:
             return bytes(BYTE_OF[char] for char in text)
         except KeyError:
             raise CheckpointError(
-                f"token id {token} of the tokenizer in {self.folder} is spelled {quoted(text)}, which are no bytes: "
+                f"token id {token} of the tokenizer in {self.folder} is spelled {quote(text)}, which are no bytes: "
                 "it is damaged; download it again"
             ) from None
 

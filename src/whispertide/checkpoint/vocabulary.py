@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from whispertide.checkpoint.json_file import read_bytes, read_json
 from whispertide.checkpoint.ranked_vocabulary import merges_of, special_tokens, split_special, with_lost_merges
-from whispertide.checkpoint.untrusted import brief, quoted
+from whispertide.checkpoint.untrusted import quote, shorten
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Vocabulary:
     def __post_init__(self) -> None:
         for text, token in self.special.items():
             if type(token) is not int or not 0 <= token < _MOST_TOKENS:
-                raise self._damaged(f"{brief(text)} has the id {quoted(token)}")
+                raise self._damaged(f"{shorten(text)} has the id {quote(token)}")
 
     @classmethod
     def read(cls, folder: Path) -> Vocabulary:
@@ -102,7 +102,7 @@ class Vocabulary:
             if path.is_file():
                 model = read_json(path)["model"]
                 if model.get("type", "BPE") != "BPE":
-                    raise CheckpointError(f"expected a byte-pair tokenizer in {path}; got {quoted(model['type'])}")
+                    raise CheckpointError(f"expected a byte-pair tokenizer in {path}; got {quote(model['type'])}")
                 return model["vocab"], [_pair(merge) for merge in model["merges"]]
             lines = (self.folder / MERGES_TXT).read_text(encoding="utf-8").splitlines()
             merges = [_pair(line) for line in lines if line and not line.startswith("#version")]
@@ -129,7 +129,7 @@ class Vocabulary:
         return encoder, {token: text for text, token in vocab.items()}
 
     def _damaged(self, reason: str | Exception) -> CheckpointError:
-        return CheckpointError(f"the tokenizer in {self.folder} is damaged ({brief(reason)}): download it again")
+        return CheckpointError(f"the tokenizer in {self.folder} is damaged ({shorten(reason)}): download it again")
 
     @cached_property
     def special_texts(self) -> dict[int, str]:
@@ -161,7 +161,7 @@ def _texts_of(path: Path) -> list[str]:
         # Not `splitlines`, which also splits at characters that a token may have.
         texts = json.loads(content) if path.suffix == ".json" else content.removesuffix("\n").split("\n")
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} cannot be read ({brief(error)}): download the model again") from error
+        raise CheckpointError(f"{path} cannot be read ({shorten(error)}): download the model again") from error
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise CheckpointError(f"expected a list of the texts of all tokens in {path}: download the model again")
     return texts
@@ -178,7 +178,7 @@ def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
     try:
         text = read_bytes(path).decode()  # in text mode the newlines of these megabytes cost more than all the rest
     except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path} cannot be read ({brief(error)}): download the model again") from error
+        raise CheckpointError(f"{path} cannot be read ({shorten(error)}): download the model again") from error
     start = text.find('"added_tokens"')
     try:
         # A file that broke off lacks its end, although the part that is read here may be whole.
@@ -188,5 +188,5 @@ def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
         return {item["content"]: item["id"] for item in added}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
-            f"{path} is not a tokenizer ({brief(error)}): it is damaged or truncated; download the model again"
+            f"{path} is not a tokenizer ({shorten(error)}): it is damaged or truncated; download the model again"
         ) from error

@@ -29,7 +29,7 @@ from whispertide.checkpoint.palette_file import PaletteFile, is_palettised
 from whispertide.checkpoint.published_causal import base_state, has_layout
 from whispertide.checkpoint.safetensors_file import FLOATS, SafetensorsFile
 from whispertide.checkpoint.torch_zip import TorchTensor, TorchZip
-from whispertide.checkpoint.untrusted import brief, quoted
+from whispertide.checkpoint.untrusted import quote, shorten
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 WEIGHTS = "model.safetensors"
@@ -103,7 +103,7 @@ class TensorStore:
         if has_layout(root) and isinstance(root["state_dict"], dict):
             root = {"dims": root["dims"], "model_state_dict": base_state(root["state_dict"])}
         if not isinstance(root, dict) or not {"dims", "model_state_dict"} <= root.keys():
-            found = quoted(sorted(map(str, root))) if isinstance(root, dict) else type(root).__name__
+            found = quote(sorted(map(str, root))) if isinstance(root, dict) else type(root).__name__
             raise CheckpointError(
                 f"expected {path} to hold 'dims' and 'model_state_dict', as OpenAI's checkpoints do; found {found}. "
                 "For Hugging Face weights name their folder instead."
@@ -240,8 +240,8 @@ def _floats(file: SafetensorsFile) -> SafetensorsFile:
     for name, tensor in file.tensors.items():
         if tensor.dtype not in FLOATS:
             raise CheckpointError(
-                f"{file.path}: {brief(name)} has the type {tensor.dtype}; expected {', '.join(FLOATS)}. Quantised ones "
-                "cannot be loaded, except those that `whispertide compress` makes: take the original weights."
+                f"{file.path}: {shorten(name)} has the type {tensor.dtype}; expected {', '.join(FLOATS)}. Quantised "
+                "ones cannot be loaded, except those that `whispertide compress` makes: take the original weights."
             )
     return file
 

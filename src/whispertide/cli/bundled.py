@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def bundled_files() -> Iterator[tuple[Path, Path]]:
-    """The bundled recording and its transcript. Raises `AudioFileError` where the package lacks them."""
+    """Open the bundled recording and its transcript. Raises `AudioFileError` if the package lacks them."""
     with as_file(files("whispertide") / "bundled" / "audio") as folder:
         recording, transcript = folder / "demo.flac", folder / "demo.txt"
         if not recording.is_file():

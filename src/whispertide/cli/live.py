@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whispertide.cli.exit import wrapped
-from whispertide.cli.hints import of_language
+from whispertide.cli.hints import language_hint
 from whispertide.cli.meter import Meter
 from whispertide.cli.pump import Watcher
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
@@ -117,7 +117,7 @@ class Captions:
 
 
 def status_line(parts: Sequence[tuple[str, int]], width: int) -> str:
-    """The texts of `parts`, without those of the highest rank where there is not enough room for all."""
+    """Join the texts of `parts`, without those of the highest rank if there is not enough room for all."""
     for limit in sorted({rank for _, rank in parts}, reverse=True):
         line = " · ".join(text for text, rank in parts if rank <= limit)
         if len(line) <= width:
@@ -126,7 +126,7 @@ def status_line(parts: Sequence[tuple[str, int]], width: int) -> str:
 
 
 def clock_text(secs: float) -> str:
-    """Seconds -> "1:05" or "1:02:05"."""
+    """Format seconds: "1:05" or "1:02:05"."""
     minutes, rest = divmod(int(secs), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
@@ -175,18 +175,18 @@ class LiveView(Watcher):
                 case TurnEnd() | End():
                     self.captions.suppose(())
                 case Language(language=language, probability=probability):
-                    self._notes += filter(None, [of_language(language, probability)])
+                    self._notes += filter(None, [language_hint(language, probability)])
                 case Error(message=message):
                     self._notes.append(f"warning: {message}")
 
     def note(self, message: str) -> None:
-        """A line for the user, above the captions."""
+        """Print a line for the user, above the captions."""
         with self._lock:
             self._notes.append(message)
 
     def frame(self, *, last: bool = False) -> "tuple[list[Text], list[Text]]":
-        """Rows that go into the history now, and those to be redrawn. Rows are one cell narrower than the terminal,
-        because some terminals wrap at a full row.
+        """Return the rows that go into the history now, and those to be redrawn. Rows are one cell narrower than the
+        terminal, because some terminals wrap at a full row.
         """
         from rich.text import Text
 
@@ -205,7 +205,7 @@ class LiveView(Watcher):
         return finished, [*rows[-room:], Text(status_line(self._status(), width), style="cyan")]
 
     def _status(self) -> list[tuple[str, int]]:
-        """Texts with their ranks; 0 is what nobody wants to miss."""
+        """Texts with their ranks; 0 is the most important."""
         meter = self.meter
         position = clock_text(seconds(meter.samples))
         if self.duration_s:

@@ -65,7 +65,7 @@ def options(
 
 
 def main() -> None:
-    """The entry point `whispertide`."""
+    """Run `whispertide`."""
     end_as_after_ctrl_c()
     _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""`whispertide models`: what is here, what there is, downloading and removing."""
+"""`whispertide models`: list, download and remove models."""
 
 from typing import Annotated
 
@@ -68,7 +68,7 @@ def remove(
     from whispertide.checkpoint import hub
     from whispertide.checkpoint.download import format_size
 
-    removal = hub.removal(name, revision)
+    removal = hub.plan_removal(name, revision)
     size = format_size(removal.size)
     if not yes and not typer.confirm(f"remove {name} ({size}) from the Hugging Face cache?", err=True):
         say("nothing was removed")
@@ -80,7 +80,7 @@ def remove(
 
 @models.command()
 @guarded
-@arguments.grouped
+@arguments.group_options
 def preload(name: _NameArgument, *, revision: arguments.Revision = None, engine: arguments.Engine) -> ExitCode:
     """Download a model and build its graphs, so that its first use is quick and needs no network."""
     import time

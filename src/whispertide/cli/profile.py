@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def profile(
     *,
     model: arguments.MeasuredModel = None,
@@ -33,7 +33,7 @@ def profile(
 ) -> ExitCode:
     """Measure serial and pipelined execution with every split of the threads. `--executor auto` uses the best."""
     recipe = stream.resolve()
-    name = arguments.measured(model, option)
+    name = arguments.model_argument(model, option)
     loaded, measured = run(name, engine, revision, recipe)
     if as_json:
         typer.echo(json.dumps(to_json(measured, recipe), indent=2))
@@ -47,7 +47,7 @@ def profile(
 def run(
     model: str, engine: EngineOptions, revision: str | None, recipe: "Recipe"
 ) -> "tuple[WhisperModel, list[Measured]]":
-    """Measure; returns the model and what was found. Raises what loading the model raises, and `GraphError`."""
+    """Measure; returns the model and the results. Raises the errors of loading the model, and `GraphError`."""
     from whispertide.api import Transcriber
     from whispertide.cli.bundled import bundled_audio
     from whispertide.cli.progress import counting
@@ -61,7 +61,7 @@ def run(
 
 
 def keep(model: "WhisperModel", recipe: "Recipe", measured: "list[Measured]") -> Path:
-    """Keep what was found; returns where. Raises `OutputError`."""
+    """Save the results; returns the path. Raises `OutputError`."""
     from whispertide.checkpoint.cache import cache_dir
     from whispertide.recipes.allocation import remember
 
@@ -70,7 +70,7 @@ def keep(model: "WhisperModel", recipe: "Recipe", measured: "list[Measured]") ->
 
 
 def to_json(measured: "list[Measured]", recipe: "Recipe") -> dict[str, Any]:
-    """All that was measured as plain data, the best first."""
+    """Convert all results to plain data, the best first."""
     return {
         "recipe": recipe.name,
         "measured": [

@@ -1,4 +1,4 @@
-"""Audio blocks in, a session's events out to whoever watches: the loop of `transcribe`, `listen` and `demo`.
+"""The loop of `transcribe`, `listen` and `demo`: audio blocks in, a session's events out to all watchers.
 
 Knows pace and interrupts; knows nothing of files, terminals or formats.
 """
@@ -30,16 +30,16 @@ _POLL_S = 0.1  # how soon a wait for a microphone notices an interrupt
 
 
 class Watcher:
-    """Sees the run: a live view, a progress bar, a file of events. Each overrides what it cares for."""
+    """Sees the run: a live view, a progress bar, a file of events. Each overrides the methods that it needs."""
 
     def event(self, event: Event) -> None:
-        """An event has just happened."""
+        """Called after an event."""
 
     def lines(self, segments: Sequence[TextSegment]) -> None:
-        """These segments have just been finished."""
+        """Called with the segments that have just been finished."""
 
     def tick(self, meter: Meter) -> None:
-        """A block has been worked off."""
+        """Called after each block."""
 
 
 @dataclass(slots=True)
@@ -59,15 +59,15 @@ class PumpResult:
 
 @dataclass(slots=True)
 class Pump:
-    """One run. With `rest` an interrupt ends the audio (a microphone) rather than the work (a file): `rest` gives what
-    has arrived but was not taken yet, and the session is finished with it.
+    """One run. With `rest` an interrupt ends the audio (a microphone) rather than the work (a file): `rest` returns the
+    audio that has arrived but was not taken yet, and the session is finished with it.
     """
 
     session: "Session"
     meter: Meter
     watchers: Sequence[Watcher] = ()
     rest: Callable[[], FloatArray] | None = None
-    heard: PumpResult = field(default_factory=PumpResult)
+    result: PumpResult = field(default_factory=PumpResult)
     _segmenter: Segmenter = field(default_factory=Segmenter)
 
     def run(self, blocks: Iterable[FloatArray], interrupts: Interrupts) -> PumpResult:
@@ -80,16 +80,16 @@ class Pump:
             self._finish()
         except KeyboardInterrupt:
             self.session.close()
-            self.heard.interrupted = True
+            self.result.interrupted = True
         self._lines(self._segmenter.end_turn())
-        return self.heard
+        return self.result
 
     def close(self) -> PumpResult:
         """End the run after an error, and return the result so far."""
         self.session.close()
         self._lines(self._segmenter.end_turn())
-        self.heard.interrupted = True
-        return self.heard
+        self.result.interrupted = True
+        return self.result
 
     def _push_all(self, blocks: Iterator[FloatArray], interrupts: Interrupts) -> None:
         try:
@@ -111,7 +111,7 @@ class Pump:
                 raise KeyboardInterrupt from error
             if self.meter.samples == 0:
                 raise
-            self.heard.broken = error
+            self.result.broken = error
 
     def _push(self, block: FloatArray) -> None:
         if self.meter.live:  # else what comes out would depend on how fast this machine is
@@ -138,18 +138,18 @@ class Pump:
             elif isinstance(event, TurnEnd):
                 self._lines(self._segmenter.end_turn())
             elif isinstance(event, Language):
-                self.heard.language = event.language
+                self.result.language = event.language
 
     def _lines(self, segments: Sequence[TextSegment]) -> None:
         if not segments:
             return
-        self.heard.segments += segments
+        self.result.segments += segments
         for watcher in self.watchers:
             watcher.lines(segments)
 
 
 class Arrivals:
-    """Audio as it arrives, read by a thread of its own: each block is all that has come since the last one.
+    """Audio as it arrives, read by a thread of its own: each block is all the audio since the last one.
 
     So a session that was busy gets one larger block, and not a queue of small ones that it never works off. While
     nothing comes there is an empty block now and then, so that whoever takes them can look up.
@@ -194,7 +194,7 @@ class Arrivals:
 
 
 def at_full_speed(blocks: Iterable[FloatArray], step: int) -> Iterator[FloatArray]:
-    """The same audio as fast as it is taken, in the portions of a live run: rounds begin where they would there.
+    """Yield audio as fast as it is taken, in the portions of a live run: rounds begin as they would there.
 
     `step` is how much new audio starts a round, in samples.
     """
@@ -207,7 +207,7 @@ def at_live_pace(
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[FloatArray]:
-    """The same audio no faster than it would be spoken: each block holds all that has "arrived" since the last one.
+    """Yield audio no faster than it would be spoken: each block holds all that has "arrived" since the last one.
 
     So a machine that falls behind gets larger blocks, as it would from a microphone. An `AudioError` comes after them.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from whispertide.cli.exit import say
-from whispertide.cli.hints import of_language
+from whispertide.cli.hints import language_hint
 from whispertide.cli.live import clock_text
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
@@ -39,7 +39,7 @@ def choose_view(target: Target, *, live: bool, out_is_terminal: bool, err_is_ter
 
 
 def terminal(stream: Any) -> "Console | None":
-    """A console on `stream` if it is a terminal that can redraw, else None."""
+    """Make a console on `stream` if it is a terminal that can redraw, else None."""
     if not stream.isatty():  # rich would also believe FORCE_COLOR
         return None
     from rich.console import Console
@@ -55,7 +55,6 @@ class TextLines(Watcher):
     writer: Writer
 
     def lines(self, segments: Sequence[TextSegment]) -> None:
-        """Write them."""
         self.writer.write(render_txt(Document(tuple(segments))))
 
 
@@ -66,18 +65,16 @@ class EventLines(Watcher):
     writer: Writer
 
     def event(self, event: Event) -> None:
-        """Write it."""
         self.writer.write(event_line(event))
 
 
 class Warnings(Watcher):
-    """Tells of failures in mid-run, and of a language that is a weak guess, where no live view does."""
+    """Prints failures in mid-run, and a weak guess of the language, if there is no live view."""
 
     def event(self, event: Event) -> None:
-        """Say it on standard error."""
         if isinstance(event, Error):
             say(f"warning: {event.message}")
-        if isinstance(event, Language) and (hint := of_language(event.language, event.probability)):
+        if isinstance(event, Language) and (hint := language_hint(event.language, event.probability)):
             say(hint)
 
 
@@ -107,7 +104,7 @@ class ProgressBar(Watcher):
         self._bar.stop()
 
     def show(self, done_s: float, wall_s: float) -> None:
-        """Audio seconds done in wall seconds."""
+        """Show seconds of audio done in wall seconds."""
         speed = f" · {done_s / wall_s:.1f}x real time" if wall_s > 0.5 else ""
         self._bar.update(self._task, completed=done_s, done=clock_text(done_s) + speed)
 

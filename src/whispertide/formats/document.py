@@ -1,4 +1,4 @@
-"""A finished transcript as a value, and how a growing list of words becomes its segments.
+"""A finished transcript as a value, and the segmentation of a growing list of words.
 
 Pure: this module knows nothing of models, sessions, file formats or where a text goes. Time is in samples.
 """
@@ -46,7 +46,7 @@ class TextSegment(Timed):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A finished transcript with what produced it.
+    """A finished transcript with its origin.
 
     `duration` is in samples. `complete` is False when the run was interrupted or the audio ended too early, so that
     nothing takes the transcript for the whole. `metrics` are plain numbers and strings, for JSON.
@@ -63,7 +63,6 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The running text."""
         return "".join(segment.text for segment in self.segments).strip()
 
     @property
@@ -108,7 +107,7 @@ class Segmenter:
         return done
 
     def end_turn(self) -> list[TextSegment]:
-        """The speaker paused, or the stream is over: what is held is a segment."""
+        """End a turn, or the stream: all held words are a segment."""
         return self._take(len(self.held))
 
     def _too_long(self, word: Word) -> bool:
@@ -131,15 +130,15 @@ def _starts_new(held: Sequence[Word], word: Word) -> bool:
     that has one, and what is held is not cut off where none has.
     """
     # Where a word may be a single character, a closing mark is a word of its own.
-    said = next((bare for other in reversed(held) if (bare := other.text.rstrip(CLOSING))), "")
-    if inseparable(said, word.text):
+    ending = next((bare for other in reversed(held) if (bare := other.text.rstrip(CLOSING))), "")
+    if is_inseparable(ending, word.text):
         return False
     spaced_end = word.text[:1].isspace() and ends_sentence(held[-1].text)
     spoken = next((other.end for other in reversed(held) if other.end > other.start), word.start)
-    return said.endswith(FULL_WIDTH_ENDS) or spaced_end or word.start - spoken >= PAUSE
+    return ending.endswith(FULL_WIDTH_ENDS) or spaced_end or word.start - spoken >= PAUSE
 
 
-def inseparable(before: str, after: str) -> bool:
+def is_inseparable(before: str, after: str) -> bool:
     """True if two texts are never cut apart, although no space is needed between words of their script.
 
     A vowel or tone mark stays with its consonant, a Chinese or Japanese closing mark with what it closes, and the end
@@ -159,12 +158,14 @@ def _cut(words: list[Word], after: Word) -> int:
     Fewer where the cut would be inside a syllable; `after` is the word that comes next.
     """
     pairs = zip(words, [*words[1:], after], strict=True)
-    counts = [count for count, (word, following) in enumerate(pairs, 1) if not inseparable(word.text, following.text)]
+    counts = [
+        count for count, (word, following) in enumerate(pairs, 1) if not is_inseparable(word.text, following.text)
+    ]
     clauses = [count for count in counts if count > len(words) // 2 and words[count - 1].text.endswith(CLAUSE_ENDS)]
     return (clauses or counts or [len(words)])[-1]
 
 
 def segment_words(words: Iterable[Word], limits: Limits = SENTENCES) -> tuple[TextSegment, ...]:
-    """All of `words` as segments."""
+    """Cut all of `words` into segments."""
     segmenter = Segmenter(limits)
     return (*segmenter.push(words), *segmenter.end_turn())

@@ -1,4 +1,4 @@
-"""A recording that is transcribed as a whole: its segments as they come, the figures of the run, and the document.
+"""The run over a whole recording: its segments as they come, its figures, and the document.
 
 Knows nothing of models: whoever runs one adds the segments.
 """

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from whispertide.formats.document import Document, Limits, inseparable, segment_words
+from whispertide.formats.document import Document, Limits, is_inseparable, segment_words
 from whispertide.formats.phrases import starts
 from whispertide.options import SubtitleOptions
 from whispertide.punctuation import CHINESE_OR_JAPANESE, CLAUSE_ENDS, CLOSING, SENTENCE_ENDS, is_abbreviation
@@ -85,7 +85,7 @@ class _Unit:
 
 
 def cues(document: Document, clean: Callable[[str], str] = str, options: SubtitleOptions = SUBTITLES) -> list[Cue]:
-    """The cues of a transcript; `clean` takes out of a text what its file format cannot hold.
+    """Make the cues of a transcript; `clean` removes from a text what its file format cannot hold.
 
     A segment without words that fits stays as it is: cues that were read from a file are the same cues again.
     """
@@ -109,7 +109,9 @@ def cues(document: Document, clean: Callable[[str], str] = str, options: Subtitl
 def _units(
     words: Sequence[Word], clean: Callable[[str], str], language: str | None, preceding: str = ""
 ) -> list[_Unit]:
-    """The words of one phrase, which follows the text `preceding`; what no line may break is put together."""
+    """Group the words of one phrase, which follows the text `preceding`, so that no line breaks between inseparable
+    ones.
+    """
     units: list[_Unit] = []
     for part in _parts(words, preceding):
         if units and not part.spaced and not _may_break(units[-1].text, part.text):
@@ -125,7 +127,7 @@ def _units(
 
 
 def _marked(units: Sequence[_Unit], language: str | None) -> list[_Unit]:
-    """The same, each with what a break before it costs because it is in a word or phrase."""
+    """Add the cost of a break before each unit that does not begin a phrase or word."""
     marked: list[_Unit] = []
     first = 0
     while first < len(units):  # from space to space
@@ -141,7 +143,7 @@ def _marked(units: Sequence[_Unit], language: str | None) -> list[_Unit]:
 
 
 def _parts(words: Sequence[Word], preceding: str) -> Iterator[_Unit]:
-    """Words without the white space in and around them; where there is some inside, the time is shared out."""
+    """Split words at white space in them, and strip it around them; the time is shared out."""
     # Phrases are parted by a space also where nobody wrote one, but not in Chinese and Japanese.
     spaced = not (CHINESE_OR_JAPANESE.match(preceding[::-1]) and CHINESE_OR_JAPANESE.match(words[0].text))
     for word in words:
@@ -159,7 +161,7 @@ def _parts(words: Sequence[Word], preceding: str) -> Iterator[_Unit]:
 def _may_break(before: str, after: str) -> bool:
     """True if a line may end between two words that no space separates."""
     unspaced = before[-1] >= _UNSPACED and after[0] >= _UNSPACED
-    return unspaced and after[0] not in _NOT_FIRST and not inseparable(before, after)
+    return unspaced and after[0] not in _NOT_FIRST and not is_inseparable(before, after)
 
 
 def _width_of(text: str) -> int:
@@ -198,7 +200,7 @@ class _Run:
 
 
 def _cut(units: Sequence[_Unit], options: SubtitleOptions) -> list[Sequence[_Unit]]:
-    """The cheapest way to cut `units` into cues: `best[n]` is that of the first n."""
+    """Cut `units` into cues in the cheapest way: `best[n]` is that of the first n."""
     run = _Run.of(units, options)
     best: list[tuple[float, int]] = [(0.0, 0)]
     for end in range(1, len(units) + 1):
@@ -289,7 +291,7 @@ def _break(units: Sequence[_Unit], options: SubtitleOptions) -> int | None:
 
 
 def _timed(found: Sequence[Sequence[_Unit]], options: SubtitleOptions) -> list[Cue]:
-    """Cues with their lines and times: each stays for a second at least, unless the next one comes sooner."""
+    """Give cues their lines and times: each stays for a second at least, unless the next one comes sooner."""
     starts = _in_order([_start(units) for units in found])
     cues = []
     for units, start, after in zip(found, starts, [*starts, None][1:], strict=True):
@@ -301,8 +303,8 @@ def _timed(found: Sequence[Sequence[_Unit]], options: SubtitleOptions) -> list[C
 
 
 def _in_order(starts: Sequence[int]) -> list[int]:
-    """The same starts, each after the one before it. One that lies after both that follow it is misplaced: it comes
-    with the next one, or it would push back all that follow.
+    """Move starts so that each comes after the one before it. One that lies after both that follow it is misplaced: it
+    comes with the next one, or it would push back all that follow.
     """
     ordered: list[int] = []
     for number, start in enumerate(starts):

@@ -13,7 +13,7 @@ from functools import partial
 from typing import BinaryIO
 
 from whispertide.api import Transcriber
-from whispertide.audio.file import counted_s, decode_blocks, duration_of
+from whispertide.audio.file import count_seconds, decode_blocks, duration_of
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, TruncatedAudioError, WhispertideError
 from whispertide.options import DecodeOptions
@@ -74,7 +74,7 @@ class TranscriptionJob:
 
     def _count(self) -> None:
         most_s = self._limit_s + _PADDED_S
-        if counted_s(self._file, most_s) > most_s:
+        if count_seconds(self._file, most_s) > most_s:
             raise self._too_long()
 
     def _too_long(self) -> TooLongError:

@@ -178,11 +178,11 @@ class Shape:
         """Of a window, all of whose frames attend to each other."""
         return self.block_flops(frames, frames)
 
-    def block_flops(self, frames: int, heard: int) -> float:
-        """Multiply-adds twice of T new `frames` that attend to H `heard` frames, themselves among them:
+    def block_flops(self, frames: int, context: int) -> float:
+        """Multiply-adds twice of T new `frames` that attend to H `context` frames, themselves among them:
         L (24 T d^2 + 4 T H d), the convolutions left out.
         """
-        return self.encoder_layers * (24.0 * frames * self.width**2 + 4.0 * frames * heard * self.width)
+        return self.encoder_layers * (24.0 * frames * self.width**2 + 4.0 * frames * context * self.width)
 
     def encoder_weights(self) -> float:
         """Weights that a run of the encoder reads: 12 d^2 per layer."""
@@ -194,7 +194,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CheckpointFacts:
     """Facts about the measured checkpoint: whether it is made for short windows, the results of `whispertide tune` for
     an engine of these options, and the files, next to which there may be adapters.
     """
@@ -210,11 +210,11 @@ class Known:
         return not framing.streams if self.checkpoint is None else framing.can_adapt(self.checkpoint)
 
 
-NOTHING = Known(short=False)
+NOTHING = CheckpointFacts(short=False)
 
 
 def estimate_live(
-    speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"], known: Known = NOTHING
+    speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"], known: CheckpointFacts = NOTHING
 ) -> list[LiveEstimate]:
     """For every recipe, as the checkpoint gets it: the measured model, of which something may be `known`, then the
     published ones, of which nothing is but that the package has adapters for some.
@@ -222,18 +222,18 @@ def estimate_live(
     own = Shape.of(dims)
     shapes = {speed.model: own, **{name: Shape(*sizes) for name, sizes in _SHAPES.items() if name != speed.model}}
     return [
-        _estimate(name, _Machine(speed, own, shape), recipe, known if name == speed.model else published(name))
+        _estimate(name, _Machine(speed, own, shape), recipe, known if name == speed.model else published_facts(name))
         for recipe in recipes.values()
         for name, shape in shapes.items()
     ]
 
 
-def published(name: str) -> Known:
+def published_facts(name: str) -> CheckpointFacts:
     """Facts about a checkpoint of OpenAI's that is not measured: whether the package has an adapter for it."""
-    return Known(short=KIND.place(BUNDLED / name).is_file())
+    return CheckpointFacts(short=KIND.place(BUNDLED / name).is_file())
 
 
-def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: Known) -> LiveEstimate:
+def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: CheckpointFacts) -> LiveEstimate:
     framed = choose_framing(recipe, known.short, lambda: machine.costs, known.tuned, known.options).recipe
     seconds = machine.round_s(framed)
     load, shortest_s = seconds / framed.schedule.step_s, seconds / COMFORTABLE

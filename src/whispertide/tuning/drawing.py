@@ -121,7 +121,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Curve], list[Line]]:
     return {"title": title, "x_label": x_label, "y_label": y_label}, curves, levels
 
 
-def as_text(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Six digits, as they stand in a CSV; nothing for None."""
     return "" if value is None else f"{value:.6g}"
 
@@ -129,7 +129,7 @@ def as_text(value: float | None) -> str:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def of_curves(
+def draw_curves(
     draw: "Callable[[Axes], None]",
     curves: Sequence[Curve],
     levels: Sequence[Line] = (),
@@ -142,16 +142,16 @@ def of_curves(
     figure = figure_of(draw, title=title, x_label=x_label, y_label=y_label)
     _annotate(figure, curves, levels)
     rows = [
-        (curve.label, as_text(x), as_text(y), note)
+        (curve.label, format_number(x), format_number(y), note)
         for curve in curves
         for x, y, note in zip(curve.x, curve.y, curve.notes or repeat(""), strict=False)
     ]
-    rows += [(level.label, "", as_text(level.y), "") for level in levels]
+    rows += [(level.label, "", format_number(level.y), "") for level in levels]
     return Drawing(figure, (title, x_label, y_label, "note"), tuple(rows))
 
 
 @contextmanager
-def drawing(**settings: Any) -> "Iterator[Figure]":
+def new_figure(**settings: Any) -> "Iterator[Figure]":
     """An empty figure, and while entered the style of every plot. Raises `OptionError` without matplotlib."""
     try:
         import matplotlib as mpl
@@ -167,7 +167,7 @@ def figure_of(
 ) -> "Figure":
     """A figure of what `draw` puts on its axes; `height` in inches is without the title and the legend."""
     heading = fill(title, _LINE)
-    with drawing() as figure:
+    with new_figure() as figure:
         axes = figure.add_subplot()
         draw(axes)
         axes.set_xlabel(x_label)

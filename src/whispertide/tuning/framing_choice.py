@@ -68,7 +68,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class WindowText:
     """The transcript of a window: words as they are compared; the number of further words near its end, which may be
     incomplete; whether the text did not end; the time it took; whether a guard had the window decoded twice, or else
     ended the text early.
@@ -83,7 +83,7 @@ class Text:
 
 
 @dataclass(slots=True)
-class Tried:
+class FramingResult:
     """A framing, and what windows said in it next to the padded ones.
 
     words, changed, invented   words of the padded texts; how many of them were heard otherwise or not at all; words
@@ -132,7 +132,7 @@ class Tried:
         }
 
     @property
-    def told(self) -> bool:
+    def is_sufficient(self) -> bool:
         """True if there was enough speech to judge by."""
         return self.windows >= ENOUGH and self.words >= _ENOUGH_WORDS
 
@@ -141,14 +141,14 @@ class Tried:
         """True if it suits the checkpoint. Padding is the reference for the others."""
         if isinstance(self.framing, Pad30):
             return True
-        return self.told and all(rate <= MOST[name] for name, rate in self.rates().items())
+        return self.is_sufficient and all(rate <= MOST[name] for name, rate in self.rates().items())
 
     @property
     def differing(self) -> float:
         """Everything that differs, as a share of the words."""
         return (self.changed + self.invented + self.loose) / max(1, self.words)
 
-    def add(self, window: Window, padded: Text, heard: Text) -> None:
+    def add(self, window: Window, padded: WindowText, heard: WindowText) -> None:
         """Count one window. Of single words only the number counts: cut out of speech they are misheard in any case."""
         self.windows += 1
         self.run_aways += heard.ran_away and not padded.ran_away
@@ -187,7 +187,7 @@ def candidates(model: "WhisperModel", *, few: bool = False) -> list[Framing]:
 # --- windows ----------------------------------------------------------------------------------------------------------
 
 
-def cut(audio: FloatArray, gate: SpeechGate | None = None) -> list[Window]:
+def cut_windows(audio: FloatArray, gate: SpeechGate | None = None) -> list[Window]:
     """Windows of a recording [n], in the order of the recording."""
     found: list[Window] = []
     for span in _utterances(audio, gate or SpeechGate(GateOptions())):
@@ -202,7 +202,7 @@ def cut(audio: FloatArray, gate: SpeechGate | None = None) -> list[Window]:
     return found
 
 
-def spread(windows: Sequence[Window]) -> list[Window]:
+def spread_out(windows: Sequence[Window]) -> list[Window]:
     """The same windows in an order of which any beginning is a fair sample: far ones next to each other."""
     step = next(step for step in (7, 5, 11, 13, 17) if len(windows) % step) if len(windows) > 1 else 1
     return [windows[number * step % len(windows)] for number in range(len(windows))]
@@ -244,7 +244,7 @@ def single_words(
 # --- what they say ----------------------------------------------------------------------------------------------------
 
 
-def changes(framing: Framing) -> dict[str, Any]:
+def guard_changes(framing: Framing) -> dict[str, Any]:
     """Of a recipe. What is not padded as in training is guarded: what stops a guard is heard once more, padded. Single
     words, which trouble checkpoints most, are heard padded in the end.
     """
@@ -257,10 +257,10 @@ def changes(framing: Framing) -> dict[str, Any]:
 def tide_in(framing: Framing, max_tokens: int = 0) -> Recipe:
     """`tide` as a tuning to that framing leaves it; `max_tokens` 0: as many as it ever decodes."""
     limit = {"max_tokens": max_tokens} if max_tokens else {}
-    return get_recipe("tide").replace(**changes(framing), **limit)
+    return get_recipe("tide").replace(**guard_changes(framing), **limit)
 
 
-def hear(executor: "Executor", framing: Framing, window: Window, options: DecodeOptions) -> Text:
+def transcribe_window(executor: "Executor", framing: Framing, window: Window, options: DecodeOptions) -> WindowText:
     """One window as the first round of an utterance, or its only one; a text that is too long for it does not end."""
     recipe, samples = tide_in(framing, _limit(window)), _whole_frames(window.audio)
     policy, search = recipe.policy, recipe.search
@@ -268,7 +268,7 @@ def hear(executor: "Executor", framing: Framing, window: Window, options: Decode
     return _text(executor, plan, window, samples, decode_options(recipe, options))
 
 
-def reference(executor: "Executor", window: Window, padded: Text, options: DecodeOptions) -> Text:
+def _reference(executor: "Executor", window: Window, padded: WindowText, options: DecodeOptions) -> WindowText:
     """The reference for all others: the text of `padded` or, if a guard ended that early, a decode without guards."""
     if not (padded.twice or padded.stopped):
         return padded
@@ -282,17 +282,19 @@ def _limit(window: Window) -> int:
     return TOKENS_BESIDES + round(TOKENS_PER_S * len(window.audio) / SAMPLE_RATE)
 
 
-def _text(executor: "Executor", plan: RoundPlan, window: Window, samples: FloatArray, options: DecodeOptions) -> Text:
+def _text(
+    executor: "Executor", plan: RoundPlan, window: Window, samples: FloatArray, options: DecodeOptions
+) -> WindowText:
     began = time.perf_counter()
     heard = _run(executor, plan, samples, options)
     taken = time.perf_counter() - began
     if heard is None:
-        return Text((), 0, False, taken)
+        return WindowText((), 0, False, taken)
     last = len(window.audio) - to_samples(_NEAR_END_S)
     said = [word.word.text for word in heard.words if window.whole or word.word.end <= last]
     loose = len(heard.words) - len(said)
     stopped = heard.halt is not None and heard.halt.reason != "frontier"
-    return Text(tuple(plain("".join(said))), loose, heard.stop == "length", taken, heard.retried, stopped)
+    return WindowText(tuple(plain_words("".join(said))), loose, heard.stop == "length", taken, heard.retried, stopped)
 
 
 def _whole_frames(audio: FloatArray) -> FloatArray:
@@ -304,7 +306,7 @@ def _run(executor: "Executor", plan: RoundPlan, samples: FloatArray, options: De
     return heard if isinstance(heard, HeardWords) else None
 
 
-def plain(text: str) -> list[str]:
+def plain_words(text: str) -> list[str]:
     """Words without case and punctuation."""
     return re.sub(r"[^\w\s']", " ", text.lower()).split()
 
@@ -326,21 +328,21 @@ def measure(
     options: DecodeOptions | None = None,
     until: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Tried]:
+) -> list[FramingResult]:
     """Hear the windows in every framing; `executors` begin with that of the padding.
 
     `until` is asked before every hearing, and ends it early; a window that was not heard in all of them does not count.
     Nor does a first one, which opens the graphs.
     """
     options = options or DecodeOptions()
-    tried = [Tried(framing) for framing in executors]
+    tried = [FramingResult(framing) for framing in executors]
 
-    def heard(window: Window) -> list[Text] | None:
+    def heard(window: Window) -> list[WindowText] | None:
         texts = []
         for framing, executor in executors.items():
             if until():
                 return None
-            texts.append(hear(executor, framing, window, options))
+            texts.append(transcribe_window(executor, framing, window, options))
         return texts
 
     if not windows or heard(windows[0]) is None:
@@ -350,7 +352,7 @@ def measure(
         texts = heard(window)
         if texts is None or until():
             break
-        judge = reference(padded, window, texts[0], options)
+        judge = _reference(padded, window, texts[0], options)
         for each, text in zip(tried, texts, strict=True):
             each.add(window, judge, text)
         if progress:
@@ -358,14 +360,14 @@ def measure(
     return tried
 
 
-def choose(tried: Sequence[Tried], usual: Framing | None = None) -> Tried | None:
+def choose_framing(tried: Sequence[FramingResult], usual: Framing | None = None) -> FramingResult | None:
     """Of those that suit, about as quick as the quickest and about as good as the best of these, the first one;
     None where too little was heard.
 
     `usual` is how the checkpoint is heard untuned, where it says how. That stays where it suits: where it differs most,
     near the end of windows that are cut off, `tide` drops words or waits for them (lab/log).
     """
-    if not tried or not tried[0].told:
+    if not tried or not tried[0].is_sufficient:
         return None
     suitable = [each for each in tried if each.suits]
     if (stays := next((each for each in suitable if each.framing == usual), None)) is not None:

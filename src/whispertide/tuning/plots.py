@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-from whispertide.tuning.drawing import COLOURS, SERIES, Curve, Drawing, Line, as_text, figure_of, of_curves
+from whispertide.tuning.drawing import COLOURS, SERIES, Curve, Drawing, Line, draw_curves, figure_of, format_number
 
 _MARKED = {"color": COLOURS, "marker": tuple("os^Dv<>p")}  # what tells one curve from the next
 _DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
@@ -53,7 +53,7 @@ def scatter(
         heights = [y for curve in curves for y in curve.y] + [level.y for level in levels]
         _from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
 
-    return of_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
+    return draw_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
 
 
 def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Drawing:
@@ -79,7 +79,7 @@ def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = 
             axes.set_xlim(min(low, 0) - margin, high + margin)
         axes.set_ylim(0, 101)
 
-    return of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
+    return draw_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
 
 def _cumulative(label: str, values: Sequence[float]) -> Curve:
@@ -115,7 +115,7 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
 
     height = 0.7 + _BAR_HEIGHT * max(len(items), 2)
     drawn = figure_of(draw, x_label=x_label, y_label="", title=title, height=height)
-    rows = tuple((item.label, *map(as_text, (item.value, item.low, item.high))) for item in items)
+    rows = tuple((item.label, *map(format_number, (item.value, item.low, item.high))) for item in items)
     return Drawing(drawn, (title, x_label, "low", "high"), rows)
 
 
@@ -154,7 +154,7 @@ def stacked(items: Sequence[tuple[str, Mapping[str, float]]], *, x_label: str, t
 
     height = 0.7 + _BAR_HEIGHT * max(len(items), 2)
     drawn = figure_of(draw, x_label=x_label, y_label="", title=title, height=height)
-    rows = tuple((label, *(as_text(values.get(part)) for part in parts)) for label, values in items)
+    rows = tuple((label, *(format_number(values.get(part)) for part in parts)) for label, values in items)
     return Drawing(drawn, (title, *parts), rows)
 
 
@@ -179,7 +179,7 @@ def over_time(
         axes.margins(x=0.01)
         _from_zero(axes, y=zero)
 
-    return of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
+    return draw_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
 
 def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str, title: str) -> Drawing:
@@ -196,7 +196,7 @@ def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("{x:g}")
 
-    return of_curves(draw, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
+    return draw_curves(draw, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
 
 
 def _in_rows(axes: "Axes", labels: Sequence[str]) -> None:

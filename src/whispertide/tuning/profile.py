@@ -35,7 +35,7 @@ _EXCHANGES = (0.0, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)  # WhisperFlow's grid, and
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRound:
     """One round to run again, and what it took."""
 
     plan: RoundPlan
@@ -49,18 +49,20 @@ class _Recorder:
     """An executor that writes down what it is asked."""
 
     executor: Executor
-    rounds: list[Recorded] = field(default_factory=list)
+    rounds: list[RecordedRound] = field(default_factory=list)
 
     def run(
         self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
     ) -> RoundResult[Any]:
         began = time.perf_counter()
         result = self.executor.run(plan, audio, options, state)
-        self.rounds.append(Recorded(plan, audio, options, time.perf_counter() - began))
+        self.rounds.append(RecordedRound(plan, audio, options, time.perf_counter() - began))
         return result
 
 
-def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = _RECORDING_S) -> list[Recorded]:
+def record_rounds(
+    executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = _RECORDING_S
+) -> list[RecordedRound]:
     """The rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
     recorder = _Recorder(executor)
     session = Session(recipe, recorder, make_gate(recipe))
@@ -103,7 +105,7 @@ def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
     return [Allocation(there), *(Allocation(there, place) for place in decoders if overlaps)]
 
 
-def chosen(rounds: Sequence[Recorded], allocations: int) -> list[Recorded]:
+def choose_rounds(rounds: Sequence[RecordedRound], allocations: int) -> list[RecordedRound]:
     """As many of the rounds as there is time for, from all of the recording, in order."""
     mean_s = sum(item.seconds for item in rounds) / max(len(rounds), 1)
     wanted = max(LEAST_ROUNDS, int(MEASURING_S / max(allocations * mean_s, 1e-6)))
@@ -112,7 +114,7 @@ def chosen(rounds: Sequence[Recorded], allocations: int) -> list[Recorded]:
     return [rounds[number * len(rounds) // wanted] for number in range(wanted)]
 
 
-def measure(executor: Executor, allocation: Allocation, rounds: Sequence[Recorded]) -> Measured:
+def measure(executor: Executor, allocation: Allocation, rounds: Sequence[RecordedRound]) -> Measured:
     """Run `rounds`, each as soon as there is room for it, after one that does not count."""
     executor.run(rounds[0].plan, rounds[0].audio, rounds[0].options)
     waiting: deque[tuple[float, Pending]] = deque()
@@ -152,10 +154,10 @@ def measure_all(
     total = 1 + len(allocations)
     recipe = recipe.replace(executor="serial")
     progress("rounds of the recording", 0, total)
-    recorded = record(make_executor(model, recipe), recipe, audio)
+    recorded = record_rounds(make_executor(model, recipe), recipe, audio)
     if not recorded:
         raise OptionError("expected a recording in which somebody speaks; the voice gate found no speech in it")
-    rounds = chosen(recorded, len(allocations))
+    rounds = choose_rounds(recorded, len(allocations))
     measured = []
     for number, allocation in enumerate(allocations, start=1):
         progress(label(allocation), number, total)

@@ -63,7 +63,7 @@ class Examples:
     text: str = field(default="", repr=False)
 
 
-def patient(recipe: Recipe) -> Recipe:
+def with_patience(recipe: Recipe) -> Recipe:
     """The recipe with which every word waits for `PATIENCE_S` of audio. Raises `OptionError` for one whose
     policy is not AlignAtt.
     """
@@ -85,7 +85,7 @@ def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray,
 
     Raises `OptionError` for a recipe whose policy is not AlignAtt.
     """
-    session = transcriber.session(patient(recipe))
+    session = transcriber.session(with_patience(recipe))
     guesses: list[Guess] = []
     for start in range(0, len(audio), _BLOCK):
         session.ingest(audio[start : start + _BLOCK])

@@ -25,7 +25,15 @@ from whispertide.recipes.short_windows import COMFORTABLE
 from whispertide.streaming.framing import BARE, Framing, Pad30
 from whispertide.tuning import framing_choice
 from whispertide.tuning.doctor import BUSY
-from whispertide.tuning.framing_choice import SPEECH_S, Tried, Window, changes, differences, plain, tide_in
+from whispertide.tuning.framing_choice import (
+    SPEECH_S,
+    FramingResult,
+    Window,
+    differences,
+    guard_changes,
+    plain_words,
+    tide_in,
+)
 from whispertide.tuning.steadiness import as_busy, fit_rule, held_out, record_stream, reliability, replay_stream
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
@@ -126,8 +134,8 @@ class Tuning:
     """
 
     model: str
-    tried: tuple[Tried, ...]
-    chosen: Tried | None
+    tried: tuple[FramingResult, ...]
+    chosen: FramingResult | None
     pace: Pace | None
     refit: Refit | None = None
     rounds: tuple[Rounds, ...] = ()
@@ -158,7 +166,7 @@ class Tuning:
 
     def calibration(self, before: Calibration | None = None) -> Calibration:
         """The calibration to keep. If no rule was fitted now, that of `before` in the same framing stays."""
-        framing = {} if self.chosen is None else changes(self.chosen.framing)
+        framing = {} if self.chosen is None else guard_changes(self.chosen.framing)
         rule = {"rule": self.refit.rule} if self.refit is not None and self.refit.is_better else {}
         if self.refit is None and before is not None and before.framing == framing:
             rule = {name: value for name, value in before.changes.items() if name == "rule"}
@@ -198,20 +206,20 @@ def tune(
     """
     budget = _Budget(SHORT_S - RESERVE_S if short else math.inf)
     executors = framing_choice.open_executors(model, framing_choice.candidates(model, few=short))
-    windows = [window for audio in recordings for window in framing_choice.cut(audio)]
-    speech = framing_choice.spread(windows)[:MOST_WINDOWS]
+    windows = [window for audio in recordings for window in framing_choice.cut_windows(audio)]
+    speech = framing_choice.spread_out(windows)[:MOST_WINDOWS]
     padded = next(iter(executors.values()))
     alone = framing_choice.single_words(
         padded, speech, FEW_WORDS if short else MANY_WORDS, lambda: budget.is_spent(0.2)
     )
     tried = framing_choice.measure(
         executors,
-        framing_choice.spread([*speech, *alone]),
+        framing_choice.spread_out([*speech, *alone]),
         options=options,
         until=budget.is_spent,
         progress=lambda done, total: advance("which framing suits", done, total),
     )
-    chosen = framing_choice.choose(tried, BARE if model.knows_short else None)
+    chosen = framing_choice.choose_framing(tried, BARE if model.knows_short else None)
     framing = tried[0].framing if chosen is None else chosen.framing
     rounds = () if short else measure_threads(model, framing, speech, advance)
     pace, speech_s = choose_pace(rounds), 0.0 if short else sum(map(framing_choice.speech_s, recordings))
@@ -267,7 +275,7 @@ def refit_rule(
     for number in range(0, len(parts), step):
         for text in differ:
             said = replay_stream(transcriber, as_busy(recipe.replace(rule=text), number), parts[number])
-            differ[text] += sum(differences(plain(examples[number].text), plain(said)))
+            differ[text] += sum(differences(plain_words(examples[number].text), plain_words(said)))
         advance("streams by that rule", number + 1, len(parts))
     return replace(found, differ=differ[found.rule], shipped_differ=differ[""])
 
@@ -284,7 +292,9 @@ def measure_threads(
     for number, count in enumerate(counts):
         view = model.view(replace(model.options, threads=count))
         executor = framing_choice.open_executors(view, [framing])[framing]
-        heard = [framing_choice.hear(executor, framing, window, DecodeOptions()) for _ in range(_ROUNDS + 1)]
+        heard = [
+            framing_choice.transcribe_window(executor, framing, window, DecodeOptions()) for _ in range(_ROUNDS + 1)
+        ]
         taken = [text.seconds for text in heard[1:]]
         found.append(Rounds(count, min(taken), max(taken), processor_share()))
         advance("threads", number + 1, len(counts))

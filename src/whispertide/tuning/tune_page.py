@@ -20,7 +20,7 @@ LEGEND = (
 )
 
 
-def table(found: "Tuning") -> page.Table:
+def _table(found: "Tuning") -> page.Table:
     """A row for each framing; the chosen one is marked."""
     rows = []
     for each in found.tried:
@@ -72,14 +72,14 @@ def _rule(found: "Tuning") -> list[str]:
 
 def text(found: "Tuning") -> str:
     """For a terminal."""
-    parts = [page.text_table(table(found)), LEGEND]
+    parts = [page.text_table(_table(found)), LEGEND]
     parts += _rule(found)
     if found.rounds:
         parts.append(page.text_table(_threads_table(found)))
     return "\n\n".join(parts)
 
 
-def plot(found: "Tuning") -> Drawing:
+def _plot(found: "Tuning") -> Drawing:
     """Plot the differences against the time; down and to the left is better."""
     points = [
         Curve(each.label, (1000 * each.median_s,), (100 * each.differing,), ("suits" if each.suits else "",))
@@ -98,9 +98,9 @@ def html(found: "Tuning") -> str:
     sections = [
         page.section(
             "Framings",
-            page.html_table(table(found)),
+            page.html_table(_table(found)),
             page.paragraph(LEGEND, "note"),
-            page.figure(plot(found), "Time against difference", "Down and to the left is better."),
+            page.figure(_plot(found), "Time against difference", "Down and to the left is better."),
         )
     ]
     sections += [page.section("Which words stay", page.paragraph(f"{each}.")) for each in _rule(found)]

@@ -14,7 +14,7 @@ from whispertide_lab.cli.train_fit import train_device
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def drafter(
     *,
     model: arguments.ModelArgument,
