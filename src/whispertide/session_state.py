@@ -1,4 +1,4 @@
-"""All that a session remembers, and how what a round heard becomes words and events of it.
+"""The state of a session, and the step from a round's result to words and events.
 
 The transcript is confirmed words, which are only ever added to, and one guess after them. Policies say what to confirm;
 here it becomes final. Time is in samples.
@@ -50,7 +50,7 @@ class Transcript:
         return join_words(self.words)
 
     def apply(self, commit: Commit, *, end: int, loop_guard: bool = False) -> Change:
-        """Take a policy's verdict on audio that ends at `end`. Word times are brought into order and into the audio.
+        """Apply a policy's commit for audio that ends at `end`. Word times are brought into order and into the audio.
 
         With `loop_guard` the guess is shown without loops. What is confirmed stays as the policy, which may go on with
         the whole guess, decided.
@@ -70,7 +70,7 @@ class Transcript:
         return self.apply(Commit((), (), 0), end=self.end)
 
     def forget(self) -> None:
-        """Let go of the words that no later commit looks at, for whoever was told of them and does not end.
+        """Drop words that no later commit looks at, for streams that do not end.
 
         `words` and `text` are then of the last ones only.
         """
@@ -82,7 +82,7 @@ class Transcript:
 
 
 def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
-    """The words with times that rise from `start` and do not pass `end`; a word may become empty, never negative."""
+    """Clip word times so that they rise from `start` and do not pass `end`; a word may become empty, never negative."""
     placed: list[Word] = []
     for word in words:
         # Not before the word before it, and inside the audio; what is confirmed may reach a little beyond that.
@@ -94,7 +94,7 @@ def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
 
 @dataclass(slots=True)
 class SessionState:
-    """All that a session remembers. `gate` is the gate's state, and only set in snapshots.
+    """The state of a session. `gate` is the gate's state, and only set in snapshots.
 
     `language` was detected last.
     """
@@ -112,7 +112,7 @@ class SessionState:
     replaced: int = 0
 
     def emit(self, kind: type[Event], at: int, **values: Any) -> None:
-        """Number an event and keep it for whoever asks next."""
+        """Number an event and keep it for the next call that returns events."""
         self.outbox.append(kind(self.seq, at, **values))
         self.seq += 1
 
@@ -135,7 +135,7 @@ class SessionState:
         self.recipe, self.options = recipe, options
 
     def _check_room(self, recipe: Recipe) -> None:
-        """Raise `OptionError` if the window of the open utterance is longer than `recipe` lets it be."""
+        """Raise `OptionError` if the window of the open utterance is longer than `recipe` allows."""
         utterance = self.turns.utterance
         if utterance is None:
             return
@@ -169,19 +169,19 @@ class SessionState:
             self.show(self.transcript.drop_hypothesis(), flight.at, stats=stats)
 
     def add(self, word: Word, at: int) -> None:
-        """One more word is confirmed, without a round: what ended the turn has settled it."""
+        """Confirm one more word without a round: the end of the turn has settled it."""
         self.show(self.transcript.apply(Commit((word,), (), 0), end=max(word.end, self.transcript.end)), at)
 
     def show(self, change: Change, at: int, **values: Any) -> None:
-        """Make events of what changed in the transcript."""
+        """Make events of the changes in the transcript."""
         if change.confirmed:
             self.emit(Confirmed, at, words=change.confirmed, **values)
         if change.hypothesis is not None:
             self.emit(Hypothesis, at, words=change.hypothesis, **values)
 
     def note_lag(self, at: int, behind: int, lowered: int) -> None:
-        """Say when the audio that waits passes another `lag_s`, when it is well below that again, and when the steps
-        by which the policy has `lowered` its quality change.
+        """Make an event when the audio that waits passes another `lag_s`, when it is well below that again, and when
+        the steps by which the policy has `lowered` its quality change.
         """
         now = self.lateness.after(behind, lowered, to_samples(self.recipe.schedule.lag_s))
         if now != self.lateness:
@@ -189,7 +189,7 @@ class SessionState:
         self.lateness = now
 
     def _note_language(self, result: RoundResult[Any], at: int) -> None:
-        """Say which language was detected, when that is news and nobody set one."""
+        """Make an event of a newly detected language, if none was set."""
         if result.heard is None or result.language in (None, self.language) or self.options.language is not None:
             return
         self.language = result.language

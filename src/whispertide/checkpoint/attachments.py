@@ -1,4 +1,4 @@
-"""Learned things that belong to one checkpoint and lie next to it: one `.npz` each.
+"""Attachments: trained additions that belong to one checkpoint and lie next to it, one `.npz` each.
 
 A file holds plain arrays, the hash of the checkpoint that they were trained for, and a report of the training. What the
 arrays mean, the module that uses them knows; it declares its `Kind`.
@@ -36,7 +36,7 @@ Shapes = Mapping[str, tuple[int | None, ...]]  # None: any length
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of learned thing.
+    """A kind of attachment.
 
     title     what messages call one: "a hush word"
     file      its name next to the checkpoint, with {variant} where there can be several: "hush-{variant}s.npz"
@@ -54,7 +54,7 @@ class Kind:
         return folder / self.file.format(variant=variant)
 
     def making(self, model: str = "MODEL", variant: str = "...") -> str:
-        """The command that makes one, as messages name it."""
+        """The command that makes one, for messages."""
         return f"`{self.command.format(model=model, variant=variant)}`"
 
 
@@ -73,7 +73,7 @@ class Attachment:
 
 
 def save(path: Path, attachment: Attachment) -> None:
-    """Write it whole, or leave what was there. Raises OSError."""
+    """Write the file complete, or leave the old one. Raises OSError."""
     about = {"content_hash": np.str_(attachment.content_hash), "report": np.str_(json.dumps(dict(attachment.report)))}
     content: dict[str, Any] = {"format": np.int64(FORMAT), **attachment.arrays, **about}
     # By handle: to a path numpy adds an extension where it finds that one is missing.
@@ -92,7 +92,7 @@ def path_in_cache(checkpoint: Checkpoint, kind: Kind) -> Path:
 
 
 def anywhere(checkpoint: Checkpoint, kind: Kind) -> Path | None:
-    """One of that kind next to the checkpoint, or in the cache or the package one of these very tensors
+    """Find one of that kind next to the checkpoint, or in the cache or the package one of these very tensors
     (`Checkpoint.tensors_hash`); None: there is none.
     """
     beside = path_beside(checkpoint, kind)
@@ -114,7 +114,7 @@ def _owner(path: Path, largest: int) -> str | None:
 
 
 def find(checkpoint: Checkpoint, kind: Kind, variant: str = "", *, instead: str) -> Path:
-    """The file of that kind next to the checkpoint.
+    """Find the file of that kind next to the checkpoint.
 
     Raises `CheckpointNotFoundError` where there is none; its message says what makes one, and what to do `instead`.
     """
@@ -163,7 +163,8 @@ def load(kind: Kind, path: Path, shapes: Shapes, content_hash: str = "") -> Atta
 
 def carry_over(path: Path, target: Path, source_hash: str, content_hash: str) -> bool:
     """Write the attachment in `path`, of the checkpoint `source_hash`, to `target` as one of `content_hash`, which must
-    be nearly the same function. Its report tells. False, and nothing is written, where it is another's or none.
+    be nearly the same function. Its report says so. False, and nothing is written, if it belongs to another or there is
+    none.
 
     Raises OSError.
     """
@@ -219,14 +220,14 @@ def _listed(shapes: Shapes) -> str:
 
 
 def digest_attachments(checkpoint: Checkpoint) -> str:
-    """A hash over what, next to the weights, decides what a recipe hears with them: generation settings and everything
-    learned. 12 hexadecimal digits.
+    """Hash all that decides the results of a recipe besides the weights: generation settings and attachments. 12
+    hexadecimal digits.
     """
     return digest_folder(checkpoint.folder, repr(checkpoint.generation))
 
 
 def digest_folder(folder: Path, settings: str = "") -> str:
-    """A hash over everything learned that lies in a folder, and over `settings`. 12 hexadecimal digits."""
+    """Hash all attachments in a folder, and `settings`. 12 hexadecimal digits."""
     digest = hashlib.sha256(settings.encode())
     for file in sorted(folder.glob("*.npz")):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())

@@ -25,7 +25,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def cache_dir() -> Path:
-    """The cache directory of whispertide; it may not exist yet, and nobody may be able to make it (`cache_path`).
+    """The cache directory of whispertide; it may not exist yet, and may be impossible to make (`cache_path`).
 
     `$WHISPERTIDE_CACHE` if set; else `whispertide` in `$XDG_CACHE_HOME` or `~/.cache` (Linux and other Unix),
     in `~/Library/Caches` (macOS), in `%LOCALAPPDATA%` (Windows).
@@ -114,7 +114,7 @@ def file_digest(path: Path) -> str:
 
 
 def write_note(path: Path, key: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-    """Keep `content` as JSON with the key that it holds for, where it is a file of its own. Raises `OSError`."""
+    """Write `content` as JSON with the key that it holds for. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps({**key, **content}, indent=2))  # of two processes at once the later one's stays
 

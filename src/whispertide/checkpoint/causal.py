@@ -29,7 +29,7 @@ SHORTEST_BLOCK, LONGEST_BLOCK, LONGEST_FIRST = 2, 50, 100
 
 @dataclass(frozen=True, slots=True)
 class CausalAdapter:
-    """The changes of one checkpoint: to each weight W that is named, [out, in], B @ A is added.
+    """The changes of one checkpoint: to each named weight W, [out, in], B @ A is added.
 
     rank          A is [rank, in], B [out, rank]
     block         encoder frames of 20 ms in a block that it was trained for, 2 to 50; 0: any from 100 ms to 1 s
@@ -68,7 +68,7 @@ class CausalAdapter:
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint) -> Self:
-        """The one inside the checkpoint's file, if it is a published causal one, else the one next to it.
+        """Load the adapter inside the checkpoint's file, if it is a published causal one, else the one next to it.
 
         Raises as `load` does.
         """

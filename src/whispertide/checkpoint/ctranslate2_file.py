@@ -1,4 +1,4 @@
-"""One `model.bin` as CTranslate2 writes it, read tensor by tensor.
+"""A `model.bin` of CTranslate2, read tensor by tensor.
 
 Format (OpenNMT/CTranslate2, python/ctranslate2/specs/model_spec.py, `_serialize`): all little-endian; a version; the
 name and revision of the specification; every variable with its shape, type and bytes; then aliases. Quantised variables
@@ -67,7 +67,7 @@ class Rows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of these rows."""
+        """Their shape."""
         return (self.last - self.first, *self.variable.shape[1:])
 
 
@@ -87,7 +87,7 @@ class CTranslate2File:
             self._read(file)
 
     def read(self, rows: Rows) -> npt.NDArray[Any]:
-        """Rows of a variable, from the disk: float16 as it is, all else as float32, quantised ones as they are meant.
+        """Read rows of a variable: float16 as it is, all else as float32, quantised ones scaled back.
 
         Raises `CheckpointError` when the file cannot be read any more, or a scale is missing.
         """
@@ -101,7 +101,7 @@ class CTranslate2File:
         return np.asarray(values / scale.reshape(-1, *(1,) * (values.ndim - 1)), np.float32)
 
     def _scale(self, rows: Rows) -> npt.NDArray[Any]:
-        """float32 [rows], or [1] where all of a variable have one."""
+        """The scales, float32 [rows], or [1] if one holds for all of a variable."""
         found = self.variables[f"{rows.variable.name}_scale"]
         one_for_all = found.shape in ((), (1,))
         stored = self._stored(Rows(found, 0, 1) if one_for_all else Rows(found, rows.first, rows.last))
@@ -163,7 +163,7 @@ class CTranslate2File:
             yield _text(file), _text(file)
 
     def _check_scales(self) -> None:
-        """Every quantised matrix has its scales: one for all, or one a row."""
+        """Check that every quantised matrix has its scales: one for all, or one a row."""
         for variable in self.variables.values():
             if variable.type in _QUANTISED and variable.shape:
                 scale = self.variables.get(f"{variable.name}_scale")

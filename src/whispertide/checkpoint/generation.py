@@ -26,7 +26,7 @@ _KNOWN_HEADS: dict[tuple[int, int, int], Heads] = {
 
 @dataclass(frozen=True, slots=True)
 class GenerationConfig:
-    """Decoding facts that belong to the weights.
+    """The decoding settings that belong to the weights.
 
     `alignment_heads` are (layer, head) pairs, empty if the checkpoint names none. The token lists are None where the
     checkpoint is silent (then Whisper's own defaults apply), and empty where it says that nothing is suppressed.
@@ -50,7 +50,7 @@ class GenerationConfig:
     def from_hf(
         cls, generation: Mapping[str, Any] | None, config: Mapping[str, Any], dims: ModelDims
     ) -> "GenerationConfig":
-        """From the contents of `generation_config.json` (None if there is none), else of `config.json`.
+        """Read `generation_config.json` (None if there is none), else `config.json`.
 
         Raises `CheckpointError` when a value has the wrong type. Heads outside the model are no error: distilled
         checkpoints are known to keep the list of their teacher, which has more layers; such a list is ignored.
@@ -74,7 +74,7 @@ class GenerationConfig:
 
     @classmethod
     def for_openai(cls, dims: ModelDims) -> "GenerationConfig":
-        """For an OpenAI `.pt`, which says nothing: only the alignment heads of known shapes."""
+        """The settings of an OpenAI `.pt`, which has none: only the alignment heads of known shapes."""
         return cls(alignment_heads=_known_alignment_heads(dims))
 
 
@@ -95,7 +95,7 @@ def _known_alignment_heads(dims: ModelDims) -> Heads:
 
 
 def _checked(source: Mapping[str, Any], name: str, expected: str, is_good: Callable[[Any], bool]) -> Any:
-    """The value of that name; None where there is none. Raises `CheckpointError` for one that is not as expected."""
+    """Return a value by its name; None if there is none. Raises `CheckpointError` for one of the wrong type."""
     value = source.get(name)
     if value is not None and not is_good(value):
         raise CheckpointError(f"expected {name} in the generation configuration to be {expected}; got {quote(value)}")

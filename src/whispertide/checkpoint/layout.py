@@ -45,12 +45,13 @@ _OPENAI_BUFFERS = frozenset({"decoder.mask", "alignment_heads"})
 
 
 def from_hf_name(name: str) -> str:
-    """Canonical name of a tensor in a Hugging Face file."""
+    """Convert the name of a tensor in a Hugging Face file to the canonical one."""
     return name.removeprefix("model.")
 
 
 def from_openai_name(name: str) -> str | None:
-    """Canonical name of a tensor in an OpenAI checkpoint; None for a buffer that is not a weight.
+    """Convert the name of a tensor in an OpenAI checkpoint to the canonical one; None for a buffer that is not a
+    weight.
 
     A name of neither kind is returned as it is, so that the check of all tensors can report it.
     """
@@ -66,7 +67,7 @@ def from_openai_name(name: str) -> str | None:
 
 
 def to_openai_name(canonical: str) -> str:
-    """The name of a tensor in an OpenAI checkpoint."""
+    """Convert a canonical name to that of an OpenAI checkpoint."""
     if canonical in _TO_OPENAI:
         return _TO_OPENAI[canonical]
     stem, _, kind = canonical.rpartition(".")
@@ -108,7 +109,7 @@ def check_tensors(shapes: Mapping[str, Shape], dims: ModelDims, source: str) -> 
 
 
 def expected_shapes(dims: ModelDims, found: Mapping[str, Shape] | None = None) -> dict[str, Shape]:
-    """Canonical name -> shape of every tensor; the feed-forward width is 4x, or what `found` says of each layer."""
+    """Map canonical names to shapes of all tensors; the feed-forward width is 4x, or that of each layer in `found`."""
     width = dims.n_audio_state
     shapes: dict[str, Shape] = {
         "encoder.conv1.weight": (width, dims.n_mels, 3),

@@ -1,4 +1,4 @@
-"""A name or path -> a checked checkpoint: dimensions, decoding facts, tokenizer, tensors.
+"""Load a checkpoint by name or path, and check it: dimensions, decoding settings, tokenizer, tensors.
 
 No weights are read here but the headers of their files. This module does not know what a model computes.
 """
@@ -32,7 +32,7 @@ _SAMPLED = 4096  # values of a tensor that its hash sees, evenly apart
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that makes up a model, apart from how it is run.
+    """A model: all but the engine that runs it.
 
     `caution` is what its maker warns of in a sentence or two, from its `training.json`; "" where nothing is said.
     """
@@ -57,8 +57,8 @@ class Checkpoint:
 
     @cached_property
     def tensors_hash(self) -> str:
-        """SHA-256 over the dimensions and a sample of every tensor, as float16: the same for the same weights in a file
-        of any kind. Quantised weights are others.
+        """SHA-256 over the dimensions and a sample of every tensor, as float16: the same for the same weights in any
+        file format. Quantised weights differ.
 
         Computed when first asked for (all weights are read), and remembered for files of this content.
         """
@@ -88,7 +88,7 @@ class Checkpoint:
 
     @property
     def place(self) -> Path | None:
-        """The user's own folder or file; None for a model that its name loads."""
+        """The user's own folder or file; None for a model with a name."""
         weights = self.tensors.files[0]
         try:
             known = hub.path(self.name)
@@ -171,7 +171,7 @@ def _load_ggml(name: str, path: Path) -> Checkpoint:
 
 
 def _tokenizer(folder: Path, dims: ModelDims, announce: Announce | None) -> Tokenizer:
-    """The tokenizer in `folder`; where there is none, that of OpenAI's models with the same vocabulary."""
+    """Read the tokenizer in `folder`; if there is none, that of OpenAI's models with the same vocabulary."""
     if not has_tokenizer(folder):
         folder = hub.tokenizer_folder(dims.n_vocab, announce=announce)
     return Tokenizer.from_folder(folder, dims.n_vocab)

@@ -36,7 +36,7 @@ class Group:
     projections: tuple[str, ...] = PROJECTIONS
 
     def names(self, layer: int) -> tuple[str, ...]:
-        """Of the weights in that layer."""
+        """The weights of a layer."""
         return tuple(f"{self.place.format(layer)}.{projection}.weight" for projection in self.projections)
 
 
@@ -58,7 +58,7 @@ class Adapter(Protocol):
 
     @property
     def matrices(self) -> Matrices:
-        """To each weight that is named B @ A is added."""
+        """The pairs (A, B) by the name of the weight to which B @ A is added."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class AdaptedCheckpoint(Checkpoint):
 
 
 def merge_adapter(checkpoint: Checkpoint, adapter: Adapter) -> AdaptedCheckpoint:
-    """The checkpoint whose weights are W + B @ A, computed when they are read."""
+    """Make the checkpoint whose weights are W + B @ A, computed when they are read."""
     changes = {name: _adding(*matrices) for name, matrices in adapter.matrices.items()}
     given = {item.name: getattr(checkpoint, item.name) for item in fields(Checkpoint)}
     return AdaptedCheckpoint(**{**given, "tensors": checkpoint.tensors.changed(changes)}, adapter=adapter)
@@ -104,7 +104,7 @@ def adapted_names(dims: ModelDims, groups: Sequence[str] = GROUPS) -> tuple[str,
 
 
 def arrays_of(matrices: Matrices, groups: Sequence[str] = GROUPS) -> dict[str, Any]:
-    """The matrices as they are written: a stack for each group, float16."""
+    """Stack the matrices for a file: an array for each group, float16."""
     arrays: dict[str, Any] = {}
     for group in groups:
         start = _GROUPS[group].place.partition("{}")[0]
@@ -128,7 +128,9 @@ def shapes_of(dims: ModelDims, groups: Sequence[str] = GROUPS) -> Shapes:
 
 
 def matrices_of(arrays: Arrays, groups: Sequence[str], kind: Kind, path: Path) -> tuple[int, Matrices]:
-    """The rank and the matrices of arrays that were read from `path`. Raises `CheckpointError` for several ranks."""
+    """Split arrays that were read from `path` into the rank and the matrices. Raises `CheckpointError` for several
+    ranks.
+    """
     ranks = {arrays[f"{group}_A"].shape[2] for group in groups} | {arrays[f"{group}_B"].shape[3] for group in groups}
     if len(ranks) > 1 or 0 in ranks:
         raise CheckpointError(

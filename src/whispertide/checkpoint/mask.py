@@ -33,7 +33,7 @@ class Mask:
 
     @classmethod
     def parse(cls, name: str) -> "Mask":
-        """The mask of that name, for windows of 30 s. Raises `OptionError` for a name that is none."""
+        """Parse the name of a mask, for windows of 30 s. Raises `OptionError` for any other text."""
         known = re.fullmatch("([dc])([0-9]{1,4})", name)
         if name not in get_args(MaskName) or known is None:
             block = int(known[2]) if known else 0

@@ -66,7 +66,7 @@ class MaskedAdapter:
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint, mask: Mask) -> Self:
-        """The one next to the checkpoint. Raises as `load` does."""
+        """Load the adapter next to the checkpoint. Raises as `load` does."""
         path = attachments.find(checkpoint, KIND, str(mask), instead="trained=false, the mask without training")
         return cls.load(path, checkpoint, mask)
 

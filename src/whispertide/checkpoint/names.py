@@ -16,8 +16,8 @@ BUNDLED_DIR = Path(__file__).resolve().parent.parent / "bundled"
 
 @dataclass(frozen=True, slots=True)
 class HubModel:
-    """A repository on the hub; a `revision` of None is its main branch. With a `file` it is that one in it alone: a
-    `.pt`, or a `ggml-*.bin` of whisper.cpp.
+    """A repository on the hub; a `revision` of None is its main branch. With a `file` it is that one file: a `.pt`, or
+    a `ggml-*.bin` of whisper.cpp.
     """
 
     repo: str
@@ -66,7 +66,7 @@ _OF_A_FOLDER = re.compile(r".+\.safetensors|model\.bin")
 
 
 def bundled_names() -> tuple[str, ...]:
-    """The models inside the package."""
+    """The names of the models inside the package."""
     return tuple(sorted(config.parent.name for config in BUNDLED_DIR.glob("*/config.json")))
 
 
@@ -100,7 +100,7 @@ def find_model(name_or_path: str | Path, revision: str | None = None) -> Path | 
 
 
 def single_files(names: Iterable[str]) -> list[str]:
-    """Those of the files in a repository that are a whole model by themselves."""
+    """The files in a repository that are a complete model each."""
     return sorted(name for name in names if _SINGLE_FILE.fullmatch(name))
 
 

@@ -45,13 +45,13 @@ class Part:
 
     @property
     def kept_as(self) -> str:
-        """Its name while others are missing."""
+        """Its name while other parts are missing."""
         return Path(self.path).name
 
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """A checkpoint that comes from packages: where the hub has it, the packages and their bytes, and its parts."""
+    """A checkpoint from packages: its name on the hub, the packages and their sizes, and its parts."""
 
     repo: str
     packages: Mapping[str, int]
@@ -60,7 +60,7 @@ class PackagedModel:
 
     @property
     def place(self) -> Path:
-        """Its folder in the cache of whispertide, which is there whole or not at all."""
+        """Its folder in the cache of whispertide, which is complete or not there."""
         return cache_path("models", self.repo.replace("/", "--"))
 
     def sizes(self) -> dict[str, int]:
@@ -82,7 +82,7 @@ def packaged_models() -> dict[str, PackagedModel]:
 
 
 def packaged_names() -> list[str]:
-    """The short names of what packages carry."""
+    """The short names of packaged models."""
     return [name for name, published in SHORT_NAMES.items() if published.repo in packaged_models()]
 
 
@@ -92,7 +92,7 @@ def find_packaged(model: HubModel) -> PackagedModel | None:
 
 
 def find_assembled(model: HubModel) -> Path | None:
-    """The folder of a checkpoint that came from packages."""
+    """Find the folder of a checkpoint that was made from packages."""
     known = find_packaged(model)
     return known.place if known is not None and _is_whole(known) else None
 
@@ -107,7 +107,8 @@ def _is_whole(model: PackagedModel) -> bool:
 def fetch_from_packages(
     model: PackagedModel, announce: Announce | None = None, patience_s: float | None = None
 ) -> Path:
-    """Bring a checkpoint from packages into the cache, and give its folder; parts that are there are not fetched again.
+    """Fetch a checkpoint from packages into the cache, and return its folder; parts that are there are not fetched
+    again.
 
     Raises `UnreachableError` when the index does not give a package (or nothing of it within `patience_s`),
     `DownloadError` when that cannot be fetched at all, `CheckpointError` when what came is not what it should be (it
@@ -147,7 +148,7 @@ def _fetch_package(package: str, size: int, parts: list[Part], incoming: Path, p
 
 
 def _put_together(model: PackagedModel, incoming: Path) -> None:
-    """Join the parts in a folder of its own, which gets its name when the weights are those that are published."""
+    """Join the parts in a folder of its own, which gets its name if the weights are the published ones."""
     with replacing(model.place) as unfinished:
         unfinished.mkdir()
         for part in model.parts:
@@ -172,7 +173,7 @@ def _sha256(path: Path) -> str:
 
 @contextmanager
 def _bar(package: str, size: int) -> Iterator[Progress]:
-    """A bar as huggingface_hub draws it for its own downloads; nothing where there is no terminal."""
+    """Make a bar as huggingface_hub draws it for its own downloads; none without a terminal."""
     from huggingface_hub.utils.tqdm import tqdm
 
     quiet = None if sys.stderr.isatty() else True

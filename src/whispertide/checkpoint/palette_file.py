@@ -50,7 +50,7 @@ def is_palettised(file: SafetensorsFile) -> bool:
 
 
 class PaletteFile:
-    """The tensors of such a file, by name; each is made of its palettes when it is read.
+    """The tensors of such a file, by name; each is computed from its palettes when it is read.
 
     Raises `CheckpointError` where the index is damaged, of a later version, or does not fit what is in the file.
     """
@@ -73,7 +73,7 @@ class PaletteFile:
         return {name: entry.shape for name, entry in self.entries.items()}
 
     def stored(self, name: str) -> Stored:
-        """A tensor as it lies in the file. Raises `CheckpointError` where its bytes are not those of the index."""
+        """Read a tensor in its stored form. Raises `CheckpointError` if its bytes are not those of the index."""
         entry = self.entries[name]
         arrays = [self._file.read(part) for part in entry.parts(name)]
         if _digest_of(arrays) != entry.digest:
@@ -93,7 +93,7 @@ class PaletteFile:
         return found
 
     def read(self, name: str) -> npt.NDArray[Any]:
-        """A tensor, float16 or float32. Raises as `stored` does."""
+        """Read a tensor, float16 or float32. Raises as `stored` does."""
         found = self.stored(name)
         return found.values() if isinstance(found, Palettised) else found
 
@@ -138,7 +138,7 @@ def _digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:
 
 
 def write_palette_file(path: Path, tensors: Mapping[str, Stored], original: str) -> None:
-    """Write such a file; `original` is the hash of the checkpoint that the tensors were. Raises OSError."""
+    """Write such a file; `original` is the hash of the uncompressed checkpoint. Raises OSError."""
     parts: dict[str, npt.NDArray[Any]] = {}
     index: dict[str, dict[str, Any]] = {}
     for name, tensor in tensors.items():

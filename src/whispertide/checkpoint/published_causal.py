@@ -1,4 +1,4 @@
-"""The causal checkpoints that the authors of WhisperRT publish: a `.pt` with base weights, adapters and blocks in one.
+"""The causal checkpoints that the authors of WhisperRT publish: a `.pt` with base weights, adapters and block sizes.
 
     dims         as in OpenAI's checkpoints
     cfg          gran: frames in a block; extra_gran_blocks: how many blocks more the first one has; rank
@@ -49,7 +49,7 @@ def is_published(path: Path) -> bool:
 
 
 def base_state(state: Mapping[Any, Any]) -> dict[str, Any]:
-    """The tensors of the plain Whisper, by OpenAI's names."""
+    """Extract the tensors of the plain Whisper, by OpenAI's names."""
     names = ((str(name).removeprefix(_OUTER), tensor) for name, tensor in state.items())
     return {
         name.replace(_BASE, "."): tensor
@@ -59,7 +59,7 @@ def base_state(state: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def published_adapter(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Published:
-    """The adapter in such a file, of weights with these names and `shapes` [out, in].
+    """Extract the adapter of weights with these names and `shapes` [out, in].
 
     Raises `CheckpointError` where it is damaged, incomplete or of other weights.
     """

@@ -54,7 +54,7 @@ class _StoredTensor:
 
 
 class SafetensorsFile:
-    """The tensors of one file, and what its `metadata` say.
+    """The tensors of one file, and its `metadata`.
 
     Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is no safetensors file, or
     shorter than its header says.
@@ -81,7 +81,7 @@ class SafetensorsFile:
         return {name: tensor.shape for name, tensor in self.tensors.items()}
 
     def read(self, name: str) -> npt.NDArray[Any]:
-        """One tensor, from the disk: float16 and bytes as they are, float32, bfloat16 and float64 as float32.
+        """Read one tensor: float16 and bytes as they are, float32, bfloat16 and float64 as float32.
 
         Raises `CheckpointError` when the file cannot be read any more, and KeyError when it has no such tensor.
         """
@@ -146,7 +146,7 @@ class SafetensorsFile:
 
 
 def to_float(values: npt.NDArray[Any], *, is_bfloat16: bool = False) -> npt.NDArray[Any]:
-    """Stored numbers -> native float16 or float32. bfloat16 comes as uint16 and is the upper half of a float32."""
+    """Convert stored numbers to native float16 or float32. bfloat16 (as uint16) is the upper half of a float32."""
     if is_bfloat16:
         return (values.astype(np.uint32) << 16).view(np.float32)
     return values.astype(np.float16 if values.dtype.itemsize == 2 else np.float32, copy=False)

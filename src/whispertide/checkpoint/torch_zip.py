@@ -1,4 +1,4 @@
-"""One file written by `torch.save`, read without torch and without running what it says.
+"""A file of `torch.save`, read without torch and without running any of it.
 
 A `.pt` is a zip of a pickle and one raw block per storage (pytorch, torch/serialization.py). A pickle is a program; the
 one here may only build containers and describe tensors: any other global is refused by name before it is touched.
@@ -43,7 +43,7 @@ class _Mark:
 
 
 def check_bounds(pickled: bytes) -> None:
-    """Raises `ValueError` for a pickle that is damaged or would grow beyond all measure."""
+    """Raises `ValueError` for a pickle that is damaged or would grow without bounds."""
     stack: list[_Value | _Mark] = []
     memo: dict[int, _Value] = {}
     for step, (code, number, _) in enumerate(pickletools.genops(pickled)):
@@ -84,7 +84,7 @@ def _top(stack: list[_Value | _Mark]) -> _Value:
 
 
 def _apply(code: Any, stack: list[_Value | _Mark]) -> None:
-    """Take from the stack what the operation takes, and put there what it leaves."""
+    """Apply an operation to the stack."""
     if code.name == "MARK":
         stack.append(_Mark())
         return
@@ -167,14 +167,14 @@ class TorchTensor:
 
 
 class _Mapping(dict[Any, Any]):
-    """Stands in for `collections.OrderedDict`, whose pickled attributes (`_metadata`) nobody needs."""
+    """A stand-in for `collections.OrderedDict`, whose pickled attributes (`_metadata`) nobody needs."""
 
     def __setstate__(self, state: object) -> None:
         pass
 
 
 class TorchZip:
-    """The content of a `.pt` file: `root` is what was saved, with a `TorchTensor` for each tensor.
+    """The content of a `.pt` file: `root` is the saved object, with a `TorchTensor` for each tensor.
 
     Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is damaged, of the format
     before torch 1.6, or refers to anything but tensors and plain containers.
@@ -200,7 +200,7 @@ class TorchZip:
             raise CheckpointError(f"{path} cannot be read: {error}") from error
 
     def read(self, tensor: TorchTensor) -> npt.NDArray[Any]:
-        """The values of a tensor, contiguous: float16 as they are, other floats as float32.
+        """Read the values of a tensor, contiguous: float16 as they are, other floats as float32.
 
         Raises `CheckpointError` when its block is missing or damaged.
         """
@@ -232,7 +232,7 @@ class TorchZip:
         return raw
 
     def _find_prefix(self) -> str:
-        """The folder inside the archive, which torch names after the file that it first wrote."""
+        """Find the folder inside the archive, which torch names after the file that it first wrote."""
         for name in self._sizes:
             folder, _, rest = name.rpartition("/")
             if rest == "data.pkl" and folder:

@@ -42,7 +42,7 @@ def shorten(text: str | Exception, width: int = _QUOTED) -> str:
 
 
 def quote(value: object) -> str:
-    """A value that a file holds, as a message quotes it, briefly."""
+    """Quote a value of a file in a message, shortened."""
     try:
         return shorten(repr(value))
     except (ValueError, RecursionError):  # a number of more digits than Python writes; a nesting beyond the stack
@@ -50,7 +50,7 @@ def quote(value: object) -> str:
 
 
 def read_exactly(file: BinaryIO, count: int) -> bytes:
-    """The next bytes of a file. Raises `EOFError` where there are fewer. `count` must be known to be small."""
+    """Read the next bytes of a file. Raises `EOFError` if there are fewer. `count` must be known to be small."""
     found = file.read(count)
     if len(found) != count:
         raise EOFError("it ends early")
@@ -59,7 +59,7 @@ def read_exactly(file: BinaryIO, count: int) -> bytes:
 
 def check_regular(path: Path, most: int) -> None:
     """Raises `ValueError` for a device or a pipe, which may never end, a folder, and a file of more than `most` bytes;
-    `OSError` where there is none. Nothing is opened.
+    `OSError` if there is none. Nothing is opened.
     """
     status = path.stat()
     if not S_ISREG(status.st_mode):
@@ -69,7 +69,7 @@ def check_regular(path: Path, most: int) -> None:
 
 
 def regular_bytes(path: Path, most: int) -> bytes:
-    """The content of a file. Raises as `check_regular` does."""
+    """Read a file. Raises as `check_regular` does."""
     check_regular(path, most)
     with path.open("rb") as file:
         return file.read(most)
@@ -77,7 +77,7 @@ def regular_bytes(path: Path, most: int) -> bytes:
 
 @contextmanager
 def open_weights(path: Path, form: str) -> Iterator[BinaryIO]:
-    """A file of weights, open; what reading it raises says which file it was, and that it may be no `form`.
+    """Open a file of weights; errors while it is read name the file, and say that it may be no `form`.
 
     Raises `CheckpointNotFoundError` when it is missing, and `CheckpointError`.
     """
@@ -97,6 +97,6 @@ def open_weights(path: Path, form: str) -> Iterator[BinaryIO]:
 
 
 def first_of(names: Iterable[str], count: int = 3) -> str:
-    """The first of some names, briefly."""
+    """Shorten the first of some names."""
     listed = list(names)
     return ", ".join(shorten(name) for name in listed[:count]) + (" ..." if len(listed) > count else "")

@@ -1,4 +1,4 @@
-"""The files of a tokenizer: every token's text and id, as GPT-2, Hugging Face and CTranslate2 write them.
+"""The files of a tokenizer: every token's text and id, in the formats of GPT-2, Hugging Face and CTranslate2.
 
 What the tokens mean to Whisper is `checkpoint.tokenizer`'s. The special ones are read at once, the megabytes of
 ordinary ones when they are first needed.
@@ -32,7 +32,7 @@ _MOST_TOKENS = 1_000_000
 
 
 def _byte_characters() -> dict[int, str]:
-    """GPT-2's printable stand-in for each byte: itself where it is printable Latin-1, else a letter from U+0100 on."""
+    """Map each byte to GPT-2's printable stand-in: itself if it is printable Latin-1, else a letter from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {byte: chr(byte) for byte in printable} | {byte: chr(0x100 + i) for i, byte in enumerate(others)}
@@ -45,7 +45,7 @@ BYTE_OF = {char: byte for byte, char in _CHARACTER_OF.items()}
 @dataclass(frozen=True)
 class Vocabulary:
     """The tokens of one checkpoint. `special` maps the text of each special token to its id. `listed` are the texts of
-    the ordinary ones by id where these are known without their merges; else the files in `folder` have both.
+    the ordinary ones by id if these are known without their merges; else the files in `folder` have both.
 
     The properties and `encode` read the ordinary tokens, and raise `CheckpointError` when these are damaged.
     """
@@ -81,7 +81,8 @@ class Vocabulary:
 
     @classmethod
     def of_bytes(cls, place: Path, tokens: Sequence[bytes], vocab_size: int) -> Vocabulary:
-        """Of an OpenAI model of which `place` has the bytes of the ordinary tokens, by id; more are left out.
+        """Make the vocabulary of an OpenAI model from the bytes of the ordinary tokens in `place`, by id; extra ones
+        are left out.
 
         Raises `CheckpointError` for a size of the vocabulary that OpenAI's models do not have, or too few tokens.
         """
@@ -94,7 +95,7 @@ class Vocabulary:
         return cls(place, special, tuple(texts))
 
     def _read_model(self) -> tuple[dict[str, int], list[tuple[str, str]]]:
-        """Ordinary tokens with their ids, and the merges in order of priority."""
+        """Read ordinary tokens with their ids, and the merges in order of priority."""
         if self.listed is not None:
             return {text: token for token, text in enumerate(self.listed)}, merges_of(self.listed)
         path = self.folder / TOKENIZER_JSON
@@ -114,7 +115,7 @@ class Vocabulary:
 
     @cached_property
     def _loaded(self) -> tuple[Any, dict[int, str]]:
-        """The encoder, and the text of every ordinary token."""
+        """Load the encoder, and the text of every ordinary token."""
         # The special tokens stay out of the encoder, so that text which happens to spell one is only text.
         from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -138,11 +139,11 @@ class Vocabulary:
 
     @cached_property
     def texts(self) -> dict[int, str]:
-        """The text of every ordinary token, each byte as the character that stands for it (`BYTE_OF`)."""
+        """The text of every ordinary token, each byte as its stand-in (`BYTE_OF`)."""
         return self._loaded[1]
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of `text`; special tokens spelled in it are not recognised."""
+        """Encode `text` as token ids; special tokens spelled in it are not recognised."""
         encoding = cast("Encoding", self._loaded[0].encode(text, add_special_tokens=False))
         return list(encoding.ids)
 
@@ -155,7 +156,7 @@ def has_tokenizer(folder: Path) -> bool:
 
 
 def _texts_of(path: Path) -> list[str]:
-    """The texts of all tokens, from a JSON list or one a line. Raises `CheckpointError` for anything else."""
+    """Parse the texts of all tokens, from a JSON list or one a line. Raises `CheckpointError` for anything else."""
     try:
         content = read_bytes(path).decode()
         # Not `splitlines`, which also splits at characters that a token may have.
@@ -168,13 +169,13 @@ def _texts_of(path: Path) -> list[str]:
 
 
 def _pair(merge: Any) -> tuple[str, str]:
-    """Both spellings of a merge: "a b" (until tokenizers 0.19) and ["a", "b"]."""
+    """Parse both spellings of a merge: "a b" (until tokenizers 0.19) and ["a", "b"]."""
     left, right = merge.split(" ") if isinstance(merge, str) else merge
     return left, right
 
 
 def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
-    """The added tokens of a `tokenizer.json`, without parsing the megabytes of vocabulary after them."""
+    """Find the added tokens of a `tokenizer.json`, without parsing the megabytes of vocabulary after them."""
     try:
         text = read_bytes(path).decode()  # in text mode the newlines of these megabytes cost more than all the rest
     except (OSError, UnicodeDecodeError) as error:

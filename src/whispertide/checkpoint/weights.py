@@ -63,7 +63,7 @@ class _Entry:
 
 
 class _Changed:
-    """Tensors that are changed whenever they are read; the key is the entry of what they were, and the change."""
+    """Tensors that are changed whenever they are read; the key is the original entry and the change."""
 
     def read(self, key: tuple[_Entry, Change], /) -> Weights:
         entry, change = key
@@ -93,7 +93,7 @@ class TensorStore:
 
     @classmethod
     def from_openai(cls, path: Path) -> "tuple[TensorStore, ModelDims]":
-        """Open an OpenAI `.pt`, which holds the dimensions too, or the plain Whisper in a published causal one.
+        """Open an OpenAI `.pt`, which has the dimensions too, or the plain Whisper in a published causal one.
 
         Raises `CheckpointNotFoundError` when it is missing, `CheckpointError` when it is damaged, unsafe, or holds
         something else.
@@ -120,7 +120,7 @@ class TensorStore:
 
     @classmethod
     def from_ctranslate2(cls, folder: Path) -> "tuple[TensorStore, ModelDims]":
-        """Open the `model.bin` of a folder of CTranslate2, whose tensors tell the dimensions too.
+        """Open the `model.bin` of a folder of CTranslate2, and derive the dimensions from its tensors.
 
         Raises `CheckpointNotFoundError` when it is missing, `CheckpointError` when it is damaged or another model.
         """
@@ -134,7 +134,7 @@ class TensorStore:
 
     @classmethod
     def from_ggml(cls, file: GgmlFile) -> "TensorStore":
-        """The tensors of an open file of whisper.cpp."""
+        """Take the tensors of an open file of whisper.cpp."""
         entries: dict[str, _Entry] = {}
         for name, tensor in file.tensors.items():
             canonical = from_openai_name(name)
@@ -147,18 +147,18 @@ class TensorStore:
         return frozenset(self._entries)
 
     def shape(self, name: str) -> Shape:
-        """Shape of one tensor, without reading it. Raises `CheckpointError` when there is none of this name."""
+        """Shape of one tensor, without reading it. Raises `CheckpointError` if there is none of this name."""
         return self._entry(name).shape
 
     def get(self, name: str) -> Weights:
-        """One tensor, read from the disk: float16 where it is stored so, else float32 (bfloat16 becomes float32).
+        """Read one tensor: float16 if it is stored so, else float32 (bfloat16 becomes float32).
 
         Raises `CheckpointError` when there is none of this name, or the file was damaged or removed meanwhile.
         """
         return self._entry(name).read()
 
     def changed(self, changes: Mapping[str, Change]) -> "TensorStore":
-        """The same tensors, those that are named changed in what they hold, not in shape. Nothing is read now."""
+        """Make a store of the same tensors, the named ones changed in values, not in shape. Nothing is read now."""
         new = {
             name: _Entry(self.shape(name), _Changed(), (self._entry(name), change)) for name, change in changes.items()
         }
@@ -175,7 +175,9 @@ class TensorStore:
             raise CheckpointError(f"{self.source} has no tensor {name!r}") from None
 
     def _drop_output_projection(self) -> None:
-        """Whisper's output projection is its embedding; some savers store it under both names, or under this one."""
+        """Drop the output projection, which is Whisper's embedding; some savers store it under both names, or under
+        this one.
+        """
         projection = self._entries.pop(OUTPUT_PROJECTION, None)
         if projection is None:
             return
@@ -190,7 +192,8 @@ class TensorStore:
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The files with the weights of a Hugging Face folder: one, or the shards of an index; safetensors where there are.
+    """Find the files with the weights of a Hugging Face folder: one, or the shards of an index; safetensors if there
+    are any.
 
     Raises `CheckpointNotFoundError` when there are none or a shard is missing, `CheckpointError` when the index is
     damaged.
@@ -220,7 +223,7 @@ def _shards(index: Path) -> tuple[Path, ...]:
 
 
 def _open(path: Path) -> Iterator[tuple[str, _Entry]]:
-    """Stored name and entry of every tensor in a file of a Hugging Face folder."""
+    """Read stored name and entry of every tensor in a file of a Hugging Face folder."""
     if path.suffix == ".safetensors":
         stored = SafetensorsFile(path)
         file = PaletteFile(stored) if is_palettised(stored) else _floats(stored)
@@ -236,7 +239,7 @@ def _open(path: Path) -> Iterator[tuple[str, _Entry]]:
 
 
 def _floats(file: SafetensorsFile) -> SafetensorsFile:
-    """The file, if all its tensors are numbers."""
+    """Return the file, if all its tensors are numbers."""
     for name, tensor in file.tensors.items():
         if tensor.dtype not in FLOATS:
             raise CheckpointError(
@@ -247,5 +250,5 @@ def _floats(file: SafetensorsFile) -> SafetensorsFile:
 
 
 def _is_plain_name(file: object) -> bool:
-    """A shard lies next to its index: no path that leads elsewhere."""
+    """True for a name without a path: a shard lies next to its index."""
     return isinstance(file, str) and bool(file) and Path(file).name == file and "\\" not in file

@@ -91,7 +91,7 @@ def measure_speed(model: "WhisperModel") -> Speed:
 
 
 def _timed(run: Callable[[], object]) -> list[float]:
-    """Seconds of each repetition, after one that does not count."""
+    """Seconds of each repetition, after one for warming up."""
     run()
     times = []
     for _ in range(_REPEATS):
@@ -152,7 +152,7 @@ class LiveEstimate:
 
     @property
     def verdict(self) -> str:
-        """For people."""
+        """The verdict in words."""
         if not self.adapted:
             return "no adapter"
         if self.load <= COMFORTABLE:
@@ -162,7 +162,7 @@ class LiveEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes that the cost of a model depends on."""
+    """The sizes that decide the cost of a model."""
 
     width: int
     encoder_layers: int
@@ -175,7 +175,7 @@ class Shape:
         return cls(dims.n_audio_state, dims.n_audio_layer, dims.n_text_layer, dims.n_vocab)
 
     def encoder_flops(self, frames: int) -> float:
-        """Of a window, all of whose frames attend to each other."""
+        """Multiply-adds twice of a window, all of whose frames attend to each other."""
         return self.block_flops(frames, frames)
 
     def block_flops(self, frames: int, context: int) -> float:
@@ -216,8 +216,8 @@ NOTHING = CheckpointFacts(short=False)
 def estimate_live(
     speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"], known: CheckpointFacts = NOTHING
 ) -> list[LiveEstimate]:
-    """For every recipe, as the checkpoint gets it: the measured model, of which something may be `known`, then the
-    published ones, of which nothing is but that the package has adapters for some.
+    """Estimate every recipe, as the checkpoint gets it: for the measured model, with the `known` facts, then for the
+    published ones, of which only the adapters in the package are known.
     """
     own = Shape.of(dims)
     shapes = {speed.model: own, **{name: Shape(*sizes) for name, sizes in _SHAPES.items() if name != speed.model}}
@@ -258,7 +258,7 @@ class _Machine:
 
     @property
     def reading(self) -> float:
-        """By how much a decoder step reads more."""
+        """The ratio of the weights that a decoder step reads."""
         return self.shape.decoder_weights() / self.own.decoder_weights()
 
     @property
@@ -285,8 +285,8 @@ class _Machine:
         return self.encode_s(recipe.framing.length_s(min(window_s, 30.0))) + decode_s
 
     def block_s(self, new_s: float, window_s: float) -> float:
-        """Encoding what is new in a stream of `window_s`. So short a run takes no less than reading the weights does,
-        at the pace of a decoder step.
+        """Seconds to encode the new part of a stream of `window_s`. So short a run takes no less than reading the
+        weights does, at the pace of a decoder step.
         """
         frames = SAMPLE_RATE // FRAME_SAMPLES
         computing = self.shape.block_flops(int(new_s * frames), int(window_s * frames)) / self.own.encoder_flops(
@@ -340,7 +340,7 @@ class Parity:
 
     @property
     def passed(self) -> bool:
-        """Within all limits (a figure that is no number is not)."""
+        """True within all limits (a figure that is no number is not)."""
         return (
             self.largest_error <= self.limits.largest_error
             and self.mean_error <= self.limits.mean_error
@@ -349,7 +349,7 @@ class Parity:
 
 
 def check_parity(model: "WhisperModel", exact: "WhisperModel", samples: FloatArray, folder: Path) -> list[Parity]:
-    """`model` against its own fp32 graphs `exact`, and those against transformers where that is installed.
+    """Compare `model` with its own fp32 graphs `exact`, and those with transformers if that is installed.
 
     samples  up to 30 s of speech; `folder` is where the checkpoint lies, for transformers.
     """
@@ -382,7 +382,7 @@ def compare(what: str, against: str, mine: FloatArray, truth: FloatArray, tokens
 
 
 def _transcript(model: "WhisperModel", mel: FloatArray) -> list[int]:
-    """The start sequence and what greedy decoding says after it."""
+    """The start sequence and a greedy transcript after it."""
     from whispertide.decoding.window import decode_window
 
     options = DecodeOptions(temperatures=(0.0,), max_tokens=_TOKENS, word_timestamps=False)
@@ -393,7 +393,7 @@ def _transcript(model: "WhisperModel", mel: FloatArray) -> list[int]:
 
 
 def log_probabilities(model: "WhisperModel", mel: FloatArray, tokens: list[int]) -> FloatArray:
-    """[positions, vocab] log-probabilities of the next token along `tokens`."""
+    """Compute [positions, vocab] log-probabilities of the next token along `tokens`."""
     from whispertide.decoding.search import DecodeRequest
     from whispertide.model.engine import required
 
@@ -403,7 +403,7 @@ def log_probabilities(model: "WhisperModel", mel: FloatArray, tokens: list[int])
 
 
 def transformers_log_probabilities(folder: Path, mel: FloatArray, tokens: list[int]) -> FloatArray | None:
-    """The same by transformers in fp32, or None where it is not installed or cannot read such a checkpoint."""
+    """Compute the same by transformers in fp32; None if it is not installed or cannot read such a checkpoint."""
     weights = any(found for pattern in _OF_TRANSFORMERS for found in folder.glob(pattern))  # none in a file
     if not weights or any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")):
         return None

@@ -79,14 +79,14 @@ class Drawing:
         return self.heading[0]
 
     def image(self, kind: str = "png") -> bytes:
-        """The picture as "png" or "pdf"; the same every time."""
+        """Render as "png" or "pdf"; the same every time."""
         buffer = io.BytesIO()
         unknown = {"Software": None} if kind == "png" else {"CreationDate": None, "Creator": None, "Producer": None}
         self.figure.savefig(buffer, format=kind, dpi=_DPI, metadata=unknown)
         return buffer.getvalue()
 
     def csv(self) -> str:
-        """The numbers."""
+        """Render the numbers."""
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="\n").writerows((self.heading, *self.rows))
         return buffer.getvalue()
@@ -102,8 +102,8 @@ class Drawing:
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Curve], list[Line]]:
-    """The CSV of a plot of curves: its title and the labels of its axes as the functions here take them, the curves,
-    and the levels. Raises `OSError`, `ValueError`.
+    """Read the CSV of a plot of curves: its title and the labels of its axes as the functions here take them, the
+    curves, and the levels. Raises `OSError`, `ValueError`.
     """
     with path.open(encoding="utf-8", newline="") as file:
         (title, x_label, y_label, *_), *rows = csv.reader(file)
@@ -122,7 +122,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Curve], list[Line]]:
 
 
 def format_number(value: float | None) -> str:
-    """Six digits, as they stand in a CSV; nothing for None."""
+    """Format with six digits, as in a CSV; nothing for None."""
     return "" if value is None else f"{value:.6g}"
 
 
@@ -138,7 +138,7 @@ def draw_curves(
     x_label: str,
     y_label: str,
 ) -> Drawing:
-    """The drawing that `draw` makes of curves and levels, with the curves' notes, and its numbers."""
+    """Make the drawing of curves and levels by `draw`, with the curves' notes, and its numbers."""
     figure = figure_of(draw, title=title, x_label=x_label, y_label=y_label)
     _annotate(figure, curves, levels)
     rows = [
@@ -152,7 +152,7 @@ def draw_curves(
 
 @contextmanager
 def new_figure(**settings: Any) -> "Iterator[Figure]":
-    """An empty figure, and while entered the style of every plot. Raises `OptionError` without matplotlib."""
+    """Yield an empty figure in the style of every plot. Raises `OptionError` without matplotlib."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -165,7 +165,7 @@ def new_figure(**settings: Any) -> "Iterator[Figure]":
 def figure_of(
     draw: "Callable[[Axes], None]", *, x_label: str, y_label: str, title: str, height: float = _HEIGHT
 ) -> "Figure":
-    """A figure of what `draw` puts on its axes; `height` in inches is without the title and the legend."""
+    """Make a figure with the axes that `draw` fills; `height` in inches is without the title and the legend."""
     heading = fill(title, _LINE)
     with new_figure() as figure:
         axes = figure.add_subplot()
@@ -181,7 +181,7 @@ def figure_of(
 
 
 def _legend(figure: "Figure", handles: "Sequence[Artist]", labels: Sequence[str]) -> int:
-    """The legend below the plot, in as many columns as fit. Returns how many rows it has."""
+    """Draw the legend below the plot, in as many columns as fit. Returns the number of rows."""
     if not labels:
         return 0
     rows = next(rows for rows in range(1, len(labels) + 1) if rows == len(labels) or _width(labels, rows) <= _LINE)
@@ -191,13 +191,13 @@ def _legend(figure: "Figure", handles: "Sequence[Artist]", labels: Sequence[str]
 
 
 def _width(labels: Sequence[str], rows: int) -> int:
-    """Of a legend with so many rows, in characters."""
+    """The width of a legend with so many rows, in characters."""
     columns = [labels[start : start + rows] for start in range(0, len(labels), rows)]
     return sum(max(map(len, column)) + _HANDLE for column in columns)
 
 
 def _annotate(figure: "Figure", curves: Sequence[Curve], levels: Sequence[Line]) -> None:
-    """Each point's note, where it covers no other note, point or line."""
+    """Write each point's note at a place where it covers no other note, point or line."""
     noted = [
         (x, y, note, colour)
         for curve, colour in zip(curves, cycle(COLOURS), strict=False)

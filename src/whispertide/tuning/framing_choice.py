@@ -56,7 +56,7 @@ _AS_QUICK = 1.5  # framings whose windows take at most so many times as long as 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Audio [n] as a round would hear it.
+    """Audio [n] of one round.
 
     whole  it ends in the pause after an utterance
     alone  it is a single word between pauses
@@ -84,7 +84,7 @@ class WindowText:
 
 @dataclass(slots=True)
 class FramingResult:
-    """A framing, and what windows said in it next to the padded ones.
+    """A framing, and its transcripts of windows compared with those of the padded ones.
 
     words, changed, invented   words of the padded texts; how many of them were heard otherwise or not at all; words
                                that no padded text has
@@ -113,7 +113,7 @@ class FramingResult:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """The name for messages and tables."""
         return self.framing.name
 
     @property
@@ -122,7 +122,7 @@ class FramingResult:
         return median(self.seconds) if self.seconds else 0.0
 
     def rates(self) -> dict[str, float]:
-        """As shares: of the words, of the windows, of the ends."""
+        """The shares: of the words, of the windows, of the ends."""
         return {
             "changed": self.changed / max(1, self.words),
             "invented": self.invented / max(1, self.words),
@@ -145,7 +145,7 @@ class FramingResult:
 
     @property
     def differing(self) -> float:
-        """Everything that differs, as a share of the words."""
+        """All differences, as a share of the words."""
         return (self.changed + self.invented + self.loose) / max(1, self.words)
 
     def add(self, window: Window, padded: WindowText, heard: WindowText) -> None:
@@ -168,7 +168,6 @@ class FramingResult:
             self.ends_missing += not heard.words or heard.words[-1] != padded.words[-1]
 
     def to_json(self) -> dict[str, Any]:
-        """All figures."""
         figures = {
             name: getattr(self, name)
             for name in ("windows", "words", "ends", "alone", "twice", "suits", "median_s", "differing")
@@ -188,7 +187,7 @@ def candidates(model: "WhisperModel", *, few: bool = False) -> list[Framing]:
 
 
 def cut_windows(audio: FloatArray, gate: SpeechGate | None = None) -> list[Window]:
-    """Windows of a recording [n], in the order of the recording."""
+    """Cut windows out of a recording [n], in the order of the recording."""
     found: list[Window] = []
     for span in _utterances(audio, gate or SpeechGate(GateOptions())):
         seconds = len(span) / SAMPLE_RATE
@@ -203,7 +202,7 @@ def cut_windows(audio: FloatArray, gate: SpeechGate | None = None) -> list[Windo
 
 
 def spread_out(windows: Sequence[Window]) -> list[Window]:
-    """The same windows in an order of which any beginning is a fair sample: far ones next to each other."""
+    """Order windows so that any beginning is a fair sample: distant ones next to each other."""
     step = next(step for step in (7, 5, 11, 13, 17) if len(windows) % step) if len(windows) > 1 else 1
     return [windows[number * step % len(windows)] for number in range(len(windows))]
 
@@ -225,7 +224,9 @@ def _utterances(audio: FloatArray, gate: SpeechGate) -> Iterator[Span]:
 def single_words(
     executor: "Executor", windows: Sequence[Window], most: int, until: Callable[[], bool] = lambda: False
 ) -> list[Window]:
-    """Words of whole utterances, each alone between pauses; `executor` hears where they are. `until` ends it early."""
+    """Cut out words of complete utterances, each alone between pauses; `executor` finds their times. `until` ends it
+    early.
+    """
     found: list[Window] = []
     pause = np.zeros(to_samples(PAUSE_S), np.float32)
     for window in windows:
@@ -245,8 +246,8 @@ def single_words(
 
 
 def guard_changes(framing: Framing) -> dict[str, Any]:
-    """Of a recipe. What is not padded as in training is guarded: what stops a guard is heard once more, padded. Single
-    words, which trouble checkpoints most, are heard padded in the end.
+    """The changes of a recipe for a framing. One that is not padded as in training is guarded: a window that a guard
+    stops is decoded once more, padded. Single words, the hardest for checkpoints, are padded in the end.
     """
     guard = {} if isinstance(framing, Pad30) else {"shift_guard": True, "short_s": _SINGLE_WORD_S}
     fields = {"zeros_s": framing.zeros_s} if framing.kind == "zeros" else {}  # type: ignore[attr-defined]
@@ -255,13 +256,15 @@ def guard_changes(framing: Framing) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def tide_in(framing: Framing, max_tokens: int = 0) -> Recipe:
-    """`tide` as a tuning to that framing leaves it; `max_tokens` 0: as many as it ever decodes."""
+    """`tide` as tuning to that framing leaves it; `max_tokens` 0: as many as it ever decodes."""
     limit = {"max_tokens": max_tokens} if max_tokens else {}
     return get_recipe("tide").replace(**guard_changes(framing), **limit)
 
 
 def transcribe_window(executor: "Executor", framing: Framing, window: Window, options: DecodeOptions) -> WindowText:
-    """One window as the first round of an utterance, or its only one; a text that is too long for it does not end."""
+    """Transcribe one window as the first round of an utterance, or its only one; a text that is too long for it does
+    not end.
+    """
     recipe, samples = tide_in(framing, _limit(window)), _whole_frames(window.audio)
     policy, search = recipe.policy, recipe.search
     plan = policy.plan(policy.start(0), len(samples), search=search, round_id=0, is_last=window.whole)
@@ -307,7 +310,7 @@ def _run(executor: "Executor", plan: RoundPlan, samples: FloatArray, options: De
 
 
 def plain_words(text: str) -> list[str]:
-    """Words without case and punctuation."""
+    """Split into words without case and punctuation."""
     return re.sub(r"[^\w\s']", " ", text.lower()).split()
 
 
@@ -329,7 +332,7 @@ def measure(
     until: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[FramingResult]:
-    """Hear the windows in every framing; `executors` begin with that of the padding.
+    """Transcribe the windows in every framing; `executors` begin with that of the padding.
 
     `until` is asked before every hearing, and ends it early; a window that was not heard in all of them does not count.
     Nor does a first one, which opens the graphs.
@@ -361,8 +364,8 @@ def measure(
 
 
 def choose_framing(tried: Sequence[FramingResult], usual: Framing | None = None) -> FramingResult | None:
-    """Of those that suit, about as quick as the quickest and about as good as the best of these, the first one;
-    None where too little was heard.
+    """Choose the first framing that suits, is about as quick as the quickest and about as good as the best of these;
+    None if there was too little speech.
 
     `usual` is how the checkpoint is heard untuned, where it says how. That stays where it suits: where it differs most,
     near the end of windows that are cut off, `tide` drops words or waits for them (lab/log).

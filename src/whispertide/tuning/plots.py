@@ -38,7 +38,7 @@ class Bar:
 def scatter(
     curves: Sequence[Curve], *, x_label: str, y_label: str, title: str, levels: Sequence[Line] = (), zero: bool = True
 ) -> Drawing:
-    """Points joined in their order, each with its note.
+    """Draw points joined in their order, each with its note.
 
     With `zero` axes begin there, the upright one only if the values are not all far from it.
     """
@@ -57,13 +57,13 @@ def scatter(
 
 
 def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Drawing:
-    """Cumulative distributions of latencies in seconds, of many values by some of them."""
+    """Draw cumulative distributions of latencies in seconds, with few of many values."""
     return shares([_cumulative(label, values) for label, values in samples], x_label="latency (s)", title=title)
 
 
 def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = "words (%)") -> Drawing:
-    """Cumulative distributions: values in order, and how many per cent are no larger. The last hundredth may lie beyond
-    the right edge, where it would flatten the rest.
+    """Draw cumulative distributions: values in order, and the per cent that are no larger. The last hundredth may lie
+    beyond the right edge, where it would flatten the rest.
     """
 
     def draw(axes: "Axes") -> None:
@@ -83,7 +83,7 @@ def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = 
 
 
 def _cumulative(label: str, values: Sequence[float]) -> Curve:
-    """Of many values only some, evenly, with the first and the last."""
+    """Choose some of many values, evenly, with the first and the last."""
     ordered = sorted(values)
     last = len(ordered) - 1
     ranks = sorted({round(last * step / _SHARES) for step in range(_SHARES + 1)})
@@ -95,7 +95,7 @@ def _cumulative(label: str, values: Sequence[float]) -> Curve:
 
 
 def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
-    """Horizontal bars, the first on top, each with its value; whiskers where it has an interval; long labels break."""
+    """Draw horizontal bars, the first on top, each with its value; whiskers show its interval; long labels break."""
 
     def draw(axes: "Axes") -> None:
         reach = max((max(item.value, item.high or item.value) for item in items), default=1.0) or 1.0
@@ -120,7 +120,7 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
 
 
 def read_bars(path: Path) -> tuple[str, str, list[Bar]]:
-    """The CSV of a plot of bars: its title, the label of its axis, and the bars. Raises `OSError`, `ValueError`."""
+    """Read the CSV of a plot of bars: title, label of the axis, and bars. Raises `OSError`, `ValueError`."""
     with path.open(encoding="utf-8", newline="") as file:
         (title, x_label, *_), *rows = csv.reader(file)
     items = []
@@ -130,7 +130,7 @@ def read_bars(path: Path) -> tuple[str, str, list[Bar]]:
 
 
 def stacked(items: Sequence[tuple[str, Mapping[str, float]]], *, x_label: str, title: str) -> Drawing:
-    """Horizontal bars, the first on top, each of parts side by side; what is below zero lies left of it.
+    """Draw horizontal bars, the first on top, each of parts side by side; negative parts lie left of zero.
 
     An item is a label and its parts' values. The order of the parts, and so their colours, is that of the first item
     that has them.
@@ -167,7 +167,7 @@ def over_time(
     zero: bool = True,
     bands: Sequence[tuple[float, float] | None] = (),
 ) -> Drawing:
-    """Lines without markers; `bands`, one for each or none at all, are stretches of x in the colours of the lines."""
+    """Draw lines without markers; `bands`, one for each or none, are stretches of x in the lines' colours."""
 
     def draw(axes: "Axes") -> None:
         axes.set_prop_cycle(**_DASHED)
@@ -183,8 +183,8 @@ def over_time(
 
 
 def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str, title: str) -> Drawing:
-    """The points that a search tried, the best of them joined, and a ring around the former default. The upright axis
-    is logarithmic.
+    """Draw the points that a search tried, the best of them joined, and a ring around the former default. The upright
+    axis is logarithmic.
     """
 
     def draw(axes: "Axes") -> None:
@@ -200,7 +200,7 @@ def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str
 
 
 def _in_rows(axes: "Axes", labels: Sequence[str]) -> None:
-    """A label for each bar, the first on top; one bar alone is no thicker than others."""
+    """Label the bars, the first on top; one bar alone is no thicker than others."""
     axes.set_yticks(range(len(labels)), [fill(label, _LABEL) for label in labels])
     axes.set_ylim(max(len(labels), 2) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)

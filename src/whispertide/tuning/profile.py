@@ -36,7 +36,7 @@ _EXCHANGES = (0.0, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)  # WhisperFlow's grid, and
 
 @dataclass(frozen=True, slots=True)
 class RecordedRound:
-    """One round to run again, and what it took."""
+    """One round to run again, and its result."""
 
     plan: RoundPlan
     audio: FloatArray
@@ -46,7 +46,7 @@ class RecordedRound:
 
 @dataclass(slots=True)
 class _Recorder:
-    """An executor that writes down what it is asked."""
+    """An executor that records its rounds."""
 
     executor: Executor
     rounds: list[RecordedRound] = field(default_factory=list)
@@ -63,7 +63,7 @@ class _Recorder:
 def record_rounds(
     executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = _RECORDING_S
 ) -> list[RecordedRound]:
-    """The rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
+    """Record the rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
     recorder = _Recorder(executor)
     session = Session(recipe, recorder, make_gate(recipe))
     step = to_samples(recipe.schedule.step_s)
@@ -106,7 +106,7 @@ def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
 
 
 def choose_rounds(rounds: Sequence[RecordedRound], allocations: int) -> list[RecordedRound]:
-    """As many of the rounds as there is time for, from all of the recording, in order."""
+    """Choose as many of the rounds as there is time for, from all of the recording, in order."""
     mean_s = sum(item.seconds for item in rounds) / max(len(rounds), 1)
     wanted = max(LEAST_ROUNDS, int(MEASURING_S / max(allocations * mean_s, 1e-6)))
     if wanted >= len(rounds):
@@ -115,7 +115,7 @@ def choose_rounds(rounds: Sequence[RecordedRound], allocations: int) -> list[Rec
 
 
 def measure(executor: Executor, allocation: Allocation, rounds: Sequence[RecordedRound]) -> Measured:
-    """Run `rounds`, each as soon as there is room for it, after one that does not count."""
+    """Run `rounds`, each as soon as there is room for it, after one for warming up."""
     executor.run(rounds[0].plan, rounds[0].audio, rounds[0].options)
     waiting: deque[tuple[float, Pending]] = deque()
     taken: list[float] = []
@@ -145,7 +145,7 @@ def measure(executor: Executor, allocation: Allocation, rounds: Sequence[Recorde
 def measure_all(
     model: "WhisperModel", recipe: "Recipe", audio: FloatArray, progress: Callable[[str, int, int], None]
 ) -> list[Measured]:
-    """Every candidate over the rounds of `audio` [n] of speech, the best first.
+    """Measure every candidate on the rounds of `audio` [n] of speech, the best first.
 
     `progress(label, done, total)` counts allocations; recording the rounds is one of them. Raises `GraphError`, and
     `OptionError` where nobody speaks.
@@ -168,7 +168,7 @@ def measure_all(
 
 
 def label(allocation: Allocation) -> str:
-    """For people."""
+    """The name for tables."""
     if allocation.decoder is None:
         return f"serial: {allocation.encoder}"
     exchange = f"; exchanged after {allocation.exchange:.0%} of the tokens" if allocation.exchange else ""

@@ -58,7 +58,7 @@ Advance = Callable[[str, int, int], None]
 
 @dataclass(slots=True)
 class _Budget:
-    """Seconds from now on. Asked before each piece of work, it says when the next one might take too long: one like the
+    """A limit of time from now on. It is asked before each piece of work, and expects the next to take as long as the
     longest so far. Only a first piece that alone takes longer can exceed it.
     """
 
@@ -80,7 +80,7 @@ class _Budget:
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """The quickest and the slowest of a few equal rounds with so many threads, in seconds; `share` of a processor is
-    what one thread got next to them.
+    the part that one thread got next to them.
     """
 
     threads: int
@@ -96,8 +96,8 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Refit:
-    """The rule fitted to this checkpoint: mean squared errors of its chances (held out) and of the shipped rule's, and
-    how many words of replayed streams differ with it, and with the shipped rule, from what patience confirms.
+    """The rule fitted to this checkpoint: mean squared errors of its probabilities (held out) and of the shipped
+    rule's, and the numbers of words of replayed streams that differ from those of a patient run with each rule.
     """
 
     words: int
@@ -109,12 +109,12 @@ class Refit:
 
     @property
     def is_better(self) -> bool:
-        """By more than chance would often have it, and with no more errors in streams."""
+        """True if it is better by more than chance, with no more errors in streams."""
         return self.error < _BETTER * self.shipped and self.differ <= self.shipped_differ
 
     @property
     def sentence(self) -> str:
-        """For the user."""
+        """The result in a sentence for the user."""
         outcome = "used" if self.is_better else "not better, so the shipped one stays"
         return (
             f"the rule for confirming words, fitted anew to {self.words} heard words: mean squared error "
@@ -125,7 +125,7 @@ class Refit:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Everything that was measured.
+    """All results of a tuning.
 
     chosen  None: too little was heard to say anything
     refit   None: not fitted anew
@@ -146,7 +146,7 @@ class Tuning:
 
     @property
     def why(self) -> str:
-        """Half a sentence for the user."""
+        """The reason in half a sentence for the user."""
         form = "the short form of `whispertide tune`" if self.short else "`whispertide tune`"
         if self.chosen is None:
             return f"{form} heard too little to tell which framing suits this checkpoint"
@@ -242,7 +242,7 @@ def tune(
 def refit_rule(
     model: "WhisperModel", framing: Framing, recordings: Sequence[FloatArray], advance: Advance
 ) -> Refit | None:
-    """The rule fitted to this checkpoint's streams in `framing`; None where they are too few to tell.
+    """Fit the rule to this checkpoint's streams in `framing`; None if they are too few.
 
     It begins with the shipped rule and moves no further than the audio says. Each part of the audio is predicted by a
     rule that was fitted to the others.
@@ -283,7 +283,7 @@ def refit_rule(
 def measure_threads(
     model: "WhisperModel", framing: Framing, windows: Sequence[Window], advance: Advance
 ) -> tuple[Rounds, ...]:
-    """Rounds of about the usual length with every number of threads that is worth trying here."""
+    """Time rounds of about the usual length with every number of threads that is worth trying here."""
     if not windows:
         return ()
     window = min(windows, key=lambda window: abs(len(window.audio) - to_samples(_USUAL_S)))
@@ -310,12 +310,14 @@ def processor_share() -> float:
 
 
 def thread_counts(cores: int, usual: int) -> list[int]:
-    """Those to try: powers of two up to the cores, the cores themselves as far as eight, and what is used now."""
+    """The numbers of threads to try: powers of two up to the cores, the cores themselves as far as eight, and the
+    present number.
+    """
     return sorted({count for count in (1, 2, 4, 8) if count <= cores} | {min(cores, 8), usual})
 
 
 def choose_pace(rounds: Sequence[Rounds]) -> Pace | None:
-    """The fewest threads that are nearly as quick as any, and the step for them; None where the machine was busy.
+    """Choose the fewest threads that are nearly as quick as any, and the step for them; None if the machine was busy.
 
     The quickest round of each counts, because other work only ever makes one slower.
     """
@@ -327,5 +329,5 @@ def choose_pace(rounds: Sequence[Rounds]) -> Pace | None:
 
 
 def choose_step(round_s: float) -> float:
-    """The shortest step of which a round takes at most a comfortable share (`doctor`)."""
+    """Choose the shortest step of which a round takes at most a comfortable share (`doctor`)."""
     return next((step for step in _STEPS_S if round_s <= COMFORTABLE * step), _STEPS_S[-1])

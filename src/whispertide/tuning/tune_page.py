@@ -21,7 +21,7 @@ LEGEND = (
 
 
 def _table(found: "Tuning") -> page.Table:
-    """A row for each framing; the chosen one is marked."""
+    """Make a row for each framing; the chosen one is marked."""
     rows = []
     for each in found.tried:
         rates = each.rates()
@@ -48,7 +48,7 @@ def _table(found: "Tuning") -> page.Table:
 
 
 def _threads_table(found: "Tuning") -> page.Table:
-    """A row for each number of threads."""
+    """Make a row for each number of threads."""
     threads, step_s = (0, 0.0) if found.pace is None else (found.pace.threads, found.pace.step_s)
     rows = tuple(
         (f"{'* ' if each.threads == threads else ''}{each.threads}", f"{each.quickest_s * 1000:.0f}")
@@ -71,7 +71,7 @@ def _rule(found: "Tuning") -> list[str]:
 
 
 def text(found: "Tuning") -> str:
-    """For a terminal."""
+    """Render for a terminal."""
     parts = [page.text_table(_table(found)), LEGEND]
     parts += _rule(found)
     if found.rounds:
@@ -94,7 +94,7 @@ def _plot(found: "Tuning") -> Drawing:
 
 
 def html(found: "Tuning") -> str:
-    """The page."""
+    """Render the page."""
     sections = [
         page.section(
             "Framings",
