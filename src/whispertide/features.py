@@ -302,7 +302,6 @@ class Columns:
 
     @classmethod
     def none(cls, n_mels: int) -> "Columns":
-        """No columns."""
         return cls(0, np.empty((n_mels, 0), np.float32))
 
     def window(self, samples: FloatArray, at: int, length: int) -> FloatArray:

@@ -46,7 +46,6 @@ class Transcript:
 
     @property
     def text(self) -> str:
-        """The confirmed text."""
         return join_words(self.words)
 
     def apply(self, commit: Commit, *, end: int, loop_guard: bool = False) -> Change:
@@ -77,7 +76,6 @@ class Transcript:
         del self.words[:-CONTEXT]
 
     def copy(self) -> "Transcript":
-        """An independent copy."""
         return Transcript(list(self.words), self.hypothesis)
 
 
@@ -117,14 +115,12 @@ class SessionState:
         self.seq += 1
 
     def forget(self) -> None:
-        """See `Session.forget`."""
         self.transcript.forget()
         self.turns.forget()
 
     def configure(
         self, changes: Mapping[str, Any], possible: Callable[[DecodeOptions], DecodeOptions] | None = None
     ) -> None:
-        """See `Session.configure`."""
         of_recipe, of_options = divided(self.recipe, dict(changes))
         recipe, options = self.recipe.replace(**of_recipe), replace(self.options, **of_options)
         if fixed := [name for name in _built_in(recipe) if _built_in(recipe)[name] != _built_in(self.recipe)[name]]:

@@ -61,12 +61,10 @@ class Timed:
 
     @property
     def start_s(self) -> float:
-        """`start` in seconds."""
         return seconds(self.start)
 
     @property
     def end_s(self) -> float:
-        """`end` in seconds."""
         return seconds(self.end)
 
 

@@ -114,7 +114,6 @@ class AudioBuffer:
         self._resize(0)
 
     def copy(self) -> "AudioBuffer":
-        """Copy the buffer, for snapshots."""
         return AudioBuffer(self.start, self.read(self.start, self.end), 0, self._length)
 
     def _resize(self, capacity: int) -> None:

@@ -166,7 +166,6 @@ class _Capture:
             self._lost += frames
 
     def end(self) -> None:
-        """End the recording."""
         self._queue.put(None)
 
     def blocks(self, stream: Any) -> Iterator[FloatArray]:

@@ -127,8 +127,7 @@ class Gate(Protocol):
     def snapshot(self) -> Any:
         """The state, for `restore`."""
 
-    def restore(self, state: Any) -> None:
-        """Go on from `state`."""
+    def restore(self, state: Any) -> None: ...
 
 
 @dataclass(slots=True)
@@ -157,7 +156,6 @@ class GateState:
     floor: int = 0
 
     def copy(self) -> "GateState":
-        """An independent copy, for snapshots."""
         return replace(self)
 
 

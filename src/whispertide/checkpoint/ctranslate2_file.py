@@ -67,7 +67,6 @@ class Rows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Their shape."""
         return (self.last - self.first, *self.variable.shape[1:])
 
 

@@ -36,7 +36,6 @@ class Group:
     projections: tuple[str, ...] = PROJECTIONS
 
     def names(self, layer: int) -> tuple[str, ...]:
-        """The weights of a layer."""
         return tuple(f"{self.place.format(layer)}.{projection}.weight" for projection in self.projections)
 
 

@@ -40,7 +40,6 @@ class _IndexEntry:
     rows: int = 0
 
     def parts(self, name: str) -> tuple[str, ...]:
-        """The names of its parts in the file."""
         return tuple(f"{name}.{part}" for part in PARTS) if self.bits else (name,)
 
 

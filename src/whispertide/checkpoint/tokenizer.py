@@ -98,7 +98,6 @@ class Tokenizer:
 
     @property
     def folder(self) -> Path:
-        """The folder of its files."""
         return self._vocabulary.folder
 
     @property

@@ -143,7 +143,6 @@ class TensorStore:
         return cls(entries, (file.path,), str(file.path))
 
     def names(self) -> frozenset[str]:
-        """Canonical names of all tensors."""
         return frozenset(self._entries)
 
     def shape(self, name: str) -> Shape:

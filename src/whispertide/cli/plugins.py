@@ -53,9 +53,7 @@ class Lessons(Protocol):
     """Training that a checkpoint is about to get: its device, windows and updates."""
 
     @property
-    def device(self) -> str:
-        """The device that trains."""
-        ...
+    def device(self) -> str: ...
 
     @property
     def windows(self) -> int:

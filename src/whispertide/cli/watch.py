@@ -100,7 +100,6 @@ class ProgressBar(Watcher):
         return self
 
     def close(self) -> None:
-        """Remove the bar."""
         self._bar.stop()
 
     def show(self, done_s: float, wall_s: float) -> None:
@@ -109,5 +108,4 @@ class ProgressBar(Watcher):
         self._bar.update(self._task, completed=done_s, done=clock_text(done_s) + speed)
 
     def tick(self, meter: Meter) -> None:
-        """Move the bar."""
         self.show(seconds(meter.samples), meter.wall)

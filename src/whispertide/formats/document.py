@@ -67,7 +67,6 @@ class Document:
 
     @property
     def words(self) -> tuple[Word, ...]:
-        """All words in order."""
         return tuple(word for segment in self.segments for word in segment.words)
 
 

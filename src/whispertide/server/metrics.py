@@ -87,5 +87,4 @@ class Metrics:
                 self.errors.inc()
 
     def render(self) -> bytes:
-        """Render the page."""
         return generate_latest(self.registry)

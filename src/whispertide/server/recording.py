@@ -192,7 +192,6 @@ class Replay:
 
     @property
     def text(self) -> str:
-        """The confirmed text."""
         return _text(self.events)
 
 

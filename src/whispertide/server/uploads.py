@@ -101,7 +101,6 @@ class TranscriptionJob:
 
     @property
     def duration_s(self) -> float:
-        """Seconds of audio."""
         return seconds(self.samples)
 
 
@@ -202,5 +201,4 @@ def _thread(name: str) -> Executor:
 
 
 def join_text(segments: Iterable[OfflineSegment]) -> str:
-    """Join the texts of segments."""
     return "".join(segment.text for segment in segments).strip()

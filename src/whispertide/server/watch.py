@@ -35,7 +35,6 @@ class Watch:
     _round_at: float = -STALLED_S  # when the last one was done
 
     def note_round(self) -> None:
-        """Note that a round is done."""
         self._round_at = self.clock()
 
     def measure(self, sessions: Iterable[LiveSession]) -> Waiting:

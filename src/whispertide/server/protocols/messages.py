@@ -239,5 +239,4 @@ def reply(**values: Any) -> Reply:
 
 
 def milliseconds(samples: int) -> int:
-    """Convert samples to milliseconds."""
     return round(1000 * seconds(samples))

@@ -116,11 +116,9 @@ class NativeProtocol(base.WireProtocol):
         return actions
 
     def flushed(self) -> base.Actions:
-        """Answer a flush."""
         return (_reply({"type": "flushed"}),)
 
     def cleared(self) -> base.Actions:
-        """Answer a clear."""
         return (_reply({"type": "cleared"}),)
 
     def accepted(self, samples: int) -> base.Actions:
