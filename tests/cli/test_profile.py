@@ -48,7 +48,7 @@ FOUND = [Measured(SERIAL, 0.3, 0.3), Measured(PIPELINE, 0.3, 0.2)]
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Where profiles are kept in this test; graphs stay where they are."""
-    monkeypatch.setattr(allocation, "cached", tmp_path.joinpath)
+    monkeypatch.setattr(allocation, "cache_path", tmp_path.joinpath)
     return tmp_path
 
 

@@ -41,7 +41,7 @@ class Session:
     is_file: bool = False
     asked_recipe: Any = field(default_factory=lambda: SimpleNamespace(schedule=SimpleNamespace(step_s=1.0)))
 
-    def in_no_hurry(self, now: float) -> bool:
+    def is_unhurried(self, now: float) -> bool:
         return self.is_file
 
     @property

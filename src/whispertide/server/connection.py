@@ -75,7 +75,7 @@ class Connection:
         self._queued = 0
         self._closing = False  # a `Close` is among the replies: nothing follows it
         self._started: base.Started | None = None  # not told yet
-        self._finding: asyncio.Task[None] | None = None  # a session that is looked up
+        self._lookup: asyncio.Task[None] | None = None  # a session that is looked up
         self._safe = 0  # samples that the protocol was last told are accepted
         self._processed = 0
         self._complained: set[base.ProblemKind] = set()
@@ -100,13 +100,13 @@ class Connection:
                 self._receive(message_first)
             await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
             if reader.done() and not self._closing and not writer.done():
-                await self._last_words(writer)
+                await self._send_rest(writer)
         finally:
-            tasks = [task for task in (reader, writer, self._finding) if task is not None]
+            tasks = [task for task in (reader, writer, self._lookup) if task is not None]
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
-            self._let_go()
+            self._release_session()
             connections.dec()
             self.hub.connections.discard(self)
             for result in results:
@@ -147,7 +147,7 @@ class Connection:
         clock = asyncio.get_running_loop().time
         began = clock()
         while not self._closing:
-            await self._found()
+            await self._wait_for_lookup()
             # A message that comes byte by byte is not one after another.
             began = began if self.protocol.is_amid else clock()
             try:
@@ -169,7 +169,7 @@ class Connection:
                 return
             for piece in _pieces(message, self.protocol.piece):
                 taken = self._receive(piece)
-                await self._room()
+                await self._wait_for_room()
                 if not taken or self._closing:
                     break
 
@@ -183,7 +183,7 @@ class Connection:
         try:
             actions = list(self.protocol.receive(message))
         except base.ProtocolError as error:
-            if self._may_speak(1):
+            if self._within_rate(1):
                 self.problem("bad_request", str(error), fatal=error.fatal)
             return False
         except Exception:  # a defect; the client is told that much
@@ -195,11 +195,11 @@ class Connection:
         self._pace.take(max(0, len(actions) - 1) + 10 * samples // SAMPLE_RATE, asyncio.get_running_loop().time())
         others = sum(not isinstance(action, base.Audio) for action in actions) + self.protocol.fruitless
         # A text that does nothing costs as well; one that is audio, as OpenAI's clients send it, is no message.
-        if self._may_speak(max(isinstance(message, str) and not actions, others)):
+        if self._within_rate(max(isinstance(message, str) and not actions, others)):
             self._perform(actions)
         return True
 
-    def _may_speak(self, messages: int) -> bool:
+    def _within_rate(self, messages: int) -> bool:
         """Count messages; a client that sends too many is told, and closed for a while. Over TCP one piece can hold
         many.
         """
@@ -211,13 +211,13 @@ class Connection:
         self.problem("too_fast", f"expected at most {rate} messages a second; got more", fatal=True)
         return False
 
-    async def _room(self) -> None:
+    async def _wait_for_room(self) -> None:
         """Wait until the session can take more audio, the client reads its messages, and its pieces are paid for;
         meanwhile unread data waits in the network.
         """
         # Others may have their turn between two messages.
         await asyncio.sleep(self._pace.debt_s(asyncio.get_running_loop().time()))
-        await self._found()
+        await self._wait_for_lookup()
         while not self._closing and not self._has_room:
             await asyncio.sleep(_ROOM_S)
 
@@ -239,7 +239,7 @@ class Connection:
                     self._replies.append(action)
                     self._closing = True
                 case base.Resume() if self.hub.look_up is not None and self.live is None:
-                    self._finding = asyncio.create_task(self._find(action, self.hub.look_up), name="look up")
+                    self._lookup = asyncio.create_task(self._look_up(action, self.hub.look_up), name="look up")
                 case base.Start() | base.Resume():
                     self._begin(action)
                 case base.Abandon():
@@ -248,7 +248,7 @@ class Connection:
                     self._command(action)
         self._awake.set()
 
-    async def _find(self, action: base.Resume, look_up: Callable[[str, str], Awaitable[None]]) -> None:
+    async def _look_up(self, action: base.Resume, look_up: Callable[[str, str], Awaitable[None]]) -> None:
         """Ask the journal for a session that another server may have."""
         try:
             self.hub.check_guess(action.session, self.owner, self.party)
@@ -259,12 +259,12 @@ class Connection:
         self._begin(action)
         self._awake.set()
 
-    async def _found(self) -> None:
+    async def _wait_for_lookup(self) -> None:
         """Stop reading while a session is looked up."""
-        if self._finding is not None:
+        if self._lookup is not None:
             # Taken before it is awaited: two places ask for it, and it counts once.
-            finding, self._finding = self._finding, None
-            await finding
+            lookup, self._lookup = self._lookup, None
+            await lookup
 
     def _begin(self, action: base.Start | base.Resume) -> None:
         if self.live is not None:
@@ -381,7 +381,7 @@ class Connection:
         durable = self.hub.is_durable(live)
         if not durable and "not_durable" not in self._complained:
             self._complained.add("not_durable")
-            self.problem("not_durable", f"the journal cannot be written; {self.hub.meanwhile}", fatal=False)
+            self.problem("not_durable", f"the journal cannot be written; {self.hub.journal_outage}", fatal=False)
         elif durable:
             self._complained.discard("not_durable")
 
@@ -398,7 +398,7 @@ class Connection:
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    async def _last_words(self, writer: "asyncio.Task[None]") -> None:
+    async def _send_rest(self, writer: "asyncio.Task[None]") -> None:
         """Send the rest, up to the end, to a client that will send nothing more but may still read."""
         live = self.live
         if live is not None and not live.finishing:
@@ -409,7 +409,7 @@ class Connection:
             self._perform((base.Close(),))
         await asyncio.wait((writer,), timeout=_CLOSING_S)
 
-    def _let_go(self) -> None:
+    def _release_session(self) -> None:
         live, self.live = self.live, None
         # Else the client has come back on another connection, which has the session now.
         # Equal and not identical: every access makes a new bound method.

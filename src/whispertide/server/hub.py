@@ -286,7 +286,7 @@ class Hub:
         return not (journal.failing or journal.is_ahead(live))
 
     @property
-    def meanwhile(self) -> str:
+    def journal_outage(self) -> str:
         """Say for clients what happens to captions while the journal cannot be written."""
         waits = self.journal is not None and not self.journal.shared
         return "captions wait until it can" if waits else "this may be lost with the server"

@@ -36,7 +36,7 @@ class Intents:
         self._catch_up()
         self.stream.clear()
 
-    def go_on(self, audio: AudioBuffer) -> None:
+    def restore(self, audio: AudioBuffer) -> None:
         """Replace a lost stream by a new one, from the audio that the session still has. Takes no time: it is computed
         with the next command.
         """

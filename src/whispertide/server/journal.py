@@ -113,7 +113,7 @@ class Journal:
         database = sqlite3.connect(path, timeout=self.busy_s, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(database)
-            self._go_on(database)
+            self._continue_numbers(database)
         except BaseException:
             # Also after an interrupt: the file would stay locked.
             database.close()
@@ -134,7 +134,7 @@ class Journal:
         database.executescript(_SCHEMA)
         database.execute(f"PRAGMA user_version = {FORMAT}")
 
-    def _go_on(self, database: sqlite3.Connection) -> None:
+    def _continue_numbers(self, database: sqlite3.Connection) -> None:
         """Continue the numbers of transactions. A number lower than clients were told means that the journal went back
         in time: events would get numbers that clients have for others. So its sessions are given up.
         """

@@ -118,7 +118,7 @@ class LiveSession:
         """True while it waits for its client to come back."""
         return self.parked_at is not None
 
-    def in_no_hurry(self, now: float) -> bool:
+    def is_unhurried(self, now: float) -> bool:
         """True if its lateness is no sign of load: audio comes faster than it is spoken, or the client is gone."""
         return self.is_parked or self.pace.debt_s(now) > 0
 
@@ -141,11 +141,11 @@ class LiveSession:
         self.finishing = self.finishing or isinstance(command, Finish)
         self.inbox.append(command)
 
-    def go_on(self, state: SessionState, recipe: Recipe, options: DecodeOptions) -> None:
+    def restore(self, state: SessionState, recipe: Recipe, options: DecodeOptions) -> None:
         """Restore the session of an earlier server process, and repeat its last command."""
         self.session.restore(state)
         if self.intents is not None:
-            self.intents.go_on(state.buffer)
+            self.intents.restore(state.buffer)
         self.asked_recipe, self.asked_options = recipe, options
         self.ended = self.session.ended
         for request in state.turns.requests:  # one at most
@@ -182,11 +182,11 @@ class LiveSession:
             entries += self._fail("the server made a mistake. Confirmed text stays. Start another session")
         self.commands += len(taken)
         numbered = self._numbered(entries)
-        told = [observer.step(self, taken, numbered) for observer in self.observers]
+        pending = [observer.step(self, taken, numbered) for observer in self.observers]
         self.session.forget()  # from here on it is with the client
         self.ended = self.ended or self.session.ended
         more = not self.ended and (result.more or bool(self.inbox))
-        kept = tuple(future for future in told if future is not None)
+        kept = tuple(future for future in pending if future is not None)
         return replace(result, entries=numbered, more=more, kept=kept)
 
     @property
@@ -223,13 +223,13 @@ class LiveSession:
             return []
         match command:
             case Audio(samples):
-                told = self.intents.hear(samples)
+                events = self.intents.hear(samples)
             case Flush() | Finish():
-                told = self.intents.end()
+                events = self.intents.end()
             case _:
                 self.intents.clear()
                 return []
-        return [*self.session.drain(), *told]
+        return [*self.session.drain(), *events]
 
     def _configure(self, changes: Any) -> list[Event]:
         """Change the settings; one that cannot be set becomes an error that is not fatal."""

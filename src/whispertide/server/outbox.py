@@ -45,7 +45,7 @@ class Outbox:
     _lost: int = 0  # every event before this number may be missing
     _sent_end: int = 0  # no client has an event from this number on
 
-    def go_on(self, next_seq: int, entries: Sequence[Entry]) -> None:
+    def restore(self, next_seq: int, entries: Sequence[Entry]) -> None:
         """Continue after a restart; the client may have received all events before this one. `entries` are those that
         it did not acknowledge; earlier ones are gone.
         """

@@ -88,7 +88,7 @@ class Scheduler:
             since, live.queued_at, live.running = live.queued_at, None, True
             self.running += 1
             now = self._loop.time()
-            pool = self._patient if live.in_no_hurry(now) else self._hurried
+            pool = self._patient if live.is_unhurried(now) else self._hurried
             future = self._loop.run_in_executor(pool, live.step, self.load.level)
             future.add_done_callback(partial(self._end, live, since, now - since))
 
@@ -116,7 +116,7 @@ class Scheduler:
         """Report a step once it is stored. A session that waits for that keeps no worker from the others."""
         live.running = False
         now = self._loop.time()
-        if step.rounds and not live.in_no_hurry(now):
+        if step.rounds and not live.is_unhurried(now):
             # Waiting for a worker counts, or a queue would look like idleness.
             self.load.note(now - since, live.asked_recipe.schedule.step_s, now)
         done = Done(live, step, waited, 0.0 if ended is None else now - ended)
@@ -131,5 +131,5 @@ class Scheduler:
             await asyncio.sleep(_TICK_S)
             now = self._loop.time()
             # Only where a worker is free for those that speak: a long queue without a finished round is no idleness.
-            if self.running < self._workers or all(live.in_no_hurry(now) for live in self._queue.busy):
+            if self.running < self._workers or all(live.is_unhurried(now) for live in self._queue.busy):
                 self.load.idle(now)

@@ -294,14 +294,14 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
     def handle_ping(self) -> None:
         """Answer, unless the client does not read: RFC 6455 asks for the answer to the newest ping only."""
         pong = b"".join(self.conn.data_to_send())
-        if self._bears_another() and self.writable.is_set():
+        if self._allows_control() and self.writable.is_set():
             self.transport.write(pong)
 
     def handle_pong(self, event: Any) -> None:
-        if self._bears_another():
+        if self._allows_control():
             super().handle_pong(event)
 
-    def _bears_another(self) -> bool:
+    def _allows_control(self) -> bool:
         """Count a ping or a pong; a client that sends too many is closed."""
         if not self._controls.take(1, self.loop.time()) and not (self.is_flood or self.close_sent):
             self.is_flood = self.disconnected = True

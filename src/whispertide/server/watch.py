@@ -17,7 +17,7 @@ class Waiting:
 
     unheard_s  seconds of it
     oldest_s   how long ago the oldest of it came
-    late       of a session that somebody speaks (`LiveSession.in_no_hurry`), and that waits longest: how long, and its
+    late       of a session that somebody speaks (`LiveSession.is_unhurried`), and that waits longest: how long, and its
                step, in seconds
     """
 
@@ -52,7 +52,7 @@ class Watch:
                 came.popleft()
             age = now - came[0][0]
             unheard, oldest = unheard + live.unheard, max(oldest, age)
-            if not live.in_no_hurry(now) and (late is None or age > late[0]):
+            if not live.is_unhurried(now) and (late is None or age > late[0]):
                 late = age, live.asked_recipe.schedule.step_s
         return Waiting(seconds(unheard), oldest, late)
 
