@@ -81,6 +81,7 @@ def _taps(n_mels: int) -> _Taps:
     first = (0, *(int(np.argmax(counts > tap)) for tap in range(1, counts.max())))
     rows = np.concatenate([np.arange(start, n_mels) for start in first])
     taps = np.repeat(np.arange(len(first)), n_mels - np.array(first))
+    # Clipped for the filters that have no such tap; their weight is zero, so any bin will do.
     bins = np.minimum(np.argmax(filters > 0, axis=1)[rows] + taps, filters.shape[1] - 1)
     weights = np.where(taps < counts[rows], filters[rows, bins], np.float32(0))
     return _Taps(bins, weights[:, None], first)
@@ -280,6 +281,7 @@ class MelStream:
 
     def _unfinished(self) -> FloatArray:
         """Frames that reach into the audio that has arrived but also beyond it."""
+        # Rounded up: a frame counts as soon as it sees one sample of the audio.
         missing = -(-(self.end + _EDGE) // HOP_LENGTH) - self.complete_end
         if missing <= 0 or not self.end:
             return np.empty((self.n_mels, 0), np.float32)

@@ -54,6 +54,7 @@ class Transcript:
         With `loop_guard` the guess is shown without loops. What is confirmed stays as the policy, which may go on with
         the whole guess, decided.
         """
+        # Before the guess: its times start where the words that are confirmed here end.
         confirmed = _in_order(commit.confirmed, self.end, end)
         self.words += confirmed
         guess = commit.hypothesis

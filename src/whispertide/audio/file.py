@@ -370,15 +370,15 @@ class _Track:
         stated_s = self.duration_s() if self._container.format.name == "flac" else None
         if stated_s is not None and stated_s > most_s:
             return stated_s
-        count_seconds = 0.0
+        total_s = 0.0
         try:
             for packet in self._container.demux(self._stream):
-                count_seconds += self._packet_s(packet)
-                if count_seconds > most_s:
+                total_s += self._packet_s(packet)
+                if total_s > most_s:
                     break
         except (self._av.FFmpegError, OSError):
             pass  # here the audio ends, and `samples` says why
-        return count_seconds
+        return total_s
 
     def _packet_s(self, packet: Any) -> float:
         if packet.duration and packet.time_base:

@@ -82,6 +82,7 @@ class _Downmix:
         against, along = audible & (both < _LEFT * apart), audible & (apart < _LEFT * both)
         signs = np.tile(self._signs, (len(pieces), 1))
         if against.any() or (self._signs < 0).any():
+            # Piece by piece: each starts with the signs of the one before it.
             for number, channel in enumerate(loudest):
                 own = self._signs[channel]
                 self._signs[against[number]], self._signs[along[number]] = -own, own

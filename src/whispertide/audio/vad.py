@@ -278,6 +278,7 @@ class SpeechGate:
             return None
         if state.judged - state.speech_end < self._min_silence:
             return None
+        # Never after `judged`: the padding is at most as long as the silence.
         end = state.speech_end + self._post_pad
         state.is_open, state.floor = False, end
         return SpeechStopped(end, state.judged)

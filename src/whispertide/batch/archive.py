@@ -233,7 +233,7 @@ def _tidy(folder: Path, tasks: Iterable[Task]) -> None:
 
 
 def _placed(place: Path, outcome: Outcome) -> Outcome:
-    """Write the transcript, if there is one; returns the line of the report. Raises OSError."""
+    """Write the transcript, if there is one; returns the final outcome. Raises OSError."""
     if outcome.text is None:
         return outcome
     try:
@@ -247,6 +247,7 @@ def _placed(place: Path, outcome: Outcome) -> Outcome:
 
 
 def _write(path: Path, text: str) -> None:
+    # In the same folder, because a rename is atomic only within one file system.
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
         file.write(text)
         file.flush()

@@ -70,6 +70,7 @@ def transcribe_all(tasks: Sequence[Task], workers: Workers[Handle]) -> Iterator[
             state.at_work[workers.start()] = None
         _give(state, workers)
         for worker, message in workers.wait():
+            # None for a worker that has just loaded its model, and for one that was idle.
             task = state.at_work.pop(worker, None)
             if isinstance(message, Unfit):
                 raise message.error
@@ -105,6 +106,7 @@ def _died(state: _State, task: Task | None, gone: Died, count: int) -> Outcome |
         return None
     state.deaths[task.input] += 1
     if state.deaths[task.input] < TRIES:
+        # At the end of the queue: one that kills its worker must not hold up the others.
         state.waiting.append(task)
         return None
     return Outcome("failed", reason=f"{TRIES} workers ended while they were at it ({gone.reason})")

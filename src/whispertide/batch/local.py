@@ -55,6 +55,7 @@ class LocalWorkers:
         except (EOFError, OSError):
             pipe.close()
             del self._pipes[process]
+            # Else the exit code is not known yet, although the pipe has closed.
             process.join()
             return Died(_how(process.exitcode))
         return message

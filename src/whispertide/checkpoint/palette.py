@@ -128,6 +128,7 @@ def gaps_of(places: Places) -> Bytes:
     before = np.diff(places, prepend=-1) - 1
     ends = np.cumsum(before // _FAR + 1)
     found = np.full(ends[-1] if len(ends) else 0, _FAR, np.uint8)
+    # The full bytes before it say 255 each, so this one says the rest, which is below 255.
     found[ends - 1] = before % _FAR
     return found
 

@@ -316,6 +316,7 @@ def is_bomb(entries: Sequence[zipfile.ZipInfo], size: int) -> bool:
 
     What writes arrays and tensors stores them as they are, so such an archive is a bomb.
     """
+    # Blocks that share bytes each count in full, so their sum passes the size of the file.
     packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
     return packed or sum(entry.file_size for entry in entries) > size
 

@@ -183,6 +183,7 @@ class TensorStore:
         embedding = self._entries.setdefault(EMBEDDING, projection)
         if embedding == projection:  # the same place in the same file
             return
+        # Compared by value: a saver may have written both copies out.
         if embedding.shape != projection.shape or not np.array_equal(embedding.read(), projection.read()):
             raise CheckpointError(
                 f"{self.source} has an output projection ({OUTPUT_PROJECTION}) that differs from the token embedding; "

@@ -58,6 +58,7 @@ class Interrupts:
         """Mark a block that a first Ctrl-C may break off."""
         self._waiting = True
         try:
+            # Pressed just before the block: the signal itself will not come again.
             if self.pressed:
                 raise KeyboardInterrupt
             yield

@@ -107,6 +107,7 @@ class Pump:
                 raise
             self._push(self.rest())
         except AudioError as error:
+            # Ctrl-C ends the program that writes a pipe, too, which looks like audio that breaks off.
             if interrupts.pressed and self.rest is None:
                 raise KeyboardInterrupt from error
             if self.meter.samples == 0:
@@ -159,6 +160,7 @@ class Arrivals:
         self._queue: queue.SimpleQueue[FloatArray | BaseException | None] = queue.SimpleQueue()
         self._ended: BaseException | None = None
         self._over = False
+        # A daemon: a read from a pipe cannot be interrupted, and must not keep the program from ending.
         threading.Thread(target=self._read, args=(blocks,), name="audio-arrivals", daemon=True).start()
 
     def _read(self, blocks: Iterable[FloatArray]) -> None:
@@ -183,6 +185,7 @@ class Arrivals:
         parts: list[FloatArray] = []
         while not self._over:
             try:
+                # Wait for the first part only: the others are taken as far as they are there.
                 part = self._queue.get(timeout=wait_s) if wait_s and not parts else self._queue.get_nowait()
             except queue.Empty:
                 break

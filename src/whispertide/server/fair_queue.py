@@ -55,6 +55,7 @@ class FairQueue(Generic[T]):
     def add(self, one: T) -> None:
         """Add a session that has work to do."""
         key = self._keys.setdefault(one.owner, _Key())
+        # No credit for a silence: a key that comes back starts at the least tag.
         key.worked = max(key.worked, self._least)
         one.worked = max(one.worked, key.least)
         self._waiting.append(one)

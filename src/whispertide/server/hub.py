@@ -125,6 +125,7 @@ class Hub:
             raise self._refused("bad_setting", f"expected a model among {known}; got {settings.model!r}")
         if settings.intents and self.understands is None:
             raise self._refused("bad_setting", "expected a server with a network for intents; this one has none")
+        # Hard to guess: without API keys the id alone lets a client come back to its session.
         identity = secrets.token_urlsafe(16)
         try:
             model, settings = choose_model(self.info.models, settings, self.options.text)

@@ -120,6 +120,7 @@ class Outbox:
 
     def _drop_oldest(self) -> None:
         entry = self.entries.popleft()
+        # An entry that was never sent may go, too: then the count stays 0.
         self._sent = max(0, self._sent - 1)
         if isinstance(entry, Event):
             self._lost = entry.seq + 1
@@ -128,6 +129,7 @@ class Outbox:
         """Drop the guesses that a later entry has replaced: a client that reads on afterwards misses no word."""
         kept: deque[Entry] = deque()
         replaced, sent = False, self._sent
+        # From the end: a later entry decides whether a guess is replaced.
         for index in range(len(self.entries) - 1, -1, -1):
             entry = self.entries[index]
             if isinstance(entry, Hypothesis) and replaced:

@@ -45,6 +45,7 @@ class Scheduler:
         self._workers = workers
         self._on_done = on_done
         self.on_step: Callable[[Done], None] | None = None  # is told first
+        # One more than workers: a key without a running step may start one while all are taken (`_next`).
         most = workers + 1
         self._hurried = ThreadPoolExecutor(most, thread_name_prefix="round")
         self._patient = ThreadPoolExecutor(most, "patient-round", partial(lower_priority, _NICE))

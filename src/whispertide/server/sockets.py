@@ -293,6 +293,7 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
 
     def handle_ping(self) -> None:
         """Answer, unless the client does not read: RFC 6455 asks for the answer to the newest ping only."""
+        # Taken even if it is dropped below, or it would go out with the next message.
         pong = b"".join(self.conn.data_to_send())
         if self._allows_control() and self.writable.is_set():
             self.transport.write(pong)

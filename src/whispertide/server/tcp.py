@@ -69,6 +69,7 @@ class TcpTransport:
         try:
             self._writer.write(message.encode() if isinstance(message, str) else message)
             await self._writer.drain()
+        # asyncio raises RuntimeError for a write after the end of writing.
         except (OSError, RuntimeError) as error:
             raise GoneError from error
 

@@ -41,6 +41,7 @@ class Watch:
         """Measure the audio that waits now."""
         now, unheard, oldest = self.clock(), 0, 0.0
         late: tuple[float, float] | None = None
+        # Built anew, so that nothing stays of sessions that are gone.
         before, self._came = self._came, {}
         for live in sessions:
             if live.ended or live.suspended or not live.unheard:
