@@ -46,7 +46,7 @@ def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Any:
     checkpoint = SimpleNamespace(argument="m", tensors_hash="feed")
-    model = SimpleNamespace(name="m", heard_hash=HASH, checkpoint=checkpoint, knows_short=True)
+    model = SimpleNamespace(name="m", adapted_hash=HASH, checkpoint=checkpoint, knows_short=True)
     monkeypatch.setattr(whisper, "load_model", lambda *_, **__: model)
     return model
 

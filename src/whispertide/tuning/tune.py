@@ -292,10 +292,10 @@ def measure_threads(
     for number, count in enumerate(counts):
         view = model.view(replace(model.options, threads=count))
         executor = framing_choice.open_executors(view, [framing])[framing]
-        heard = [
+        texts = [
             framing_choice.transcribe_window(executor, framing, window, DecodeOptions()) for _ in range(_ROUNDS + 1)
         ]
-        taken = [text.seconds for text in heard[1:]]
+        taken = [text.seconds for text in texts[1:]]
         found.append(Rounds(count, min(taken), max(taken), processor_share()))
         advance("threads", number + 1, len(counts))
     return tuple(found)
