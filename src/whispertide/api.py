@@ -130,7 +130,7 @@ class Transcriber:
         """The recipe as this model gets it on this machine, and the reason: see `recipes.short_windows`.
 
         What `whispertide tune` has found counts first. The machine is measured the first time that this matters; from
-        then on the answer is the same. Where audio is not `live` nobody waits, and the machine does not matter.
+        then on the answer is the same. If audio is not `live`, the machine's speed does not matter.
         """
         costs = (lambda: self.costs) if live else None
         return choose_framing(recipe, self.model.knows_short, costs, self.calibration, self.model.options)
@@ -170,9 +170,9 @@ class Transcriber:
     ) -> Document:
         """Transcribe a whole recording: a path, an open file, samples [n] at 16 kHz, or blocks of such samples.
 
-        `progress(done, total)` counts samples. A voice gate tells where somebody speaks: nothing else gets words, and
-        all of it is heard; without `vad` the model is believed, as by openai/whisper. Audio that is cut off or damaged
-        is transcribed as far as it goes: a `UserWarning` says what is wrong with it, and `complete` of the document is
+        `progress(done, total)` counts samples. A voice gate finds the speech: nothing else gets words, and all of it is
+        decoded; without `vad` the model is believed, as by openai/whisper. Audio that is cut off or damaged is
+        transcribed as far as it goes: a `UserWarning` says what is wrong with it, and `complete` of the document is
         False. Raises `AudioError` where there is no audio that can be used, `OptionError` for what this model cannot
         write (`UnknownLanguageError` for a language), and `GraphError`.
         """
@@ -254,7 +254,7 @@ class Transcriber:
         """Open a session for one stream. `vad` overrides the recipe's voice gate.
 
         `live`: what is pushed has just been spoken, so how long rounds take counts, and a machine that is too slow for
-        the recipe's steps takes longer ones. Otherwise what comes out does not depend on the machine's speed.
+        the recipe's steps takes longer ones. Otherwise the result does not depend on the machine's speed.
 
         A recipe that leaves its framing open gets the one that suits the model (`framed`); the session's recipe says
         which. What the recipe needs besides the model is found or made now: the word-truncation detector next to the
@@ -307,7 +307,7 @@ class Transcriber:
         blocks. A stream may go on for days: nothing is kept that no later event depends on. Whoever holds a `session`
         lets go of that by calling its `forget`.
 
-        Where the audio breaks off (`blocks` raises `AudioError`, or a block is no audio), all that was said before is
+        Where the audio breaks off (`blocks` raises `AudioError`, or a block is no audio), all words before it are
         confirmed and `End` comes; then the error is raised. It is raised at once where there was no audio before.
         """
         session = self.session(recipe, options=options, vad=vad, live=live)
@@ -371,7 +371,7 @@ def load(
 ) -> Transcriber:
     """Load a model: "nano.en" (bundled), a short name like "base.en", a hub id, a folder, or an OpenAI `.pt`.
 
-    Downloads it and builds its graphs if this is the first time; `announce` is told so before. `threads` 0: as many as
+    Downloads it and builds its graphs if this is the first time; `announce` is called before. `threads` 0: as many as
     `whispertide tune` found best, or one per core, at most 4. Raises `CheckpointError`
     and its kin, `ProviderError`, `GraphError` and `OptionError`, each with what to do.
     """

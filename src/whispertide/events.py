@@ -84,7 +84,7 @@ class TurnEnd(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unheard(Event):
-    """The voice gate heard speech from `start` to `end`, and no word came of it; the `TurnEnd` follows."""
+    """The voice gate found speech from `start` to `end`, but it gave no words; the `TurnEnd` follows."""
 
     kind: ClassVar[str] = "unheard"
     start: int
@@ -105,7 +105,7 @@ class Intent(Event):
     """The intent of an utterance, if a network that recognizes intents is in use (`understand.understanding`).
 
     A guess while they speak (not `final`); each replaces the one before of the same `start`. `intent` None: the network
-    names nothing. `text` is what the network heard, `perplexity` how sure it is of that: 1 is certain.
+    names nothing. `text` is the network's transcript, `perplexity` its uncertainty about that: 1 is certain.
     """
 
     kind: ClassVar[str] = "intent"

@@ -3,13 +3,13 @@
     session.push(samples) -> events          simple use: every due round runs at once, in place
     session.finish() -> events
 
-    session.ingest(samples)                  the same taken apart, for whoever runs rounds elsewhere
+    session.ingest(samples)                  the same in parts, for callers that run rounds elsewhere
     while plan := session.due():
         result = executor.run(plan, session.window(plan), session.options, session.encoder)
         events = session.apply(result)
     events = session.drain()
 
-A session does no I/O and has no clock and no thread: what comes out is a function of the audio, of the portions in
+A session does no I/O and has no clock and no thread: its output is a function of the audio, of the portions in
 which it is pushed, and of where the caller flushed, cleared or configured. An event's `at` is the audio that had been
 taken into account when it was made, not what may have arrived since.
 
@@ -18,7 +18,7 @@ machine room. What comes out is then a function of the audio, of where its round
 (`boundaries` and `loads`, which `streaming.schedule.Recorded` replays).
 
 An executor that overlaps rounds (`streaming.stages`) begins each as it comes due, and `push` takes the result of a
-round only where it could not begin another one without: so still nothing depends on a clock. Whoever streams live calls
+round only where it could not begin another one without: so still nothing depends on a clock. A live caller calls
 `collect` now and then, to have results as soon as they are there; then their timing decides what the next round knows.
 """
 
@@ -63,7 +63,7 @@ class Session:
         """`gate` None: the whole stream is one utterance, whatever the recipe says (`catalogue.make_gate`).
 
         `live`: the audio arrives as it is spoken, so the schedule counts how long rounds were computed and a machine
-        that is too slow can keep up. Otherwise nobody waits, and the result does not depend on the machine's speed.
+        that is too slow can keep up. Otherwise the result does not depend on the machine's speed.
         `schedule` replaces that of the recipe. `max_in_flight` is how many rounds may be planned before the first of
         them comes back; None: as many as the executor overlaps. `possible` gives the form in which the model takes
         options that change, or raises `OptionError` for what it cannot do. Raises `UnknownRecipeError`.
@@ -268,7 +268,7 @@ class Session:
     def forget(self) -> None:
         """Drop old words that nothing later depends on, so that a session can go on for days.
 
-        `transcript` then has some last words, `boundaries` and `loads` only what comes. No event is another for it.
+        `transcript` then has some last words, `boundaries` and `loads` only later ones. No event changes by it.
         """
         self._state.forget()
 

@@ -298,7 +298,7 @@ def test_an_interrupt_leaves_no_worker_and_no_profile(
 
 
 def test_the_table_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "run", lambda *_: (None, FOUND[::-1]))
+    monkeypatch.setattr(command, "measure_allocations", lambda *_: (None, FOUND[::-1]))
     monkeypatch.setattr(allocation, "remember", lambda *_: Path("profiles/1.json"))
     result = run("profile", "--recipe", "whisper-streaming")
     assert result.exit_code == 0
@@ -311,7 +311,7 @@ def test_the_table_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_json_has_all_of_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "run", lambda *_: (None, FOUND[::-1]))
+    monkeypatch.setattr(command, "measure_allocations", lambda *_: (None, FOUND[::-1]))
     monkeypatch.setattr(allocation, "remember", lambda *_: Path("profiles/1.json"))
     data = json.loads(run("profile", "--json", "--recipe", "whisper-streaming").stdout)
     assert data["recipe"] == "whisper-streaming"
@@ -324,7 +324,7 @@ def test_what_cannot_be_kept_is_shown(run: Run, monkeypatch: pytest.MonkeyPatch)
     def denied(*_: object) -> Path:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(command, "run", lambda *_: (None, FOUND[::-1]))
+    monkeypatch.setattr(command, "measure_allocations", lambda *_: (None, FOUND[::-1]))
     monkeypatch.setattr(allocation, "remember", denied)
     result = run("profile", "--json")
     assert (result.exit_code, len(json.loads(result.stdout)["measured"])) == (5, 2)

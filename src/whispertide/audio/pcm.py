@@ -36,9 +36,9 @@ _LEFT, _AUDIBLE = 0.04, 1e-6
 class _Downmix:
     """Mixes channels to one, portion by portion; the portions do not change the result.
 
-    A channel that cancels the loudest one out (its poles are swapped) is turned round, and stays so until it is heard
-    to run with it again: what is quiet, between words, does not tell. `cancelled` counts the samples of pieces that
-    cancel each other out as they are. What does not fill a piece waits for the next portion.
+    A channel that cancels the loudest one out (its poles are swapped) is inverted, and stays so until a loud piece
+    shows that it runs with it again: quiet pieces, between words, do not tell. `cancelled` counts the samples of pieces
+    that cancel each other out as they are. What does not fill a piece waits for the next portion.
     """
 
     def __init__(self, rate: int, channels: int) -> None:

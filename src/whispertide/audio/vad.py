@@ -5,7 +5,7 @@ blocks of 512 samples counted from where it began, so the portions do not change
 clock, and its whole state can be copied. It knows nothing of words, rounds or models other than the voice detector it
 is given.
 
-Silero hears speech well down to about -50 dBFS. Quieter input is raised before it is judged, by a slow gain that
+Silero detects speech well down to about -50 dBFS. Quieter input is raised before it is judged, by a slow gain that
 looks only backward; loud input is left alone, and what the gate lets through is always the original audio.
 """
 
@@ -35,7 +35,7 @@ class GateOptions:
     threshold    probability at or above which a block may start an utterance
     release      probability below which a block of an utterance counts as silence (hysteresis: at most `threshold`)
     min_speech   that much speech in a row starts an utterance
-    min_voice    that much in a row makes it certain that somebody speaks; an utterance that has less is a click
+    min_voice    that much in a row makes speech certain; an utterance with less is a click
     min_silence  that much silence in a row ends it (Whisper-Streaming's voice controller: 0.5 s)
     pre_roll     audio kept from before the first speech block (the same: 1 s)
     post_pad     audio kept after the last speech block; at most `min_silence`

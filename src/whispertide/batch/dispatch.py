@@ -1,7 +1,7 @@
 """Give recordings to workers, and replace workers that die.
 
-A worker that is gone is replaced, and its recording is tried again at the end, `TRIES` times in all: one that brings
-down whoever touches it must not stop the others. What carries the workers (processes, Ray) is behind `Workers`.
+A worker that is gone is replaced, and its recording is tried again at the end, `TRIES` times in all: one that kills
+its workers must not stop the others. What carries the workers (processes, Ray) is behind `Workers`.
 """
 
 from collections import Counter, deque
@@ -44,9 +44,9 @@ class Workers(Protocol[Handle]):
 class _State:
     """The state of a run.
 
-    waiting   recordings that nobody has
+    waiting   recordings without a worker
     at_work   workers, each with its recording; None while it loads its model
-    idle      workers that wait because there is nothing to do, as long as nobody dies
+    idle      workers that wait because there is nothing to do, unless another dies
     deaths    of workers, by recording
     unborn    workers in a row that died before they were ready
     """

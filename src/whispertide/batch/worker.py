@@ -1,6 +1,6 @@
 """A worker: load one model, then transcribe one recording after the other. Its answers are values.
 
-It writes no file. It knows nothing of other workers, nor of how it is told what to do.
+It writes no file. It knows nothing of other workers, nor of how requests reach it.
 """
 
 import warnings
@@ -151,7 +151,7 @@ class Worker:
         return document, run.recording.broken
 
 
-class ReadError(Exception):
+class _ReadError(Exception):
     """Reading from a store failed. It is no OSError, which the decoder would take for the end of the audio."""
 
 
@@ -165,11 +165,11 @@ class _Remote:
         return getattr(self._file, name)
 
     def read(self, count: int) -> Any:
-        """Read. Raises `ReadError`."""
+        """Read. Raises `_ReadError`."""
         try:
             return self._file.read(count)
         except OSError as error:
-            raise ReadError(f"{type(error).__name__}: {error}") from error
+            raise _ReadError(f"{type(error).__name__}: {error}") from error
 
 
 @contextmanager

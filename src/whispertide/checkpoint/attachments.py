@@ -63,7 +63,7 @@ class Attachment:
     """The contents of a file.
 
     arrays         by name
-    content_hash   of the checkpoint that they were trained for, or its `tensors_hash`; "" where nobody knows
+    content_hash   of the checkpoint that they were trained for, or its `tensors_hash`; "" if unknown
     report         what they were trained on and what training measured
     """
 

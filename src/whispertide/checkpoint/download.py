@@ -97,7 +97,7 @@ def find_cached(model: HubModel) -> Path | None:
 def download(model: HubModel, announce: Announce | None = None) -> Path:
     """Download the newest state of a model into the cache; parts that are there are not fetched again.
 
-    `announce` is told what and how large, before. Raises `UnreachableError` (no network, or the hub is in trouble),
+    `announce` is called before, with name and size. Raises `UnreachableError` (no network, or the hub is in trouble),
     `DownloadError` (offline, not on the hub, no access, no such revision, interrupted), `DiskSpaceError`, and
     `CheckpointError` when it is no Whisper in the layout of transformers or CTranslate2.
     """

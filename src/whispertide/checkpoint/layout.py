@@ -82,7 +82,7 @@ def check_tensors(shapes: Mapping[str, Shape], dims: ModelDims, source: str) -> 
 
     `shapes` maps canonical names to shapes, `source` names the checkpoint in messages. The inner width of the
     feed-forward layers is free, because `ModelDims` does not fix it, but must agree within a layer. Tensors outside
-    encoder and decoder (heads that a training added) are nobody's business here. Raises `CheckpointError` that names
+    encoder and decoder (heads that a training added) are ignored here. Raises `CheckpointError` that names
     the first tensors that are missing, of the wrong shape, or too many.
     """
     expected = expected_shapes(dims, shapes)

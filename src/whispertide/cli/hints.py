@@ -1,6 +1,6 @@
 """Hints about a transcript that is likely to be wrong as a whole: the audio is in another language.
 
-`UNLIKELY` is Whisper's own bound for a window that is heard again. Of 27 recordings in English, some of them noisy or
+`UNLIKELY` is Whisper's own bound for decoding a window again. Of 27 recordings in English, some of them noisy or
 by learners, none was below it with tiny.en; of seven in other languages four were. In a stream, where unlikely words
 are left out, other languages leave hardly any: 0.2 to 0.5 sure words a second of voice, English 0.8 to 3 (lab/log).
 """

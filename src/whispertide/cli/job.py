@@ -49,7 +49,7 @@ class Job(ABC):
     targets     where the transcript goes, in one format each
     subtitles   how much a subtitle holds
     place       of several inputs, before the name on the bar: "2/12 "
-    heard       what there is so far
+    result      the segments so far
     done        samples that were worked off
     interrupts  entered by `hear`, left when the transcript is in its place; if `pressed` then, no other input follows
     """

@@ -35,7 +35,7 @@ _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"  # synchronised update: drawn at onc
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class _Row:
     """One screen row: `text[start:end]`; the next row begins at `after`."""
 
     start: int
@@ -43,21 +43,21 @@ class Row:
     after: int
 
 
-def wrap(text: str, width: int) -> list[Row]:
+def wrap(text: str, width: int) -> list[_Row]:
     """Break `text` into rows of at most `width` terminal cells, at spaces where possible, and at each newline."""
     from rich.cells import cell_len
 
-    rows: list[Row] = []
+    rows: list[_Row] = []
     start = at = cells = 0
     space = -1
     while at < len(text):
         if text[at] == "\n":
-            rows.append(Row(start, at, at + 1))
+            rows.append(_Row(start, at, at + 1))
             start, cells, space = at + 1, 0, -1
         elif (wide := cell_len(text[at])) + cells > width and at > start:
             end = at if text[at] == " " else space if space > start else at
             after = end + (text[end] == " ")
-            rows.append(Row(start, end, after))
+            rows.append(_Row(start, end, after))
             at = start = after
             cells, space = 0, -1
             continue
@@ -66,7 +66,7 @@ def wrap(text: str, width: int) -> list[Row]:
             cells += wide
         at += 1
     if start < len(text):
-        rows.append(Row(start, len(text), len(text)))
+        rows.append(_Row(start, len(text), len(text)))
     return rows
 
 

@@ -153,7 +153,7 @@ class Arrivals:
     """Audio as it arrives, read by a thread of its own: each block is all the audio since the last one.
 
     So a session that was busy gets one larger block, and not a queue of small ones that it never works off. While
-    nothing comes there is an empty block now and then, so that whoever takes them can look up.
+    nothing comes there is an empty block now and then, so that their reader can look up.
     """
 
     def __init__(self, blocks: Iterable[FloatArray]) -> None:

@@ -131,7 +131,7 @@ def _stdin_bytes() -> BinaryIO:
 def with_folders_opened(names: Iterable[str]) -> list[str]:
     """Replace each folder in `names` by the audio and video files in it, by name; folders inside it are left out.
 
-    A folder without any stays what it is, so that whoever reads it can complain. Raises `AudioFileError` for one that
+    A folder without any stays what it is, so that its reader can complain. Raises `AudioFileError` for one that
     cannot be listed.
     """
     found: list[str] = []

@@ -83,12 +83,12 @@ def tune(
             return code
         if code is not None:
             loaded = load()  # it looks for an adapter anew
-    found = run(loaded, [load_audio(path) for path in audio or []], short=short)
+    found = _measure(loaded, [load_audio(path) for path in audio or []], short=short)
     if as_json:
         typer.echo(json.dumps(found.report(), indent=2))
     else:
         _show(found)
-    before, path = recall(loaded.adapted_hash), keep(loaded, found)
+    before, path = recall(loaded.adapted_hash), save_tuning(loaded, found)
     if _keeps_earlier(before, found):
         say(f"what was found before stays ({path}), because it was measured at length; `--forget` removes it")
     else:
@@ -136,7 +136,7 @@ def _training_minutes(model: "WhisperModel", lessons: Lessons) -> float:
     return padded_s * (ANSWER * lessons.windows + UPDATE * lessons.updates) / 60
 
 
-def run(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: bool = False) -> "Tuning":
+def _measure(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: bool = False) -> "Tuning":
     """Measure on these recordings, or on the bundled one."""
     from whispertide.cli.bundled import bundled_audio
     from whispertide.cli.progress import counting
@@ -151,7 +151,7 @@ def _keeps_earlier(before: "Calibration | None", found: "Tuning") -> bool:
     return before is not None and bool(before.changes) and (found.chosen is None or (found.short and not before.short))
 
 
-def keep(model: "WhisperModel", found: "Tuning") -> Path:
+def save_tuning(model: "WhisperModel", found: "Tuning") -> Path:
     """Save the result, unless a better one was saved before; returns the path. Raises `OutputError`."""
     from whispertide.checkpoint.cache import cache_dir
     from whispertide.recipes.calibration import place, recall, remember
@@ -175,9 +175,9 @@ def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -
         say(f"{transcriber.name} was never tuned; `whispertide tune {transcriber.model.checkpoint.argument}` does it")
         return
     say(f"trying what suits {transcriber.name} (once, at most 20 s; --no-tune leaves it out)")
-    found = run(transcriber.model, [], short=True)
+    found = _measure(transcriber.model, [], short=True)
     try:
-        keep(transcriber.model, found)
+        save_tuning(transcriber.model, found)
         transcriber.look_again()
     except OutputError as error:
         say(f"warning: {error}")

@@ -96,7 +96,7 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _number(value) for key, value in values.items()}
 
 
-def to_json(document: Document) -> dict[str, Any]:
+def _to_json(document: Document) -> dict[str, Any]:
     """Convert a document to a JSON-ready dictionary; its fields are described in docs/reference/cli.md.
 
     A segment names its words as a range `[first, last + 1]` into the one list of words.
@@ -131,12 +131,12 @@ def to_json(document: Document) -> dict[str, Any]:
 
 def render_json(document: Document) -> str:
     """Render one indented JSON object."""
-    return json.dumps(to_json(document), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return json.dumps(_to_json(document), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def json_line(document: Document) -> str:
     """Render the same object on one line, for several in one stream."""
-    return json.dumps(to_json(document), ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+    return json.dumps(_to_json(document), ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
 
 
 # --- jsonl: the events -----------------------------------------------------------------------------------------------

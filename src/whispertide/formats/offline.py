@@ -1,6 +1,6 @@
 """The run over a whole recording: its segments as they come, its figures, and the document.
 
-Knows nothing of models: whoever runs one adds the segments.
+Knows nothing of models: the caller runs one and adds the segments.
 """
 
 import time

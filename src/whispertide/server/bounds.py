@@ -1,6 +1,6 @@
 """Limits on the settings that clients may ask for, because other sessions would pay: unbounded memory, minutes of work.
 
-The engine trusts whoever configures it; a server trusts nobody. What cannot be at all the engine says itself.
+The engine trusts its caller; a server trusts no client. Impossible values are refused by the engine itself.
 """
 
 from collections.abc import Mapping, Sequence

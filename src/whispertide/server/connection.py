@@ -296,7 +296,7 @@ class Connection:
         """Tell the client that it has its session, and the position from which to send.
 
         A client that comes back goes on after what is safe. What came in and is not written yet would come again, with
-        the commands that stood in it; so it hears nothing until that is written.
+        the commands that stood in it; so nothing is sent until that is written.
         """
         live, started = self.live, self._started
         if live is None or started is None or live.safe < live.accepted:

@@ -1,6 +1,6 @@
 """Defaults for the settings that a client leaves open: the model, the language, the task, the prompt.
 
-Whoever starts the server may say what is usual there. That is no demand: a model that cannot write it does without.
+The server's options may set them. They are no demand: a model that cannot follow them does without.
 """
 
 from collections.abc import Mapping, Sequence

@@ -6,14 +6,14 @@ the least tag of those that have something to do: nothing is owed for the silenc
 share is next when a worker is free, however much the others want. Of one key's sessions those whose client is gone
 come last.
 
-Pure: how long a step took is told.
+Pure: the time of each step comes with the call.
 """
 
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 
-class Turn(Protocol):
+class _Turn(Protocol):
     """A session as the queue sees it: its owner is an API key; `worked` is its tag, in seconds."""
 
     owner: str
@@ -24,7 +24,7 @@ class Turn(Protocol):
         """True if no client is connected to it."""
 
 
-T = TypeVar("T", bound=Turn)
+T = TypeVar("T", bound=_Turn)
 
 
 @dataclass(slots=True)

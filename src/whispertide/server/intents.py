@@ -1,6 +1,6 @@
 """Intents of a session, sent while people speak: a stream of understanding next to the session's words.
 
-It hears the same audio. What it says becomes events with the session's positions. Knows no sockets and no clients.
+It gets the same audio. Its results become events with the session's positions. Knows no sockets and no clients.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@
 Every command is written down before the client is told that its audio is safe, and every event, together with the
 state of the session after it, before the client is sent it. What cannot be written is tried again until it can, and its
 sessions wait; the others do not. After a restart a session goes on from its newest state
-and takes the commands that came after it once more: what was confirmed stays, what was said is not lost.
+and takes the commands that came after it once more: confirmed words stay, and no audio is lost.
 
 One thread writes; what waits is written in one transaction, and its number to a file next to the journal (`watermark`):
 a journal that comes back older than that gives its sessions up. The database is in WAL mode without a sync per

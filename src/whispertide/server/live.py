@@ -1,7 +1,7 @@
 """One live session on the server: commands in, numbered events out, one step of work at a time.
 
 The event loop puts commands into the inbox and hands over what the outbox has; a worker thread takes a `step`. Both
-never touch the engine's session at once: whoever schedules runs one step of a session at a time (`scheduler`). Knows
+never touch the engine's session at once: the `scheduler` runs one step of a session at a time. Knows
 no sockets and no protocols.
 """
 
@@ -157,7 +157,7 @@ class LiveSession:
 
     def step(self, level: int) -> Step:
         """Take what is in the inbox, up to a command that needs an answer or tells an intent, and run at most one
-        round: none where an intent took as long as one, and audio waits that a later round hears, too.
+        round: none where an intent took as long as one, and audio waits that a later round covers, too.
 
         However fast audio comes in meanwhile, no more is taken than two seconds, and five that no round has looked at.
         """

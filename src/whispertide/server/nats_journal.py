@@ -1,6 +1,6 @@
 """A journal of live sessions in NATS JetStream, which any number of servers share.
 
-Each session has a subject, `whispertide.session.ID`. Whoever writes there says which message it believes to be the
+Each session has a subject, `whispertide.session.ID`. A writer says which message it believes to be the
 last one, and is refused if it is another: a server that was taken for dead cannot write into a session that goes on
 elsewhere. It is told by `lost`. Taking a session over is writing a record of kind `claim`.
 A lease in the key-value store says which server has a session, so that one without anything to write finds out, too.
@@ -76,7 +76,7 @@ class _Writer:
     """An open session: `last` is its last message.
 
     Of its jobs the first `under_way` are being written. Of its steps that say something `noted` is the newest,
-    `written` the newest that is there, and `ahead` the newest that was told before it was.
+    `written` the newest that is there, and `ahead` the newest that was released before it was.
     """
 
     id: str

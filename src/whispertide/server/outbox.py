@@ -100,7 +100,7 @@ class Outbox:
     def resume(self, last_seq: int) -> None:
         """Go back to the events after `last_seq`, for a client that comes back.
 
-        Raises `EventsGoneError` if that leaves a gap, or if it has an event that was never told here nor written down:
+        Raises `EventsGoneError` if that leaves a gap, or if it has an event that was neither sent nor written here:
         after a crash the numbers from there on are given anew, to other events.
         """
         most = max(self._sent_end, self._lost)

@@ -5,9 +5,9 @@
     session.json    settings, recipe and model, as it began
     steps.jsonl     the commands, and where rounds ended, as they came: what a replay needs besides
 
-Recordings contain what people said. They are made only if the server was told to, in a folder of its own. With the
-boundaries of the recording a replay says what was said then, as far as the same model at the same precision gives the
-same numbers; another recipe may hear the same audio.
+Recordings contain what people said. They are made only on request, in a folder of their own. With the
+boundaries of the recording a replay gives the same transcript, as far as the same model at the same precision gives the
+same numbers; another recipe may run on the same audio.
 """
 
 import json

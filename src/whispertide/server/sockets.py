@@ -65,8 +65,8 @@ def check_hooks(hooks: dict[type, tuple[str, ...]] = _HOOKS) -> None:
 def http_with_deadlines(stall_s: float, admission: Admission) -> type[asyncio.Protocol]:
     """Make uvicorn's HTTP protocol with limits on the time to send the head of a request or to read an answer.
 
-    Without them whoever sends a byte now and then holds a connection forever (slow-loris). How many connections there
-    may be is `listening`'s affair; its `admission` is told which of them the server waits for.
+    Without them a client that sends a byte now and then holds a connection forever (slow-loris). How many connections
+    there may be is `listening`'s affair; its `admission` learns which of them the server waits for.
     """
     return type("HttpWithDeadlines", (_HttpWithDeadlines,), {"stall_s": stall_s, "admission": admission})
 

@@ -6,7 +6,7 @@
     await listener.stop()
 
 These protocols have no place for an API key. Where keys are asked for, only programs on the same machine are served,
-unless the listener is told that the network is trusted. Draining is the hub's affair: it knows these connections too.
+unless the listener trusts the network. Draining is the hub's affair: it knows these connections too.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Traces by OpenTelemetry (extra `tracing`): spans of sessions and of their rounds.
 
     session
-      round            from the queue to the moment when its events may be told
+      round            from the queue to the moment when its events may be sent
         queue          waits for a worker
         encode
         decode

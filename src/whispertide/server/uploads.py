@@ -104,7 +104,7 @@ class TranscriptionJob:
         return seconds(self.samples)
 
 
-class Queues:
+class _Queues:
     """Queues of parties for a few places: only the first jobs of each party compete with those of the others."""
 
     def __init__(self, at_once: int = 1) -> None:
@@ -131,17 +131,17 @@ class Uploads:
     """The queue of files: one is transcribed, or `at_once`; others wait or are still on their way, more are refused.
     `most` are transcribed or wait, so many for each that is transcribed at once.
 
-    Whose file it is counts: nobody can hold all places, and of many files of one party only the first (`at_once`)
-    stand in line with those of the others. A party is who has an API key, or an address where there are no keys.
+    Places are shared by party: none can hold all of them, and of many files of one only the first (`at_once`)
+    stand in line with those of the others. A party is an API key, or an address if there are no keys.
     """
 
     def __init__(self, most: int, at_once: int = 1) -> None:
         self.waiting: Counter[str] = Counter()
         self._arriving: Counter[str] = Counter()
         self._most = most * at_once
-        self._lines = Queues(at_once)
+        self._lines = _Queues(at_once)
         self._free = [_thread("upload") for _ in range(at_once)]
-        self._checks = Queues()
+        self._checks = _Queues()
         self._checker = _thread("check")
 
     @contextlib.contextmanager

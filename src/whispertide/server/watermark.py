@@ -1,8 +1,8 @@
 """The journal's newest number in a file next to it, so that a journal that has gone back is noticed.
 
 SQLite forgets every transaction after a damaged one in its log, and says nothing. So each transaction of the journal
-has a number. Once it is written, its number is written here, and only then is a client told. A journal with a lower
-number than this file has lost something that a client may have been told.
+has a number. Once it is written, its number is written here, and only then does a client learn of it. A journal with a
+lower number than this file has lost something that a client may have been told.
 """
 
 import os

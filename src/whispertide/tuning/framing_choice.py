@@ -3,10 +3,10 @@
 Nobody has to have written anything down. Whisper was trained on windows padded to 30 s, so what a padded window says is
 taken for right, without a guard where one would end it early. Another framing is judged by how often its text differs,
 by words that are only in it, by texts that do not end, by ends of utterances that are missing, and by its time. Windows
-are cut as `tide` hears them: they begin in a pause, some are cut off in the middle of speech, some are whole
-utterances, and some are single words, which trouble checkpoints most. They are heard as `tide` hears them in that
-framing, with all of its guards: what a guard stops is heard once more, padded, and costs the time of that (NPUsper,
-table 2: the guard takes nearly all away that a bare window makes up).
+are cut as `tide` would: they begin in a pause, some are cut off in the middle of speech, some are whole utterances, and
+some are single words, which trouble checkpoints most. They are decoded as by `tide` in that framing, with all of its
+guards: a window that a guard stops is decoded once more, padded, and costs the time of that (NPUsper, table 2: the
+guard takes nearly all away that a bare window makes up).
 
 Returns figures. Knows no command line, and nothing of what is done with them.
 """
@@ -86,11 +86,11 @@ class WindowText:
 class FramingResult:
     """A framing, and its transcripts of windows compared with those of the padded ones.
 
-    words, changed, invented   words of the padded texts; how many of them were heard otherwise or not at all; words
+    words, changed, invented   words of the padded texts; how many of them differ or are missing; words
                                that no padded text has
     run_aways                  texts that do not end
-    twice                      windows that a guard had heard once more, padded
-    ends, ends_missing         whole utterances of which something was heard; those whose last word is missing
+    twice                      windows that a guard had decoded once more, padded
+    ends, ends_missing         whole utterances with a transcript; those whose last word is missing
     loose                      words near the end of a window that is cut off, more than padded; tide drops them as a
                                rule, so they decide only between framings that suit
     alone, alone_added         single words; words that were added to them
@@ -334,7 +334,7 @@ def measure(
 ) -> list[FramingResult]:
     """Transcribe the windows in every framing; `executors` begin with that of the padding.
 
-    `until` is asked before every hearing, and ends it early; a window that was not heard in all of them does not count.
+    `until` is asked before every window, and ends it early; a window without a text in all framings does not count.
     Nor does a first one, which opens the graphs.
     """
     options = options or DecodeOptions()
@@ -367,7 +367,7 @@ def choose_framing(tried: Sequence[FramingResult], usual: Framing | None = None)
     """Choose the first framing that suits, is about as quick as the quickest and about as good as the best of these;
     None if there was too little speech.
 
-    `usual` is how the checkpoint is heard untuned, where it says how. That stays where it suits: where it differs most,
+    `usual` is the framing of the checkpoint untuned, if it names one. That stays where it suits: where it differs most,
     near the end of windows that are cut off, `tide` drops words or waits for them (lab/log).
     """
     if not tried or not tried[0].is_sufficient:

@@ -148,7 +148,7 @@ def measure_all(
     """Measure every candidate on the rounds of `audio` [n] of speech, the best first.
 
     `progress(label, done, total)` counts allocations; recording the rounds is one of them. Raises `GraphError`, and
-    `OptionError` where nobody speaks.
+    `OptionError` for audio without speech.
     """
     allocations = candidates(model, recipe)
     total = 1 + len(allocations)

@@ -6,7 +6,7 @@
         there is enough speech and the machine is not busy, and used where it predicts parts of the audio that it was
         not fitted to better than the shipped one, and where streams that confirm by it make no more errors
 
-The short form hears as many windows as fit into 20 s, and leaves threads and step. Returns values; keeping
+The short form decodes as many windows as fit into 20 s, and leaves threads and step. Returns values; keeping
 them is `recipes.calibration`'s business, printing the command line's.
 """
 
@@ -127,10 +127,10 @@ class Refit:
 class Tuning:
     """All results of a tuning.
 
-    chosen  None: too little was heard to say anything
+    chosen  None: too little speech to choose
     refit   None: not fitted anew
     pace    None: not measured, or the machine was busy with something else
-    speech_s  how much of what was heard is speech
+    speech_s  seconds of speech in it
     """
 
     model: str

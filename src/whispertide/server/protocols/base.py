@@ -9,7 +9,7 @@ the server performs its actions in order and calls it back, always from one thre
     events(e)       what the session said, in order
     flushed()       all events that belong to the oldest unanswered `Flush` have been given
     cleared()       the oldest unanswered `Clear` has been carried out, and its events have been given
-    accepted(n)     n samples (16 kHz) of this session's audio are safe: told before events and once a second
+    accepted(n)     n samples (16 kHz) of this session's audio are safe: called before events and once a second
     processed(n)    n samples (16 kHz) were looked at, and all that is to be said of them so far has been given
     problem(p)      something is wrong; a fatal problem closes the connection after what this returns
     closed()        the other side will send nothing more

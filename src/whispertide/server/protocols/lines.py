@@ -77,7 +77,7 @@ class TextLinesProtocol(base.WireProtocol):
 class JsonLinesProtocol(TextLinesProtocol):
     """JSON objects with `start`, `end`, `text`, `words`, `is_final` (an utterance ended) and `emission_time`.
 
-    The emission time is the audio that had been heard by then, in seconds: the original's time without computation.
+    The emission time is the audio that was processed by then, in seconds: the original's time without computation.
     """
 
     name: ClassVar[str] = "json-lines"

@@ -34,7 +34,7 @@ DEFAULT_LIMIT_S = 60 * 60.0
 class _Item:
     """One piece of the conversation: an utterance or what a client committed.
 
-    announced  whether the client was told that it is committed
+    announced  the client knows that it is committed
     awaited    whether the client committed it, so that it ends with the flush and not with an utterance
     logprobs   of the words, where the client asked for them
     """
