@@ -333,7 +333,7 @@ def _complete(samples: int) -> int:
     return max(0, (samples - _EDGE) // HOP_LENGTH + 1)
 
 
-def _checked(peak: float) -> float:
+def _check_peak(peak: float) -> float:
     if not math.isfinite(peak):
         raise AudioError("expected audio samples between -1 and 1; got infinite or undefined ones: repair the audio")
     return peak
@@ -373,7 +373,7 @@ class Features:
             found = cls.of_raw(rest, stream.end)
         else:
             spooled.append(rest)
-            found = cls(spooled, _checked(spooled.peak), stream.end)
+            found = cls(spooled, _check_peak(spooled.peak), stream.end)
         if suffix is None:
             return found
         after_from, after = stream.followed_by(suffix)
@@ -382,7 +382,7 @@ class Features:
     @classmethod
     def of_raw(cls, raw: FloatArray, samples: int) -> "Features":
         """Make from the raw frames [n_mels, frames] of so many samples. Raises `AudioError` if one is not a number."""
-        return cls(raw, _checked(float(raw.max(initial=RAW_SILENCE))), samples)
+        return cls(raw, _check_peak(float(raw.max(initial=RAW_SILENCE))), samples)
 
     @property
     def frames(self) -> int:

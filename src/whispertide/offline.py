@@ -64,7 +64,9 @@ def transcribe_blocks(
     reading the blocks raises.
     """
     events: list[GateEvent] = []
-    features = Features.of(_gated(blocks, SpeechGate(_GATE), events) if vad else blocks, model.dims.n_mels, suffix)
+    features = Features.of(
+        _gate_blocks(blocks, SpeechGate(_GATE), events) if vad else blocks, model.dims.n_mels, suffix
+    )
     end = features.frames
     voice = _voice(events) if vad and features.samples > SHORT else None
     if not end:
@@ -87,7 +89,7 @@ def transcribe_blocks(
             progress(min(transcription.seek, end) * HOP_LENGTH, end * HOP_LENGTH)
 
 
-def _gated(blocks: Iterable[FloatArray], gate: SpeechGate, events: list[GateEvent]) -> Iterator[FloatArray]:
+def _gate_blocks(blocks: Iterable[FloatArray], gate: SpeechGate, events: list[GateEvent]) -> Iterator[FloatArray]:
     """Pass blocks through the voice gate and collect its `events`."""
     for block in blocks:
         yield block  # undefined samples are refused by whoever takes it

@@ -342,8 +342,8 @@ def test_a_port_that_is_free_on_one_address_alone_is_not_any_free_one(monkeypatc
             raise OSError(errno.EADDRINUSE, "Address already in use")
         return bound(one, place)
 
-    bound = listening._bound
-    monkeypatch.setattr(listening, "_bound", bind)
+    bound = listening._bind
+    monkeypatch.setattr(listening, "_bind", bind)
     found = listen("localhost", 0, Admission(10))
     ports = {one.getsockname()[1] for one in found}
     for one in found:

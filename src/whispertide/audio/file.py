@@ -64,7 +64,7 @@ def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE, track: int |
     """
     if block < 1:
         raise OptionError(f"expected a block of at least 1 sample; got {block}")
-    with _opened(source, track) as opened:
+    with _open_track(source, track) as opened:
         yield from rechunk(opened.samples(), block)
         opened.complain()
 
@@ -84,7 +84,7 @@ def duration_of(source: AudioSource) -> float | None:
     Raises `AudioFileError` as `decode_blocks` does. The file of a seekable file object can be decoded afterwards; a
     pipe cannot, because it has been read from.
     """
-    with _opened(source) as track:
+    with _open_track(source) as track:
         return track.duration_s()
 
 
@@ -102,7 +102,7 @@ class AudioTracks:
 
 def audio_tracks(source: AudioSource) -> AudioTracks:
     """The audio tracks of a file, numbered from 1. Raises `AudioFileError` as `decode_blocks` does."""
-    with _opened(source) as track:
+    with _open_track(source) as track:
         return track.tracks()
 
 
@@ -115,7 +115,7 @@ def count_seconds(source: AudioSource, most_s: float) -> float:
 
     Raises `AudioFileError` as `decode_blocks` does. The file of a seekable file object can be decoded afterwards.
     """
-    with _opened(source) as track:
+    with _open_track(source) as track:
         return track.counted_s(most_s)
 
 
@@ -239,7 +239,7 @@ class _Source:
 
 
 @contextmanager
-def _opened(source: AudioSource, number: int | None = None) -> Iterator["_Track"]:
+def _open_track(source: AudioSource, number: int | None = None) -> Iterator["_Track"]:
     """Open `source` down to its audio track; every failure becomes an `AudioFileError` that names it."""
     import av
 
@@ -391,8 +391,8 @@ class _Track:
     def samples(self) -> Iterator[FloatArray]:
         """Decode all of the track at 16 kHz mono, in portions as they come."""
         for frame in self._frames():
-            yield from self._converted(frame)
-        yield self._flushed()
+            yield from self._convert(frame)
+        yield self._flush()
 
     def _frames(self) -> Iterator[Any]:
         """Decode frames. A damaged packet is skipped and counted; if reading fails, the audio ends."""
@@ -405,13 +405,13 @@ class _Track:
         except (self._av.FFmpegError, OSError) as error:
             self._failure = _reason(error)
 
-    def _converted(self, frame: Any) -> Iterator[FloatArray]:
+    def _convert(self, frame: Any) -> Iterator[FloatArray]:
         """Resample one frame; a new resampler takes over if the rate or the channels change in mid-stream."""
         rate, channels = frame.sample_rate, frame.layout.nb_channels
         current = self._resampler
         if current is None or (current.rate_in, current.channels) != (rate, channels):
             # What the old resampler holds belongs before the new audio.
-            yield self._flushed()
+            yield self._flush()
             try:
                 current = self._resampler = StreamingResampler(rate, channels)
             except OptionError as error:
@@ -429,7 +429,7 @@ class _Track:
             yield current.push(np.zeros((min(rate, missing - at), channels), np.float32))
         yield current.push(samples)
 
-    def _flushed(self) -> FloatArray:
+    def _flush(self) -> FloatArray:
         if self._resampler is None:
             return np.zeros(0, np.float32)
         rest = self._resampler.flush()

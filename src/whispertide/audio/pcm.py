@@ -52,20 +52,20 @@ class _Downmix:
         both = np.concatenate([self._waiting, samples])
         whole = len(both) - len(both) % self._piece
         self._waiting = both[whole:]
-        return self._mixed(both[:whole].reshape(-1, self._piece, both.shape[1]))
+        return self._mix(both[:whole].reshape(-1, self._piece, both.shape[1]))
 
     def flush(self) -> FloatArray:
         """The samples that waited, [m]."""
         rest, self._waiting = self._waiting, self._waiting[:0]
-        return self._mixed(rest[None]) if len(rest) else rest[:, 0]
+        return self._mix(rest[None]) if len(rest) else rest[:, 0]
 
-    def _mixed(self, pieces: FloatArray) -> FloatArray:
+    def _mix(self, pieces: FloatArray) -> FloatArray:
         """Mix [k, piece, channels] to [k * piece]."""
         energies = np.square(pieces, dtype=np.float64).mean(axis=1)  # [k, channels]
         loudest = energies.argmax(axis=1)
         mixed: FloatArray = pieces.mean(axis=2, dtype=np.float32)
         self.cancelled += int(_gone(mixed, energies).sum()) * pieces.shape[1]
-        signs = self._turned(pieces, energies, loudest)
+        signs = self._find_signs(pieces, energies, loudest)
         turned = (signs < 0).any(axis=1)
         mixed[turned] = (pieces[turned] * signs[turned, None]).mean(axis=2, dtype=np.float32)
         gone = _gone(mixed, energies)  # in spite of that, as "one, one, minus two" does
@@ -73,7 +73,7 @@ class _Downmix:
         mixed[gone] = alone[..., 0]
         return mixed.reshape(-1)
 
-    def _turned(self, pieces: FloatArray, energies: FloatArray, loudest: npt.NDArray[np.int64]) -> FloatArray:
+    def _find_signs(self, pieces: FloatArray, energies: FloatArray, loudest: npt.NDArray[np.int64]) -> FloatArray:
         """The sign of each channel in each piece [k, channels]."""
         one = np.take_along_axis(pieces, loudest[:, None, None], axis=2)
         both = np.square(one + pieces, dtype=np.float64).mean(axis=1)

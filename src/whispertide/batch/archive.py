@@ -89,7 +89,7 @@ class Archive:
         """
         place = self._folder / task.output
         with writing(place, "the same command goes on"):
-            outcome = _placed(place, outcome)
+            outcome = _write_transcript(place, outcome)
             output = None if outcome.text is None else str(task.output)
             entry = Entry(task.input, output, outcome.state, outcome.reason, outcome.audio_s)
             # In ASCII: a file name need not be Unicode, and what stands for its other bytes cannot be written as UTF-8.
@@ -124,17 +124,17 @@ def open_archive(folder: Path, made: Provenance, tasks: Sequence[Task]) -> Itera
     with ExitStack() as held:
         with writing(folder, CHOOSE_OUTPUT):  # not around the block: what goes wrong in there says itself what it is
             state.mkdir(parents=True, exist_ok=True)
-            held.enter_context(_held(FileLock(state / "lock"), folder))
+            held.enter_context(_hold(FileLock(state / "lock"), folder))
             entries = dict(_read(report_path(folder)))
             _check(folder, made, tasks, entries)
             _tidy(folder, tasks)
-            report = held.enter_context(_appended(report_path(folder)))
+            report = held.enter_context(_open_for_append(report_path(folder)))
             _end_line(report_path(folder), report)
         yield Archive(folder, report, entries)
 
 
 @contextmanager
-def _appended(path: Path) -> Iterator[TextIO]:
+def _open_for_append(path: Path) -> Iterator[TextIO]:
     file = path.open("a", encoding="utf-8", newline="\n")
     try:
         yield file
@@ -144,7 +144,7 @@ def _appended(path: Path) -> Iterator[TextIO]:
 
 
 @contextmanager
-def _held(lock: FileLock, folder: Path) -> Iterator[None]:
+def _hold(lock: FileLock, folder: Path) -> Iterator[None]:
     try:
         # Without waiting: the other run may take days.
         lock.acquire(timeout=0)
@@ -232,7 +232,7 @@ def _tidy(folder: Path, tasks: Iterable[Task]) -> None:
                 path.unlink()
 
 
-def _placed(place: Path, outcome: Outcome) -> Outcome:
+def _write_transcript(place: Path, outcome: Outcome) -> Outcome:
     """Write the transcript, if there is one; returns the final outcome. Raises OSError."""
     if outcome.text is None:
         return outcome

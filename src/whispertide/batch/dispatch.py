@@ -76,7 +76,7 @@ def transcribe_all(tasks: Sequence[Task], workers: Workers[Handle]) -> Iterator[
                 raise message.error
             if isinstance(message, Died):
                 # One that dies while it has nothing to do has harmed no recording, nor failed to load.
-                outcome = _died(state, task, message, count) if worker not in state.idle else None
+                outcome = _handle_death(state, task, message, count) if worker not in state.idle else None
                 state.idle = [other for other in state.idle if other != worker]
             else:
                 state.unborn = 0
@@ -94,7 +94,7 @@ def _give(state: _State, workers: Workers[Handle]) -> None:
         workers.give(worker, task.input)  # type: ignore[arg-type]
 
 
-def _died(state: _State, task: Task | None, gone: Died, count: int) -> Outcome | None:
+def _handle_death(state: _State, task: Task | None, gone: Died, count: int) -> Outcome | None:
     """Handle a worker's death: its recording is tried again, or has failed for good."""
     if task is None:
         state.unborn += 1

@@ -99,14 +99,14 @@ def _at_address(name: str) -> Iterable[Found]:
 
 
 def _in_folder(place: str, name: str) -> list[Found]:
-    system, root = _opened(place)
+    system, root = _open_system(place)
     with _as_audio_errors(name):
         files = system.find(root, detail=True)
     return _recordings(system, files, root, name)
 
 
 def _matching(pattern: str, name: str) -> list[Found]:
-    system, path = _opened(pattern)
+    system, path = _open_system(pattern)
     with _as_audio_errors(name):
         files = system.glob(path, detail=True)
     pieces = path.split("/")
@@ -141,7 +141,7 @@ def _is_local(system: Any) -> bool:
     return "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol)
 
 
-def _opened(place: str) -> tuple[Any, str]:
+def _open_system(place: str) -> tuple[Any, str]:
     """Open fsspec's file system for a path or an address; returns it and the path in it. Raises `OptionError` if it has
     none.
     """
@@ -191,7 +191,7 @@ def _in_manifest(name: str) -> Iterator[Found]:
         raise OptionError(f"{name}: expected a manifest, one JSON object per line; it is empty")
     for number, line in filled:
         try:
-            found = _listed(json.loads(line), folder)
+            found = _parse_entry(json.loads(line), folder)
             if (before := places.setdefault(found.name, found.place)) != found.place:
                 raise ValueError(f"expected one 'output' for {found.name}; got {before} before, and {found.place} here")
             yield found
@@ -202,7 +202,7 @@ def _in_manifest(name: str) -> Iterator[Found]:
 def _lines(name: str) -> list[str]:
     try:
         if is_address(name):
-            system, path = _opened(name)
+            system, path = _open_system(name)
             content: bytes = system.cat_file(path)
         else:
             content = Path(name).read_bytes()
@@ -221,7 +221,7 @@ def _lines(name: str) -> list[str]:
         ) from error
 
 
-def _listed(entry: Any, folder: str) -> Found:
+def _parse_entry(entry: Any, folder: str) -> Found:
     """Read a line. Raises ValueError with the reason."""
     if not isinstance(entry, dict):
         raise ValueError(f"expected a JSON object; got {entry!r:.60}")

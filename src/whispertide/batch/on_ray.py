@@ -36,7 +36,7 @@ class RayWorkers:
         self._ray = ray
         self._setup = setup
         try:
-            with _signals_kept():
+            with _keep_signals():
                 ray.init(address, include_dashboard=None, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise AddressError(f"expected a Ray cluster at {address or 'RAY_ADDRESS'}; {error}") from error
@@ -74,7 +74,7 @@ class RayWorkers:
     def stop(self) -> None:
         """Leave the cluster; Ray then ends the actors."""
         self._expected.clear()
-        with _signals_kept():
+        with _keep_signals():
             self._ray.shutdown()
 
 
@@ -95,7 +95,7 @@ def _check_answers(address: str) -> None:
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
+def _keep_signals() -> Iterator[None]:
     """Keep our signal handlers: Ray takes SIGTERM for itself, and would end this process without its goodbye."""
     before = signal.getsignal(signal.SIGTERM)
     try:

@@ -26,7 +26,7 @@ def plan(recordings: Iterable[Found], form: str) -> list[Task]:
     taken: dict[str, str] = {}
     tasks = []
     for found in recordings:
-        output = _named(found.place, form)
+        output = _output_path(found.place, form)
         key = str(output).casefold()  # some file systems do not tell A from a
         if key in taken:
             raise OptionError(
@@ -38,5 +38,5 @@ def plan(recordings: Iterable[Found], form: str) -> list[Task]:
     return sorted(tasks, key=lambda task: -task.size)
 
 
-def _named(place: PurePosixPath, form: str) -> PurePosixPath:
+def _output_path(place: PurePosixPath, form: str) -> PurePosixPath:
     return place if place.suffix == f".{form}" else place.with_name(f"{place.name}.{form}")

@@ -113,11 +113,11 @@ class Worker:
         with warnings.catch_warnings(record=True) as caught:
             # Each time, since by default Python shows a warning once, and the next recording's would be missing.
             warnings.simplefilter("always", UserWarning)
-            outcome = self._transcribed(name)
+            outcome = self._outcome_of(name)
         notes = tuple(str(one.message) for one in caught if issubclass(one.category, UserWarning))
         return Outcome(outcome.state, outcome.text, outcome.reason, outcome.audio_s, notes)
 
-    def _transcribed(self, name: str) -> Outcome:
+    def _outcome_of(self, name: str) -> Outcome:
         from whispertide.formats.files import get_format
 
         try:

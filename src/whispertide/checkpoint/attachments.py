@@ -201,7 +201,8 @@ def _check_arrays(kind: Kind, path: Path, found: Arrays, shapes: Shapes) -> None
     )
     if not fits:
         raise CheckpointError(
-            f"expected {kind.title}, arrays {_listed(shapes)}; {path} holds {_listed(came)}: it is something else, or "
+            f"expected {kind.title}, arrays {_list_shapes(shapes)}; {path} holds {_list_shapes(came)}: it is "
+            "something else, or "
             f"was made for another model; make one with {kind.making()}"
         )
     bad = sorted(
@@ -211,7 +212,7 @@ def _check_arrays(kind: Kind, path: Path, found: Arrays, shapes: Shapes) -> None
         raise CheckpointError(f"expected finite numbers in {path}; {', '.join(bad)} holds others: make it again")
 
 
-def _listed(shapes: Shapes) -> str:
+def _list_shapes(shapes: Shapes) -> str:
     named = (
         (name, ", ".join("any" if length is None else str(length) for length in shape))
         for name, shape in shapes.items()

@@ -91,7 +91,7 @@ class CTranslate2File:
         Raises `CheckpointError` when the file cannot be read any more, or a scale is missing.
         """
         variable = rows.variable
-        values = self._stored(rows)
+        values = self._read_stored(rows)
         if variable.type not in _QUANTISED:
             return to_float(values, is_bfloat16=variable.type == "bfloat16")
         scale = self._scale(rows)
@@ -103,10 +103,10 @@ class CTranslate2File:
         """The scales, float32 [rows], or [1] if one holds for all of a variable."""
         found = self.variables[f"{rows.variable.name}_scale"]
         one_for_all = found.shape in ((), (1,))
-        stored = self._stored(Rows(found, 0, 1) if one_for_all else Rows(found, rows.first, rows.last))
+        stored = self._read_stored(Rows(found, 0, 1) if one_for_all else Rows(found, rows.first, rows.last))
         return np.asarray(to_float(stored, is_bfloat16=found.type == "bfloat16"), np.float32).reshape(-1)
 
-    def _stored(self, rows: Rows) -> npt.NDArray[Any]:
+    def _read_stored(self, rows: Rows) -> npt.NDArray[Any]:
         dtype = np.dtype(_numpy_of(rows.variable.type))
         shape = rows.shape
         width = count_elements(shape[1:], self._size)

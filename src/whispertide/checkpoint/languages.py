@@ -27,14 +27,14 @@ si sinhalese, es castilian, zh mandarin
 """
 
 
-def _named(table: str) -> list[tuple[str, str]]:
+def _split_entries(table: str) -> list[tuple[str, str]]:
     """Split each entry into code and name."""
     entries = (entry.strip().partition(" ") for entry in table.replace("\n", " ").split(","))
     return [(code, name) for code, _, name in entries]
 
 
-LANGUAGES: dict[str, str] = dict(_named(_TABLE))
-_CODES = {name: code for code, name in _named(_TABLE + "," + _OTHER_NAMES)}
+LANGUAGES: dict[str, str] = dict(_split_entries(_TABLE))
+_CODES = {name: code for code, name in _split_entries(_TABLE + "," + _OTHER_NAMES)}
 
 # Scripts written without spaces: a word is there whatever decodes on its own (openai/whisper, split_to_word_tokens).
 DETECT = "auto"  # a language that is left open on purpose

@@ -136,10 +136,10 @@ def matrices_of(arrays: Arrays, groups: Sequence[str], kind: Kind, path: Path) -
             f"expected matrices of one rank, from 1 on, in {path}; got {', '.join(map(str, sorted(ranks)))}: make it "
             f"again with {kind.making()}"
         )
-    return int(ranks.pop()), dict(_unstacked(arrays, groups))
+    return int(ranks.pop()), dict(_unstack(arrays, groups))
 
 
-def _unstacked(arrays: Arrays, groups: Sequence[str]) -> Iterator[tuple[str, tuple[FloatArray, FloatArray]]]:
+def _unstack(arrays: Arrays, groups: Sequence[str]) -> Iterator[tuple[str, tuple[FloatArray, FloatArray]]]:
     for group in groups:
         a, b = (np.asarray(arrays[f"{group}_{letter}"], np.float32) for letter in "AB")
         for layer in range(len(a)):

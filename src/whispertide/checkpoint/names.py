@@ -82,14 +82,14 @@ def find_model(name_or_path: str | Path, revision: str | None = None) -> Path | 
     path = Path(name_or_path).expanduser()
     if str(name_or_path) and path.exists() and (isinstance(name_or_path, Path) or not _is_known(name)):
         path = path.parent if _OF_A_FOLDER.fullmatch(path.name) and path.is_file() else path
-        return _unversioned(path, revision)
+        return _without_revision(path, revision)
     if at and revision is not None:
         raise OptionError(f"expected one revision; got {pinned!r} in the name and {revision!r} apart from it")
     revision = revision if revision is not None else pinned if at else None
     if revision == "":
         raise OptionError(f"expected a branch, tag or commit after the @ of {str(name_or_path)!r}; got nothing")
     if name in bundled_names():
-        return _unversioned(BUNDLED_DIR / name, revision)
+        return _without_revision(BUNDLED_DIR / name, revision)
     if _is_known(name):
         return HubModel(SHORT_NAMES[ALIASES.get(name, name)].repo, revision)
     if _HUB_ID.fullmatch(name) and not isinstance(name_or_path, Path) and not _SINGLE_FILE.fullmatch(Path(name).name):
@@ -125,7 +125,7 @@ def _is_known(name: str) -> bool:
     return name in SHORT_NAMES or name in ALIASES or name in bundled_names()
 
 
-def _unversioned(path: Path, revision: str | None) -> Path:
+def _without_revision(path: Path, revision: str | None) -> Path:
     if revision is not None:
         raise OptionError(f"a revision ({revision!r}) can be chosen for models of the hub only; {path} has none")
     return path

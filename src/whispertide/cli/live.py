@@ -232,14 +232,14 @@ class LiveView(Watcher):
 
     def _drawing(self, *, last: bool) -> str:
         finished, rows = self.frame(last=last)
-        drawn = _BEGIN + _HIDE + "\r" + "".join(f"{_ERASE_ROW}{self._painted(row)}\n" for row in finished)
+        drawn = _BEGIN + _HIDE + "\r" + "".join(f"{_ERASE_ROW}{self._paint(row)}\n" for row in finished)
         # A resize may have been and not been told yet: then rows are cut, and going up by their number is still right.
-        drawn += _NO_WRAP + "\n".join(_ERASE_ROW + self._painted(row) for row in rows) + _WRAP + _ERASE_BELOW
+        drawn += _NO_WRAP + "\n".join(_ERASE_ROW + self._paint(row) for row in rows) + _WRAP + _ERASE_BELOW
         if len(rows) > 1:
             drawn += f"\x1b[{len(rows) - 1}A"
         return f"{drawn}\r{_SHOW if last else ''}{_END}"
 
-    def _painted(self, row: "Text") -> str:
+    def _paint(self, row: "Text") -> str:
         with self.console.capture() as drawn:
             self.console.print(row, no_wrap=True, crop=False, end="")
         return drawn.get()

@@ -122,11 +122,11 @@ class Meter:
             "encode_s": round(self.encode_s, 4),
             "decode_s": round(self.decode_s, 4),
             "latency_clock": "wall" if self.live else "audio",
-            "first_word_latency_s": _rounded(self.first_word_s),
-            "confirmed_latency_median_s": _rounded(self.median_latency),
-            "confirmed_latency_p90_s": _rounded(self._quantile(0.9)),
+            "first_word_latency_s": _round(self.first_word_s),
+            "confirmed_latency_median_s": _round(self.median_latency),
+            "confirmed_latency_p90_s": _round(self._quantile(0.9)),
         }
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 4)

@@ -50,7 +50,7 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
     if not output:
         raise OptionError("expected a file or a folder for --output; got an empty name")
     with writing(output, CHOOSE_OUTPUT):
-        return _planned(inputs, output, form)
+        return _plan(inputs, output, form)
 
 
 def plan_formats(inputs: Sequence[str], output: str | None, forms: Sequence[str]) -> list[tuple[Target, ...]]:
@@ -77,7 +77,7 @@ def _is_folder(output: str) -> bool:
     return output.endswith(("/", os.sep)) or Path(output).is_dir()
 
 
-def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Target]:
+def _plan(inputs: Sequence[str], output: str, form: str | None) -> list[Target]:
     folder = Path(output)
     if _is_folder(output):
         targets = [Target(path, form or "txt") for path in _names(inputs, folder, form or "txt")]

@@ -36,7 +36,7 @@ class WithPlugins(TyperGroup):
         """List all names; loads the other packages' commands."""
         for point in entry_points(group=GROUP):
             if point.name not in self.commands:
-                self.commands[point.name] = _loaded(point)
+                self.commands[point.name] = _load(point)
         for name, (extra, about) in LABORATORY.items():
             if name not in self.commands:
                 self.commands[name] = _missing(name, extra, about)
@@ -83,7 +83,7 @@ def find_teacher(name: str) -> Teacher | None:
     return None
 
 
-def _loaded(point: EntryPoint) -> Any:
+def _load(point: EntryPoint) -> Any:
     try:
         return _command(point.name, point.load())
     except (ImportError, AttributeError) as error:  # a package that is damaged must not end all commands

@@ -123,7 +123,7 @@ def serve(
     named = {"--port": address.port, **{f"--{name}-port": port for name, port in ports.items()}}
     serving.check_ports(address.host, named)  # before a model is loaded, or even downloaded
     names, engine = models or [DEFAULT_MODEL], replace(engine, threads=engine.threads or 1)
-    transcribers = _loaded(names, engine, recipe, no_tune=no_tune)
+    transcribers = _load_models(names, engine, recipe, no_tune=no_tune)
     hub, close = serving.assemble(transcribers, recipe, options)
     shown = f"[{address.host}]" if ":" in address.host else address.host
     where = f"{'https' if address.certificate else 'http'}://{shown}"
@@ -143,7 +143,9 @@ def serve(
     return ExitCode.OK if server.started else ExitCode.FAILURE
 
 
-def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe", *, no_tune: bool) -> "dict[str, Transcriber]":
+def _load_models(
+    names: list[str], engine: EngineOptions, recipe: "Recipe", *, no_tune: bool
+) -> "dict[str, Transcriber]":
     """Load the models by name, ready for the first client."""
     from whispertide.cli.job import warn_of_synthetic
     from whispertide.cli.tune import tune_first

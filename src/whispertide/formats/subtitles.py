@@ -100,7 +100,7 @@ def cues(document: Document, clean: Callable[[str], str] = str, options: Subtitl
         run = []
         alone = _units([Word(segment.text, segment.start, segment.end)], clean, document.language)
         found += [alone] if alone and _stays(alone, options) else _cut(alone, options)
-    return _timed([*found, *_cut(run, options)], options)
+    return _time_cues([*found, *_cut(run, options)], options)
 
 
 # --- words -> units --------------------------------------------------------------------------------------------------
@@ -120,13 +120,13 @@ def _units(
             units.append(_Unit(before.text + part.text, before.spaced, sized[0].start, sized[-1].end))
         else:
             units.append(part)
-    cleaned = [replace(unit, text=text) for unit in _marked(units, language) if (text := clean(unit.text))]
+    cleaned = [replace(unit, text=text) for unit in _mark_breaks(units, language) if (text := clean(unit.text))]
     if cleaned:
         cleaned[-1] = replace(cleaned[-1], closes=True)
     return cleaned
 
 
-def _marked(units: Sequence[_Unit], language: str | None) -> list[_Unit]:
+def _mark_breaks(units: Sequence[_Unit], language: str | None) -> list[_Unit]:
     """Add the cost of a break before each unit that does not begin a phrase or word."""
     marked: list[_Unit] = []
     first = 0
@@ -171,7 +171,7 @@ def _width_of(text: str) -> int:
     return sum(0 if unicodedata.category(char) in ("Mn", "Me") else 1 + bool(_WIDE.match(char)) for char in text)
 
 
-def _joined(units: Sequence[_Unit]) -> str:
+def _join(units: Sequence[_Unit]) -> str:
     return "".join(" " * (unit.spaced and number > 0) + unit.text for number, unit in enumerate(units))
 
 
@@ -290,14 +290,14 @@ def _break(units: Sequence[_Unit], options: SubtitleOptions) -> int | None:
     return min(choices)[1] if choices else None
 
 
-def _timed(found: Sequence[Sequence[_Unit]], options: SubtitleOptions) -> list[Cue]:
+def _time_cues(found: Sequence[Sequence[_Unit]], options: SubtitleOptions) -> list[Cue]:
     """Give cues their lines and times: each stays for a second at least, unless the next one comes sooner."""
     starts = _in_order([_start(units) for units in found])
     cues = []
     for units, start, after in zip(found, starts, [*starts, None][1:], strict=True):
         end = min(max(_end(units), start + SHORTEST), start + LONGEST)
         at = _break(units, options) or len(units)
-        text = "\n".join(_joined(line) for line in (units[:at], units[at:]) if line)
+        text = "\n".join(_join(line) for line in (units[:at], units[at:]) if line)
         cues.append(Cue(start, end if after is None else min(end, after), text))
     return cues
 

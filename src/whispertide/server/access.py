@@ -76,12 +76,12 @@ def offered_keys(
         if name.startswith(_KEY_PREFIX):
             yield name.removeprefix(_KEY_PREFIX)
         elif name.startswith(_ENCODED_PREFIX):
-            yield from _decoded(name.removeprefix(_ENCODED_PREFIX))
+            yield from _decode(name.removeprefix(_ENCODED_PREFIX))
         elif before.lower() in _KEY_FOLLOWS:
             yield name
 
 
-def _decoded(text: str) -> Iterable[str]:
+def _decode(text: str) -> Iterable[str]:
     """The key in base64url without padding: not every key is a subprotocol as it is. Nothing if it is none."""
     with contextlib.suppress(ValueError):  # no base64, or no text
         yield base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
@@ -305,13 +305,13 @@ class AccessControl:
         # A list, because it is gone through twice.
         offered = list(offered_keys(headers, query, subprotocols))
         party = party_of(address)
-        admitted = self._admitted(offered, protocol, party)
+        admitted = self._admit(offered, protocol, party)
         if protocol:
             self._check_flood(admitted.owner, party)
             self._check_room(admitted.owner, party)
         return admitted
 
-    def _admitted(self, offered: Sequence[str], protocol: str, party: str) -> Admitted:
+    def _admit(self, offered: Sequence[str], protocol: str, party: str) -> Admitted:
         """Check the keys. Raises `HttpError`; a client that has offered too many wrong ones gets the same answer to a
         right one, or the answer would tell it.
         """

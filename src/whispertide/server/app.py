@@ -66,10 +66,10 @@ def make_app(hub: Hub) -> Starlette:
     routes: list[BaseRoute] = [
         Route("/healthz", _health),
         Route("/readyz", _ready(hub)),
-        Route("/metrics", _guarded(access, _metrics(hub))),
-        Route("/openapi.json", _fixed(JSONResponse(description))),
-        Route("/docs", _fixed(HTMLResponse(page(description)))),
-        Route("/v3/token", _guarded(access, keys.token)),
+        Route("/metrics", _guard(access, _metrics(hub))),
+        Route("/openapi.json", _respond_with(JSONResponse(description))),
+        Route("/docs", _respond_with(HTMLResponse(page(description)))),
+        Route("/v3/token", _guard(access, keys.token)),
         *(WebSocketRoute(path, _socket(hub, access, protocol)) for path, protocol in PROTOCOLS.items()),
     ]
     # Before the files of the page, which know no WebSockets and would fail.
@@ -100,16 +100,16 @@ def _pages(origins: Sequence[str]) -> Middleware:
 
 def _openai(access: AccessControl, rest: Rest, keys: TemporaryKeys) -> list[Route]:
     return [
-        Route("/models", _guarded(access, rest.models)),
-        Route("/models/{model:path}", _guarded(access, rest.models)),
-        Route("/audio/transcriptions", _guarded(access, rest.transcriptions), methods=["POST"]),
-        Route("/audio/translations", _guarded(access, rest.translations), methods=["POST"]),
-        Route("/realtime/client_secrets", _guarded(access, keys.client_secrets), methods=["POST"]),
-        Route("/realtime/transcription_sessions", _guarded(access, keys.transcription_sessions), methods=["POST"]),
+        Route("/models", _guard(access, rest.models)),
+        Route("/models/{model:path}", _guard(access, rest.models)),
+        Route("/audio/transcriptions", _guard(access, rest.transcriptions), methods=["POST"]),
+        Route("/audio/translations", _guard(access, rest.translations), methods=["POST"]),
+        Route("/realtime/client_secrets", _guard(access, keys.client_secrets), methods=["POST"]),
+        Route("/realtime/transcription_sessions", _guard(access, keys.transcription_sessions), methods=["POST"]),
     ]
 
 
-def _guarded(access: AccessControl, endpoint: _Endpoint) -> _Endpoint:
+def _guard(access: AccessControl, endpoint: _Endpoint) -> _Endpoint:
     async def guarded(request: Request) -> Response:
         address = request.client.host if request.client else ""
         async with access.late.delay():
@@ -120,7 +120,7 @@ def _guarded(access: AccessControl, endpoint: _Endpoint) -> _Endpoint:
     return guarded
 
 
-def _fixed(response: Response) -> _Endpoint:
+def _respond_with(response: Response) -> _Endpoint:
     async def fixed(_: Request) -> Response:
         return response
 

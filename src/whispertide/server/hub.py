@@ -119,19 +119,19 @@ class Hub:
         """
         self._admit(owner)
         if self.load.overloaded:
-            raise self._refused("overloaded", "the open sessions use all computing time; try later")
+            raise self._refusal("overloaded", "the open sessions use all computing time; try later")
         if settings.strict_model and settings.model is not None and settings.model not in self.models:
             known = ", ".join(self.models)
-            raise self._refused("bad_setting", f"expected a model among {known}; got {settings.model!r}")
+            raise self._refusal("bad_setting", f"expected a model among {known}; got {settings.model!r}")
         if settings.intents and self.understands is None:
-            raise self._refused("bad_setting", "expected a server with a network for intents; this one has none")
+            raise self._refusal("bad_setting", "expected a server with a network for intents; this one has none")
         # Hard to guess: without API keys the id alone lets a client come back to its session.
         identity = secrets.token_urlsafe(16)
         try:
             model, settings = choose_model(self.info.models, settings, self.options.text)
             live = self.build(identity, owner, model.name, settings, protocol)
         except (WhispertideError, TypeError) as error:
-            raise self._refused("bad_setting", str(error)) from error
+            raise self._refusal("bad_setting", str(error)) from error
         live.limit_s = min(live.limit_s, limit_s)
         observers = (self.record, self.journal.opened if resumable and self.journal is not None else None)
         live.observers = tuple(opened(live, settings) for opened in observers if opened is not None)
@@ -169,7 +169,7 @@ class Hub:
         """Raises `RefusedError` for an unknown session if this party has asked for many of them."""
         live = self.sessions.get(session)
         if (live is None or live.owner != owner) and not self.guesses.may_guess(party):
-            raise self._refused("overloaded", "expected fewer sessions that are not here; got many. Come back later")
+            raise self._refusal("overloaded", "expected fewer sessions that are not here; got many. Come back later")
 
     def resume(self, wanted: base.Resume, owner: str, party: str = "") -> tuple[LiveSession, base.Started]:
         """Give a parked session back to its client. Raises `RefusedError`, in the same words for an unknown session and
@@ -182,7 +182,7 @@ class Hub:
         live = self.sessions.get(wanted.session)
         if live is None or live.owner != owner:
             self.guesses.wrong(party)
-            raise self._refused(
+            raise self._refusal(
                 "unknown_session", "expected the id of an open session; got another. Start a new session"
             )
         if live.parked_at is not None:
@@ -192,10 +192,10 @@ class Hub:
         try:
             live.outbox.resume(wanted.last_seq)
         except EventsGoneError as error:
-            raise self._refused("ahead" if error.ahead else "behind", str(error), error.last_seq) from error
+            raise self._refusal("ahead" if error.ahead else "behind", str(error), error.last_seq) from error
         if live.outbox.ended and not live.outbox.entries:  # nothing would ever be said to this client
             self.drop(live)
-            raise self._refused("unknown_session", "expected a session that goes on; this one has ended")
+            raise self._refusal("unknown_session", "expected a session that goes on; this one has ended")
         live.parked_at = None
         self.metrics.resumed.inc()
         self._count()
@@ -348,15 +348,15 @@ class Hub:
     def _admit(self, owner: str) -> None:
         """Raises `RefusedError` if there is no place for another session of this owner."""
         if self.draining:
-            raise self._refused("shutdown", "the server is stopping; connect again in a moment")
+            raise self._refusal("shutdown", "the server is stopping; connect again in a moment")
         limit = self.options.limits.sessions
         if self.full:
-            raise self._refused("overloaded", f"expected at most {limit} sessions at once; all are taken. Try later")
+            raise self._refusal("overloaded", f"expected at most {limit} sessions at once; all are taken. Try later")
         most = self.options.sessions_of_one
         if sum(live.parked_at is None for live in self._of(owner)) >= most:
-            raise self._refused("overloaded", f"expected at most {most} sessions at once with one API key; try later")
+            raise self._refusal("overloaded", f"expected at most {most} sessions at once with one API key; try later")
 
-    def _refused(self, kind: base.ProblemKind, message: str, last_seq: int | None = None) -> RefusedError:
+    def _refusal(self, kind: base.ProblemKind, message: str, last_seq: int | None = None) -> RefusedError:
         self.metrics.refused.labels(kind).inc()
         return RefusedError(kind, message, last_seq)
 

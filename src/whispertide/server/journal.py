@@ -92,7 +92,7 @@ class Journal:
 
     def __post_init__(self) -> None:
         try:
-            self._database = self._opened()
+            self._database = self._open()
         except (OSError, sqlite3.Error) as error:
             raise OptionError(f"expected a folder for the journal alone; cannot use {self.folder}: {error}") from error
         # A daemon, because it tries for ever to write what cannot be written.
@@ -103,7 +103,7 @@ class Journal:
     def _watermark(self) -> Watermark:
         return Watermark(self.folder / "journal.sqlite3-mark")
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder / "journal.sqlite3"
         path.touch(mode=0o600, exist_ok=True)
@@ -248,9 +248,9 @@ class Journal:
         return self._until_done(partial(self._transaction, jobs)) and self._until_done(self._tell)
 
     def _until_done(self, write: Callable[[], None]) -> bool:
-        while not self._succeeded(write):
+        while not self._try_once(write):
             if self._closing.wait(_RETRY_S):
-                return self._succeeded(write)
+                return self._try_once(write)
         return True
 
     def _tell(self) -> None:
@@ -272,7 +272,7 @@ class Journal:
         # Not reached where something failed, so the same number is tried again.
         self._number += 1
 
-    def _succeeded(self, write: Callable[[], None]) -> bool:
+    def _try_once(self, write: Callable[[], None]) -> bool:
         """Log when writing begins to fail, and when it works again."""
         try:
             write()

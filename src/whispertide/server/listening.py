@@ -175,7 +175,7 @@ def _listeners(host: str, port: int, admission: Admission) -> list[Listener]:
         # With port 0 the first address gets any free one, and the others the same.
         place = (address[0], port or (listeners[0].getsockname()[1] if listeners else 0), *address[2:])
         try:
-            one = _bound(Listener(family, kind, protocol), place)
+            one = _bind(Listener(family, kind, protocol), place)
             one.admission = admission
             listeners.append(one)
         except OSError as error:
@@ -189,7 +189,7 @@ def _listeners(host: str, port: int, admission: Admission) -> list[Listener]:
     return listeners
 
 
-def _bound(one: Listener, place: tuple[Any, ...]) -> Listener:
+def _bind(one: Listener, place: tuple[Any, ...]) -> Listener:
     try:
         # Or a server that starts again would have to wait for connections that are still closing.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

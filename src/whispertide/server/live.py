@@ -181,7 +181,7 @@ class LiveSession:
             log.exception("session failed", extra={"session": self.id})
             entries += self._fail("the server made a mistake. Confirmed text stays. Start another session")
         self.commands += len(taken)
-        numbered = self._numbered(entries)
+        numbered = self._number(entries)
         pending = [observer.step(self, taken, numbered) for observer in self.observers]
         self.session.forget()  # from here on it is with the client
         self.ended = self.ended or self.session.ended
@@ -284,7 +284,7 @@ class LiveSession:
         self.inbox.clear()
         return self.session.fail(message)
 
-    def _numbered(self, entries: list[Entry]) -> list[Entry]:
+    def _number(self, entries: list[Entry]) -> list[Entry]:
         numbers = iter(self.outbox.number([entry for entry in entries if isinstance(entry, Event)]))
         return [next(numbers) if isinstance(entry, Event) else entry for entry in entries]
 

@@ -65,13 +65,13 @@ class SessionStream:
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=0.2,  # type: ignore[arg-type]
                     ping_interval=5,
-                    error_cb=_logged,
+                    error_cb=_log_error,
                 )
         except (OSError, nats.errors.Error, TimeoutError) as error:
             await self.close()
             raise UnreachableError(str(error) or f"no answer within {_CONNECT_S:g} s") from error
         self._js = self._client.jetstream(timeout=_TRY_S)
-        with _reached():
+        with _as_unreachable():
             await self._prepare()
 
     async def _prepare(self) -> None:
@@ -103,7 +103,7 @@ class SessionStream:
         if more:
             headers["More"] = "1"
         try:
-            with _reached():
+            with _as_unreachable():
                 ack = await self._js.publish(_SUBJECT + session, data, headers=headers)
                 return ack.seq
         except FencedError:
@@ -113,26 +113,26 @@ class SessionStream:
             raise
         except UnreachableError:
             if self._client.is_connected:
-                with suppress(UnreachableError), _reached():
+                with suppress(UnreachableError), _as_unreachable():
                     await self._prepare()  # NATS may have come back without the stream
             raise
 
     async def trim(self, session: str, before: int) -> None:
         """Delete the messages of this session before this one; if that fails, the next trim does it."""
-        with suppress(UnreachableError), _reached():
+        with suppress(UnreachableError), _as_unreachable():
             # NATS keeps the message `seq` itself.
             await self._js.purge_stream(STREAM, seq=before, subject=_SUBJECT + session)
 
     async def forget(self, session: str) -> None:
         """Delete this session. Remains of a failed delete expire by the stream's `max_age`."""
-        with suppress(UnreachableError), _reached():
+        with suppress(UnreachableError), _as_unreachable():
             await self._js.purge_stream(STREAM, subject=_SUBJECT + session)
             await self._leases.purge(session)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def _last(self, session: str) -> RawStreamMsg | None:
-        with _reached():
+        with _as_unreachable():
             try:
                 return await self._js.get_last_msg(STREAM, _SUBJECT + session)
             except nats.js.errors.NotFoundError:
@@ -144,7 +144,7 @@ class SessionStream:
         if last is None or last.seq is None:
             return [], 0
         records, pieces, seen = [], list[bytes](), 0
-        with _reached():
+        with _as_unreachable():
             messages = await self._js.subscribe(_SUBJECT + session, stream=STREAM, ordered_consumer=True)
             try:
                 # Up to what was the last message at the beginning: whoever still writes is found out by the fence in
@@ -186,13 +186,13 @@ class SessionStream:
 
     async def take_lease(self, session: str) -> int:
         """Take the lease of the session, whoever had it. Raises `UnreachableError`."""
-        with _reached():
+        with _as_unreachable():
             return await self._leases.put(session, self._writer.encode())
 
     async def renew(self, session: str, revision: int) -> int:
         """Renew the lease. Raises `FencedError` if another server has it, `UnreachableError`."""
         try:
-            with _reached():
+            with _as_unreachable():
                 return await self._leases.update(session, self._writer.encode(), last=revision)
         except FencedError:
             if await self.owns(session):  # it had run out
@@ -201,7 +201,7 @@ class SessionStream:
 
     async def release(self, session: str, revision: int) -> None:
         """Give the lease back; if that fails, another server has it or it expires by itself."""
-        with suppress(FencedError, UnreachableError), _reached():
+        with suppress(FencedError, UnreachableError), _as_unreachable():
             await self._leases.delete(session, last=revision)
 
     async def owns(self, session: str) -> bool:
@@ -213,7 +213,7 @@ class SessionStream:
 
 
 @contextmanager
-def _reached() -> Iterator[None]:
+def _as_unreachable() -> Iterator[None]:
     """Turn NATS' errors into `UnreachableError`."""
     try:
         yield
@@ -227,5 +227,5 @@ def _reached() -> Iterator[None]:
         raise UnreachableError(str(error) or type(error).__name__) from error
 
 
-async def _logged(error: Any) -> None:
+async def _log_error(error: Any) -> None:
     log.debug("NATS: %s", error)

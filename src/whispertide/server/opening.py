@@ -29,7 +29,7 @@ def server_info(
             base.ModelInfo(name, model.tokenizer.languages, model.caution, model.dims.is_multilingual)
             for name, model in models.items()
         ),
-        recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(usual, models)),
+        recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered_recipes(usual, models)),
         recipe=usual.name,
         version=version,
         limit_s=options.limits.session_s,
@@ -39,7 +39,7 @@ def server_info(
     )
 
 
-def _offered(usual: Recipe, models: Mapping[str, Transcriber]) -> list[str]:
+def _offered_recipes(usual: Recipe, models: Mapping[str, Transcriber]) -> list[str]:
     """The default recipe, and those that every model can run."""
     able = [name for name, recipe in RECIPES.items() if all(model.can_stream(recipe) for model in models.values())]
     return list(dict.fromkeys((usual.name, *able)))

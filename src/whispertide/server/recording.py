@@ -112,7 +112,7 @@ class _SessionRecording:
             if isinstance(command, Audio):
                 self._append(command)
             else:
-                self._waiting.append(_described(command, self.samples))
+                self._waiting.append(_describe(command, self.samples))
         if live.session.boundaries:  # the session forgets them
             self._waiting.append({"boundaries": live.session.boundaries, "loads": live.session.loads})
         for entry in entries:
@@ -154,7 +154,7 @@ class _SessionRecording:
         self._audio = self._events = self._steps = None
 
 
-def _described(command: Command, at: int) -> dict[str, Any]:
+def _describe(command: Command, at: int) -> dict[str, Any]:
     changes = {"value": dict(command.changes)} if isinstance(command, Configure) else {}
     return {"command": type(command).__name__.lower(), "at": at, **changes}
 

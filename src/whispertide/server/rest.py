@@ -107,7 +107,7 @@ class Rest:
         if self.hub.draining:
             raise _stopping()
         async with contextlib.AsyncExitStack() as stack:
-            stack.enter_context(self._counted())
+            stack.enter_context(self._count_file())
             form = await self._receive_form(request)
             stack.push_async_callback(form.close)
             try:
@@ -131,7 +131,7 @@ class Rest:
             return await asyncio.to_thread(_render, transcription, job, segments, task)
 
     @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
+    def _count_file(self) -> Iterator[None]:
         """Count a file while it is on its way."""
         self.hub.files += 1
         try:

@@ -74,11 +74,11 @@ def measure_speed(model: "WhisperModel") -> Speed:
     short = mel[:, : N_FRAMES // 6]
     encoded = model.encode(short)
     pieces = {
-        "encode_30s": _timed(lambda: model.encode(mel)),
-        "encode_5s": _timed(lambda: model.encode(short)),
-        "step_1": _timed(_feed(model, encoded, rows=1, length=_WARM_CACHE)),
-        "step_5": _timed(_feed(model, encoded, rows=_BEAM, length=_WARM_CACHE)),
-        "block_50": _timed(lambda: _feed(model, encoded, rows=1, length=_BLOCK)),
+        "encode_30s": _time(lambda: model.encode(mel)),
+        "encode_5s": _time(lambda: model.encode(short)),
+        "step_1": _time(_feed(model, encoded, rows=1, length=_WARM_CACHE)),
+        "step_5": _time(_feed(model, encoded, rows=_BEAM, length=_WARM_CACHE)),
+        "block_50": _time(lambda: _feed(model, encoded, rows=1, length=_BLOCK)),
     }
     return Speed(
         model=model.name,
@@ -90,7 +90,7 @@ def measure_speed(model: "WhisperModel") -> Speed:
     )
 
 
-def _timed(run: Callable[[], object]) -> list[float]:
+def _time(run: Callable[[], object]) -> list[float]:
     """Seconds of each repetition, after one for warming up."""
     run()
     times = []

@@ -279,7 +279,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         if not problem.fatal:
             self._overtime = problem.message if problem.kind == "too_long" else self._overtime
             return (error,)
-        return (*(self._complete_all() if problem.kind != "internal" else self._failed(problem.message)), error)
+        return (*(self._complete_all() if problem.kind != "internal" else self._fail(problem.message)), error)
 
     # --- items -------------------------------------------------------------------------------------------------------
 
@@ -328,7 +328,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
                 self._items.popleft()
         return actions
 
-    def _failed(self, message: str) -> list[base.Action]:
+    def _fail(self, message: str) -> list[base.Action]:
         if not self._items:
             return []
         item = self._items.popleft()

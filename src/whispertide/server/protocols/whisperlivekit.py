@@ -64,7 +64,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
 
     def started(self, started: base.Started) -> base.Actions:
         """Send the first state, which is empty."""
-        return self._changed()
+        return self._send_changes()
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
                     self._guess, self._settled = (), duration
                     self._add_pause(duration)
                     return [*actions, self._state(last=True), messages.reply(type="ready_to_stop"), base.Close()]
-        return [*actions, *self._changed()]
+        return [*actions, *self._send_changes()]
 
     def problem(self, problem: base.Problem) -> base.Actions:
         """Send the state with the problem in it: their page takes any message for a state, and would show nothing."""
@@ -159,7 +159,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         self._lines.append(line)
         self._count += 1
 
-    def _changed(self) -> list[base.Action]:
+    def _send_changes(self) -> list[base.Action]:
         """Send the state, if the client has another one."""
         return [self._state()] if self._shown != self._words() else []
 
