@@ -151,7 +151,7 @@ class Worker:
         return document, run.recording.broken
 
 
-class _ReadError(Exception):
+class ReadError(Exception):
     """Reading from a store failed. It is no OSError, which the decoder would take for the end of the audio."""
 
 
@@ -165,11 +165,11 @@ class _Remote:
         return getattr(self._file, name)
 
     def read(self, count: int) -> Any:
-        """Read. Raises `_ReadError`."""
+        """Read. Raises `ReadError`."""
         try:
             return self._file.read(count)
         except OSError as error:
-            raise _ReadError(f"{type(error).__name__}: {error}") from error
+            raise ReadError(f"{type(error).__name__}: {error}") from error
 
 
 @contextmanager
