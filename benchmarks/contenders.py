@@ -57,20 +57,19 @@ def started(contender: Contender) -> Iterator[int]:
         process.wait()
 
 
-def ours(arguments: argparse.Namespace, batch: int, journal: str, kind: str) -> Contender:
+def ours(arguments: argparse.Namespace, journal: str, kind: str) -> Contender:
     """`whispertide serve` as it is measured, with that kind of journal at `journal`."""
 
     def command(port: int) -> list[str]:
         command = [sys.executable, "-m", "whispertide.cli.main", "serve", "--model", arguments.model]
         command += ["--port", str(port), "--precision", arguments.precision, "--threads", str(arguments.threads)]
-        command += ["--batch", str(batch), "--workers", str(arguments.workers), "--max-sessions", "1000"]
+        command += ["--workers", str(arguments.workers), "--max-sessions", "1000"]
         command += ["--recipe", arguments.recipe] if arguments.recipe else []
         command += [item for change in arguments.set for item in ("--set", change)]
         command += ["--journal", journal] if journal else []
         return [*command, "--log-level", "error", "--degrade" if arguments.degrade else "--no-degrade"]
 
-    variant = f"batch {batch}" if kind == "none" else f"batch {batch}, {kind}"
-    return Contender("whispertide", variant, command, listen_to_us)
+    return Contender("whispertide", "" if kind == "none" else kind, command, listen_to_us)
 
 
 def livekit(arguments: argparse.Namespace, policy: str, links: Path) -> Contender | str:

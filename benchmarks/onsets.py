@@ -1,10 +1,10 @@
 """The first two words after each pause: how many are wrong or made up, streamed and offline, with the same weights.
 
-`python benchmarks/onsets.py MODEL people-readings/choose people-accents/choose --set steadiness=0.01`: MODEL as for
---model, then parts of people's recordings as for `bench run -c`. Recordings of less than half a minute are joined, a
-dozen of a folder at a time, with half a second of zeros after each, so that nearly all have speech before them. A pause
-is what the voice gate says; `--aligner` places the words of the reference. Nothing waits for computing, so the text
-does not depend on the machine's speed. Needs the laboratory.
+`python benchmarks/onsets.py MODEL people-readings/choose people-accents/choose --set max_revision_rate=0.01`: MODEL as
+for --model, then parts of people's recordings as for `bench run -c`. Recordings of less than half a minute are joined,
+a dozen of a folder at a time, with half a second of zeros after each, so that nearly all have speech before them. A
+pause is what the voice gate says; `--aligner` places the words of the reference. Nothing waits for computing, so the
+text does not depend on the machine's speed. Needs the laboratory.
 """
 
 import argparse

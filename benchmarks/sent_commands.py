@@ -7,8 +7,8 @@ Here each command is understood as from a microphone, with pilots; what the serv
 words' weights. The server is another network of `whispertide train latecontext`, of any kind, or, without one, a
 server that hears every word: no real one does, so that is the most a server can bring. "Sent" is how many commands
 must be sent, those first that the signal finds worst, for at most one point of intents fewer than when all are. Ways
-are those of `whispertide_lab.training.latecontext.understood`: when pilots run. Trained offramps take part if they lie
-next to the model (`whispertide train offramp`). Needs the laboratory; with --server also its extra train.
+are those of `whispertide_lab.training.latecontext.understood`: when pilots run. Needs the laboratory; with --server
+also its extra train.
 """
 
 import argparse
@@ -21,11 +21,11 @@ import numpy as np
 
 from whispertide.cli.progress import counting
 from whispertide.tuning.page import Table, markdown_table
-from whispertide.understand.checkpoint import LateCheckpoint, load_late, place_of
+from whispertide.understand.checkpoint import LateCheckpoint, load_late
 from whispertide.understand.model import LateModel
 from whispertide_lab.evaluation.items.commands import area
-from whispertide_lab.evaluation.items.offloading import POINT, Asked, asked_of, in_order, needed, needed_by_chance
-from whispertide_lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear_asking
+from whispertide_lab.evaluation.items.offloading import POINT, in_order, needed, needed_by_chance
+from whispertide_lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear
 from whispertide_lab.training.shards import Shards, Utterance, open_shards
 
 
@@ -39,22 +39,20 @@ class Sent:
 
 
 def measure(
-    model: LateModel, server: LateCheckpoint | None, commands: Shards, ways: Sequence[str], asked: Asked
+    model: LateModel, server: LateCheckpoint | None, commands: Shards, ways: Sequence[str]
 ) -> dict[str, list[Sent]]:
-    """Every command here, by each way, and there; trained offramps are `asked`."""
+    """Every command here, by each way, and there."""
     found: dict[str, list[Sent]] = {way: [] for way in ways}
     listens = _listening(server)
     with counting("commands") as advance:
         for number, said in enumerate(commands, 1):
             meant = model.checkpoint.meaning(listens(said))
             for way, results in found.items():
-                heard = hear_asking(model, said, WAYS[way], asked)
+                heard = hear(model, said, WAYS[way])
                 signals = {
                     "chance of the intent": 1.0 if heard.chance is None else 1 - heard.chance,
                     # Without a guess nobody knows, and it stays here.
                     "perplexity of the last guess": heard.perplexity or 0.0,
-                    **dict.fromkeys((each.kind for each in asked.offramps), 0.0),
-                    **heard.unsure,
                 }
                 results.append(Sent(heard.right, meant is not None and meant.intent == said.intent, signals))
             advance("hearing", number, len(commands))
@@ -115,8 +113,7 @@ def main() -> None:
     commands = open_shards(given.data).spread(given.count)
     server = None if given.server is None else load_late(given.server)
     model = LateModel.open(given.model)
-    asked = asked_of(place_of(given.model), model.checkpoint)
-    found = measure(model, server, commands, list(dict.fromkeys(given.ways)), asked)
+    found = measure(model, server, commands, list(dict.fromkeys(given.ways)))
     there = 100 * sum(one.there for one in next(iter(found.values()))) / len(commands)
     print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech; intents right by ", end="")
     print(f"{given.server or 'a server that hears every word'} {there:.1f} %\n")

@@ -6,8 +6,7 @@
                words is told. A session that is refused, fails, or ends before its audio does, fails the run. The result
                is the largest number of sessions whose p95 is within the limit, and of whose words about as many are
                matched as of one session's (0.95 of that share). `as_alone` is how much of the text is
-               that of a session that had the server for itself: in int8, decoder rows that share a graph run share a
-               scale as well. Late rounds also hear more at once, so compare it with that of `--batch 1`.
+               that of a session that had the server for itself: late rounds hear more at once.
     overhead   a model that computes nothing: what the server adds to an event, next to a bare session
     cycles     connect, say something, abort: memory, threads and tasks before and after
 
@@ -15,7 +14,7 @@ The number is searched for: one session, `--first`, twice as many while they are
 is a quarter. A run ends as soon as it cannot pass any more. Where even one session is late, the limit is twice its p95,
 and the result says so. Every run has a server of its own, warmed up by two seconds of speech.
 
-`--batch 1,8` compares batching with none, `--journal none,nats` a server that keeps its sessions with one that does
+`--journal none,nats` a server that keeps its sessions with one that does
 not; `--peer` runs WhisperLiveKit's own server next to it where `make peers`
 installed it. Prints a line per run as it is done, then one JSON line per server. `--notes FILE` remembers every run,
 so that what was cut off goes on where it was; it does not know of changes to the code.
@@ -180,8 +179,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--precision", default="int8")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--batch", default="1,8", help="sizes to compare; empty: the peer alone")
-    parser.add_argument("--journal", default="none", help=f"some of {', '.join(JOURNALS)}, to be compared")
+    parser.add_argument(
+        "--journal", default="none", help=f"some of {', '.join(JOURNALS)}, to be compared; empty: the peer alone"
+    )
     parser.add_argument("--first", type=int, default=8, help="sessions that are tried after one")
     parser.add_argument("--most", type=int, default=64, help="no more sessions than these")
     parser.add_argument("--sessions", default="", help="exactly these numbers, in place of the search")
@@ -197,17 +197,15 @@ def parse() -> argparse.Namespace:
     arguments.journal = [kind for kind in arguments.journal.split(",") if kind]
     if unknown := {*arguments.journal} - {*JOURNALS}:
         parser.error(f"expected some of {', '.join(JOURNALS)}; got {', '.join(sorted(unknown))}")
-    arguments.batch = [int(item) for item in arguments.batch.split(",") if item]
     return arguments
 
 
 def all_loads(arguments: argparse.Namespace) -> Iterator[Row]:
     """Every contender's result."""
     talk, notes = make_talk(arguments.model, arguments.precision, arguments.duration), Notes(arguments.notes)
-    for batch in arguments.batch:
-        for kind in arguments.journal:
-            with journal_at(kind) as journal:
-                yield load(arguments, talk, ours(arguments, batch, journal, kind), notes)
+    for kind in arguments.journal:
+        with journal_at(kind) as journal:
+            yield load(arguments, talk, ours(arguments, journal, kind), notes)
     with tempfile.TemporaryDirectory() as links:
         for policy in PEER_POLICIES if arguments.peer else ():
             peer = livekit(arguments, policy, Path(links))

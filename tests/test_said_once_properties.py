@@ -5,7 +5,7 @@ So rounds are made to forget what was confirmed, too: without the guard (`attent
 stream has a sentence twice.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -20,10 +20,11 @@ from few_examples import quick
 from sounds import silence
 from spoken_clips import clip, said_again, streamed
 from whispertide.api import Transcriber
-from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.steadiness import Rule, shipped_rule
+from whispertide.methods.attention.tide import Tide
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
+from whispertide.streaming.choice import field_types
 from whispertide.streaming.round import RoundPlan
 from whispertide.types import FloatArray
 
@@ -72,7 +73,7 @@ def recordings(draw: st.DrawFn) -> Recording:
 
 
 @dataclass(frozen=True)
-class Forgetful(AlignAtt):
+class Forgetful(Tide):
     """Every third round hears what was confirmed once more, as a decoder does that begins anew."""
 
     def plan(self, *args: Any, **options: Any) -> RoundPlan:
@@ -82,8 +83,8 @@ class Forgetful(AlignAtt):
 
 def forgetful(recipe: Recipe) -> Recipe:
     policy = recipe.policy
-    assert isinstance(policy, AlignAtt)
-    return replace(recipe, policy=Forgetful(**{field.name: getattr(policy, field.name) for field in fields(policy)}))
+    assert isinstance(policy, Tide)
+    return replace(recipe, policy=Forgetful(**{name: getattr(policy, name) for name in field_types(Tide)}))
 
 
 @st.composite
@@ -93,7 +94,7 @@ def tides(draw: st.DrawFn) -> dict[str, Any]:
     chosen: dict[str, Any] = {"framing": framing, "shift_guard": draw(st.booleans())}
     chosen["step_s"] = draw(st.sampled_from([0.3, 0.4, 0.7, 1.0]))
     chosen["longest_step_s"] = 2.0
-    chosen["steadiness"] = draw(st.sampled_from([0.01, 0.03, 0.1]))
+    chosen["max_revision_rate"] = draw(st.sampled_from([0.01, 0.03, 0.1]))
     noise = draw(st.sampled_from([0.0, 0.3, 1.0]))
     rng = np.random.default_rng(draw(st.integers(0, 1_000)))
     shipped = shipped_rule().weights

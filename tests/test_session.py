@@ -26,7 +26,8 @@ from whispertide.methods.agreement.local_agreement import AgreementState, LocalA
 from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegments
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
-from whispertide.streaming.round import Begun, Commit, RoundPlan, RoundResult
+from whispertide.streaming.policy import Begun
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
@@ -376,7 +377,7 @@ def test_settings_reach_the_next_round() -> None:
         ({"framing": "bare", "beam": 1}, "; got framing:"),
         ({"vad_pause_s": 1.0, "executor": "auto", "step_s": 2.0}, "; got executor, vad_pause_s:"),
         ({"policy": "align-att"}, "; got policy:"),
-        ({"margin_s": 0.2}, "'margin_s' belongs to policy=align-att"),
+        ({"margin_s": 0.2}, "'margin_s' belongs to policy=align-att or policy=tide"),
         ({"step_s": -1.0, "language": "de"}, "step_s between"),
         ({"step_s": 2.0, "task": "sing"}, "task to be one of"),
         ({"step_s": 2.0, "patience": 0.05}, r"beam \* patience >= 1; got 5 and 0.05"),

@@ -172,9 +172,8 @@ def survives(build: Build, recipe: Recipe, seed: int) -> bool:
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=["default", "best-effort", "sentence", "three", "pruned", "turns"])
-@pytest.mark.parametrize("gated", [False, True], ids=["open", "gated"])
-@quick(6)
-@given(data=st.data())
+@quick(8)
+@given(data=st.data(), gated=st.booleans())
 def test_every_word_is_confirmed_once_and_in_order(recipe: Recipe, gated: bool, data: st.DataObject) -> None:
     check_every_word(build, recipe, data, gated)
 

@@ -164,7 +164,7 @@ def contender_called(name: str, links: Path) -> Contender | str:
     """A server, or why there is none."""
     settings = {"model": "nano.en", "precision": "int8", "threads": 1, "workers": 0, "recipe": "", "set": []}
     arguments = argparse.Namespace(**settings, degrade=False)
-    return ours(arguments, 1, "", "none") if name == "whispertide" else livekit(arguments, name, links)
+    return ours(arguments, "", "none") if name == "whispertide" else livekit(arguments, name, links)
 
 
 def missing() -> str:

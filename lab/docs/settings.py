@@ -46,6 +46,8 @@ def _fields(axis: str) -> str:
     rows: dict[tuple[str, ...], list[str]] = {}
     for kind, choice in CHOICES[axis].items():
         for item in fields(choice):
+            if not item.init:  # it follows from a setting
+                continue
             about = " ".join(item.metadata["about"].split())
             row = (item.name, _shown(item.default), _range(item, field_types(choice)[item.name]), about)
             rows.setdefault(row, []).append(kind)

@@ -44,7 +44,7 @@ from whispertide.options import (
 from whispertide.recipes.allocation import Allocation, allocate
 from whispertide.recipes.assembly import ExecutorKey, executor_key, make_executor
 from whispertide.recipes.calibration import Calibration, load_tuned, recall
-from whispertide.recipes.catalogue import get_recipe, make_gate
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import Costs, Framed, choose_framing, measure_costs
 from whispertide.session import Session
@@ -258,18 +258,18 @@ class Transcriber:
 
         A recipe that leaves its framing open gets the one that suits the model (`framed`); the session's recipe says
         which. What the recipe needs besides the model is found or made now: the word-truncation detector next to the
-        checkpoint (`truncate=detector`), the hush word (`framing=hush`), static graphs (`search=unrolled`). Raises
+        checkpoint (`truncate=detector`), the hush word (`framing=hush`). Raises
         `CheckpointNotFoundError` where there is no such detector or hush word, `GraphError` where graphs cannot be
         built, `UnknownRecipeError`, `UnknownLanguageError` for a language that this model cannot write, and
         `OptionError` where an English-only one is to translate.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
         if vad is not None:
-            recipe = recipe.replace(vad=vad)
+            recipe = replace(recipe, schedule=replace(recipe.schedule, vad=vad))
         options = self._possible(options or DecodeOptions())
         recipe, allocation = allocate(self.model, self.framed(recipe, live=live).recipe)
         executor = self._executor(recipe, allocation)
-        return Session(recipe, executor, make_gate(recipe), options=options, live=live, possible=self._possible)
+        return Session(recipe, executor, recipe.schedule.gate(), options=options, live=live, possible=self._possible)
 
     def _executor(self, recipe: Recipe, allocation: Allocation | None) -> Executor:
         """The executor of the recipe's rounds, the same for all sessions of like settings."""

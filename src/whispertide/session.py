@@ -14,12 +14,11 @@ which it is pushed, and of where the caller flushed, cleared or configured. An e
 taken into account when it was made, not what may have arrived since.
 
 Only where audio is said to arrive `live` does it matter how long a round was computed: the schedule then leaves the
-machine room. What comes out is then a function of the audio, of where its rounds ended and under what load
-(`boundaries` and `loads`, which `streaming.schedule.Recorded` replays).
+machine room, and what comes out depends on where its rounds ended and under what load, too (`boundaries` and `loads`,
+which `streaming.schedule.Recorded` replays).
 
-An executor that overlaps rounds (`streaming.stages`) begins each as it comes due, and `push` takes the result of a
-round only where it could not begin another one without: so still nothing depends on a clock. A live caller calls
-`collect` now and then, to have results as soon as they are there; then their timing decides what the next round knows.
+With an executor that overlaps rounds (`streaming.stages`) `push` takes a result only where it could not begin another
+round without. A live caller calls `collect` now and then; then the timing of results decides what the next round knows.
 """
 
 from collections.abc import Callable
@@ -34,15 +33,15 @@ from whispertide.errors import SessionError
 from whispertide.events import Error, Event
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.recipes.catalogue import decode_options, get_recipe
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session_state import SessionState, Transcript
+from whispertide.streaming.planner import RoundPlanner
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
-from whispertide.streaming.stages import UnderWay, depth_of
-from whispertide.streaming.turns import Turns
-from whispertide.types import FloatArray, to_samples
+from whispertide.streaming.stages import depth_of
+from whispertide.types import FloatArray
 
 
 class Session:
@@ -60,7 +59,7 @@ class Session:
         max_in_flight: int | None = None,
         possible: Callable[[DecodeOptions], DecodeOptions] | None = None,
     ) -> None:
-        """`gate` None: the whole stream is one utterance, whatever the recipe says (`catalogue.make_gate`).
+        """`gate` None: the whole stream is one utterance, whatever the recipe says (`schedule.Rounds.gate`).
 
         `live`: the audio arrives as it is spoken, so the schedule counts how long rounds were computed and a machine
         that is too slow can keep up. Otherwise the result does not depend on the machine's speed.
@@ -76,9 +75,8 @@ class Session:
         self._state = SessionState(recipe, options or DecodeOptions())
         self.tells_lag = True  # else its owner does: see `note_lag`
         self._lowered = 0  # steps of quality, by the policy
-        self._under_way = UnderWay()  # the rounds in flight, where `push` and its kin began them
         depth = depth_of(executor) if max_in_flight is None else max_in_flight
-        self._turns = Turns(gated=gate is not None, live=live, max_in_flight=depth)
+        self._planner = RoundPlanner(gated=gate is not None, live=live, max_in_flight=depth)
         self._connect()
 
     # --- what can be asked -------------------------------------------------------------------------------------------
@@ -86,8 +84,7 @@ class Session:
     @property
     def encoder(self) -> EncoderState | None:
         """The encoder's state that the newest finished round hands to the next one of the utterance."""
-        utterance = self._state.turns.utterance
-        return None if utterance is None else utterance.encoder
+        return self._state.turns.encoder
 
     @property
     def recipe(self) -> Recipe:
@@ -100,11 +97,10 @@ class Session:
 
         A language that was detected holds from the first confirmed word to the end of its turn.
         """
-        utterance = self._state.turns.utterance
-        spoken = None if utterance is None else utterance.language
-        if spoken is None or self._decode_options.language is not None:
-            return self._decode_options
-        return replace(self._decode_options, language=spoken)
+        utterance, options = self._state.turns.utterance, self._decode_options
+        if utterance is None or utterance.language is None or options.language is not None:
+            return options
+        return replace(options, language=utterance.language)
 
     @property
     def transcript(self) -> Transcript:
@@ -164,7 +160,7 @@ class Session:
     def finish(self) -> list[Event]:
         """End the session: all audio is confirmed. The last event is `End`; then nothing is accepted."""
         self._require_executor()
-        if not self._turns.finishing:  # else the call before failed, and this one tries again
+        if not self._planner.finishing:  # else the call before failed, and this one tries again
             self.request_finish()
         return self._run_due()
 
@@ -175,26 +171,30 @@ class Session:
         `wait` it is waited for there; without, it is taken as soon as it is there. Events come with the next call or
         `drain`. If the executor raises, all rounds in flight count as not planned, and the same call can be made again.
         """
-        self._require_executor()
-        if not wait and self._under_way.is_ready:
+        executor, turns = self._require_executor(), self._state.turns
+        if not wait and turns.is_ready:
             return self._land_oldest()
-        plan = self._begin_next()
-        is_stuck = self._turns.needs_result or (bool(self._state.turns.requests) and plan is None)
-        if self._under_way and is_stuck and (wait or self._under_way.is_ready):
+        if (plan := self.due()) is not None:
+            try:
+                turns.begin(executor, self.window(plan), self.options)
+            except BaseException:  # also an interrupt: the round can be run again
+                self.retract(plan)
+                self.close()
+                raise
+        is_stuck = self._planner.needs_result or (bool(turns.requests) and plan is None)
+        if turns.in_flight and is_stuck and (wait or turns.is_ready):
             return self._land_oldest()
         return plan
 
     def collect(self) -> list[Event]:
         """Take results that an executor with overlapping rounds has ready, without waiting. Returns the new events."""
-        while self._under_way.is_ready:
+        while self._state.turns.is_ready:
             self._land_oldest()
         return self.drain()
 
     def close(self) -> None:
         """Give up the rounds under way: they count as not planned. For a caller that leaves before the end."""
-        if self._under_way.give_up() and not self.ended:
-            while self._state.turns.in_flight:
-                self._state.turns.take_back()
+        self._state.turns.abandon()
 
     # --- taken apart -------------------------------------------------------------------------------------------------
 
@@ -209,9 +209,9 @@ class Session:
         self._state.replaced += replaced
         self._state.buffer.append(audio)
         if self._gate is None:
-            self._turns.receive(len(audio))
+            self._planner.receive(len(audio))
         else:
-            self._turns.receive(len(audio), self._gate.feed(audio), self._gate.pause_end)
+            self._planner.receive(len(audio), self._gate.feed(audio), self._gate.pause_end)
         self._release()
 
     def request_flush(self) -> None:
@@ -225,7 +225,7 @@ class Session:
     def due(self) -> RoundPlan | None:
         """The next round to run, or None until there is more audio or a result. May also make events: see `drain`."""
         self._require_open()
-        return self._turns.due()
+        return self._planner.due()
 
     def window(self, plan: RoundPlan) -> FloatArray:
         """The audio of a round in flight, [len(plan.window)]."""
@@ -242,7 +242,7 @@ class Session:
 
     def retract(self, plan: RoundPlan) -> None:
         """Take back the newest round in flight, which was not run: it counts as never planned."""
-        self._turns.retract(plan)
+        self._planner.retract(plan)
 
     def drain(self) -> list[Event]:
         """The events that no call has returned yet."""
@@ -261,7 +261,7 @@ class Session:
             self._gate.finish()
         self.close()
         self._state.show(self._state.transcript.drop_hypothesis(), self.received)
-        self._turns.clear()
+        self._planner.clear()
         self._release()
         return self.drain()
 
@@ -279,12 +279,11 @@ class Session:
         built with (gate, framing, policy, executor); then nothing is changed.
         """
         self._require_open()
-        before = self._turns.policy, self._turns.search, self._decode_options
+        before = self._planner.policy, self._planner.search, self._decode_options
         self._state.configure(changes, self._possible)
         self._connect()
-        if before != (self._turns.policy, self._turns.search, self._decode_options):
-            self._turns.reconsider()
-            self._state.turns.stale -= self._under_way.give_up(self._state.turns.stale)
+        if before != (self._planner.policy, self._planner.search, self._decode_options):
+            self._planner.reconsider()
 
     def note_lag(self, at: int, behind: int, lowered: int = 0) -> None:
         """Make a `Lag` event, if the number of samples that wait, or of `lowered` steps of quality, has changed enough.
@@ -309,8 +308,9 @@ class Session:
         Rounds that are under way are not in it: they would be run again.
         """
         state = self._state.copy()
-        for _ in range(len(self._under_way)):
-            state.turns.take_back()
+        for planned in self._state.turns.in_flight:
+            if planned.under_way is not None:
+                state.turns.take_back()
         state.gate = self._gate.snapshot() if self._gate is not None else None
         return state
 
@@ -329,20 +329,20 @@ class Session:
 
     def _connect(self) -> None:
         """Give the rounds the present state and recipe."""
-        self._turns.state = self._state.turns
-        self._turns.confirm = self._state.add
-        self._turns.emit = self._state.emit  # not a method of the session: nothing may keep it once its owner lets go
+        self._planner.state = self._state.turns
+        self._planner.confirm = self._state.add
+        self._planner.emit = self._state.emit  # not a method of the session: nothing may keep it once its owner lets go
         recipe = self._state.recipe
-        self._turns.schedule = self._own_schedule or recipe.schedule
-        self._turns.turn_pause = to_samples(recipe.schedule.vad_turn_s)
-        self._turns.policy = recipe.policy
-        self._turns.search = recipe.search
-        self._decode_options = decode_options(recipe, self._state.options)
+        self._planner.schedule = self._own_schedule or recipe.schedule
+        self._planner.turn_pause = recipe.schedule.turn_pause
+        self._planner.policy = recipe.policy
+        self._planner.search = recipe.search
+        self._decode_options = recipe.search.options(self._state.options)
 
     def _request(self, kind: Literal["flush", "finish"]) -> None:
         self._require_going_on()
-        self._turns.receive(0, self._gate.finish() if self._gate is not None else ())
-        self._turns.request(kind)
+        self._planner.receive(0, self._gate.finish() if self._gate is not None else ())
+        self._planner.request(kind)
 
     def _run_due(self) -> list[Event]:
         while self.step() is not None:
@@ -351,24 +351,10 @@ class Session:
             raise SessionError("expected the policy to make room for the rest of the audio; it did not")
         return self.drain()
 
-    def _begin_next(self) -> RoundPlan | None:
-        """Begin a round, if one is due."""
-        executor, plan = self._require_executor(), self.due()
-        self._state.turns.stale -= self._under_way.give_up(self._state.turns.stale)
-        if plan is None:
-            return None
-        try:
-            self._under_way.begin(executor, plan, self.window(plan), self.options, self.encoder)
-        except BaseException:  # also an interrupt: the round can be run again
-            self.retract(plan)
-            self.close()
-            raise
-        return plan
-
     def _land_oldest(self) -> RoundPlan:
         """Wait for the oldest round under way, and take its result."""
         try:
-            result = self._under_way.take()
+            result = self._state.turns.oldest()
         except BaseException:  # also an interrupt: the rounds can be run again
             self.close()
             raise
@@ -377,20 +363,20 @@ class Session:
 
     def _take(self, result: RoundResult[Any]) -> None:
         """Turn a result into words: the only place that confirms any."""
-        if (taken := self._turns.take(result)) is None:
+        if (taken := self._planner.take(result, self._state.transcript.newest)) is None:
             return
-        flight, commit = taken
-        self._state.say(flight, result, commit)
-        self._turns.land(flight)
+        planned, commit = taken
+        self._state.commit_round(planned, result, commit)
+        self._planner.land(planned)
         self._lowered = commit.level
         if self.tells_lag:
-            self.note_lag(flight.at, self._turns.behind(flight))
+            self.note_lag(planned.at, self._planner.behind(planned))
         self._release()
 
     def _release(self) -> None:
         """Drop audio that no round and no utterance to come can need."""
         gate_needs = self._gate.needed_from if self._gate is not None else 0
-        self._state.buffer.drop_before(self._turns.needed_from(gate_needs))
+        self._state.buffer.drop_before(self._planner.needed_from(gate_needs))
 
     def _require_open(self) -> None:
         if self.ended:
@@ -398,12 +384,12 @@ class Session:
 
     def _require_going_on(self) -> None:
         self._require_open()
-        if self._turns.finishing:
+        if self._planner.finishing:
             raise SessionError("expected an open session; this one was asked to finish. Start another")
 
     def _require_executor(self) -> Executor:
         if self.executor is None:
             raise SessionError("expected a session with an executor; this one has none: use ingest, due and apply")
-        if len(self._state.turns.in_flight) > len(self._under_way):
+        if any(planned.under_way is None for planned in self._state.turns.in_flight):
             raise SessionError("expected no round in flight; one is: apply its result or give it back with `retract`")
         return self.executor

@@ -12,13 +12,12 @@ from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Event, Hypothesis, Lag, Language
 from whispertide.options import DecodeOptions
-from whispertide.recipes.catalogue import decode_options
 from whispertide.recipes.recipe import Recipe, divided
-from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
+from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import ON_TIME, Lateness
-from whispertide.streaming.turn_state import Flight, TurnState
-from whispertide.types import Word, join_words, seconds, to_samples
+from whispertide.streaming.turn_state import PlannedRound, TurnState
+from whispertide.types import Word, join_words, seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +47,17 @@ class Transcript:
     def text(self) -> str:
         return join_words(self.words)
 
-    def apply(self, commit: Commit, *, end: int, loop_guard: bool = False) -> Change:
-        """Apply a policy's commit for audio that ends at `end`. Word times are brought into order and into the audio.
+    @property
+    def newest(self) -> list[Word]:
+        """The last words, as far back as a later commit looks."""
+        return self.words[-CONTEXT:]
 
-        With `loop_guard` the guess is shown without loops. What is confirmed stays as the policy, which may go on with
-        the whole guess, decided.
-        """
+    def apply(self, commit: Commit, *, end: int) -> Change:
+        """Apply a commit for audio that ends at `end`. Word times are brought into order and into the audio."""
         # Before the guess: its times start where the words that are confirmed here end.
         confirmed = _in_order(commit.confirmed, self.end, end)
         self.words += confirmed
-        guess = commit.hypothesis
-        if loop_guard:
-            guess = cut_loops(self.words[-CONTEXT:], guess, normalise, guess=True).words
-        hypothesis = _in_order(guess, self.end, end)
+        hypothesis = _in_order(commit.hypothesis, self.end, end)
         changed = hypothesis != self.hypothesis
         self.hypothesis = hypothesis
         return Change(confirmed, hypothesis if changed else None)
@@ -127,7 +124,7 @@ class SessionState:
         if fixed := [name for name in _built_in(recipe) if _built_in(recipe)[name] != _built_in(self.recipe)[name]]:
             raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
         options = possible(options) if possible else options
-        decode_options(recipe, options)  # raises for a search in which nothing could end
+        recipe.search.options(options)  # raises for a search in which nothing could end
         self._check_room(recipe)
         self.recipe, self.options = recipe, options
 
@@ -155,15 +152,15 @@ class SessionState:
             outbox=list(self.outbox),
         )
 
-    def say(self, flight: Flight, result: RoundResult[Any], commit: Commit) -> None:
+    def commit_round(self, planned: PlannedRound, result: RoundResult[Any], commit: Commit) -> None:
         """A result becomes words: the only place where anything is confirmed."""
-        plan = flight.plan
-        self._note_language(result, flight.at)
+        plan = planned.plan
+        self._note_language(result, planned.at)
         stats = replace(result.stats, round_id=plan.id, window_start=plan.window.start, window_end=plan.window.end)
-        change = self.transcript.apply(commit, end=plan.window.end, loop_guard=self.recipe.policy.loop_guard)
-        self.show(change, flight.at, stats=stats)
+        change = self.transcript.apply(commit, end=plan.window.end)
+        self.show(change, planned.at, stats=stats)
         if plan.ends_turn:
-            self.show(self.transcript.drop_hypothesis(), flight.at, stats=stats)
+            self.show(self.transcript.drop_hypothesis(), planned.at, stats=stats)
 
     def add(self, word: Word, at: int) -> None:
         """Confirm one more word without a round: the end of the turn has settled it."""
@@ -180,7 +177,7 @@ class SessionState:
         """Make an event when the audio that waits passes another `lag_s`, when it is well below that again, and when
         the steps by which the policy has `lowered` its quality change.
         """
-        now = self.lateness.after(behind, lowered, to_samples(self.recipe.schedule.lag_s))
+        now = self.lateness.after(behind, lowered, self.recipe.schedule.lag)
         if now != self.lateness:
             self.emit(Lag, at, behind=behind, level=now.lowered)
         self.lateness = now

@@ -56,9 +56,10 @@ def dims() -> ModelDims:
 def random_weights(dims: ModelDims) -> bytes:
     """A safetensors file."""
     rng = np.random.default_rng(0)
-    return save(
-        {f"model.{name}": rng.standard_normal(shape, dtype=np.float32) for name, shape in expected_shapes(dims).items()}
-    )
+    tensors = {
+        f"model.{name}": rng.standard_normal(shape, dtype=np.float32) for name, shape in expected_shapes(dims).items()
+    }
+    return bytes(save(tensors))
 
 
 WriteModel = Callable[..., Path]

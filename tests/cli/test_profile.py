@@ -17,7 +17,6 @@ from whispertide.checkpoint.cache import cache_dir
 from whispertide.cli import bundled
 from whispertide.cli import profile as command
 from whispertide.decoding.search import Guard
-from whispertide.errors import OptionError
 from whispertide.methods.agreement.whole_window import WholeWindow
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions, ProviderName
@@ -124,15 +123,6 @@ def test_where_nothing_that_was_measured_fits_rounds_are_serial(cache: Path, mod
     assert allocate(model, TIDE.replace(executor="auto")) == (TIDE, None)
 
 
-def test_a_measurement_without_an_exchange_point_had_none(cache: Path, model: WhisperModel) -> None:
-    path = remember(model, WHOLE.name, FOUND)
-    kept = json.loads(path.read_text())
-    for item in kept["measured"]:
-        del item["allocation"]["exchange"]
-    path.write_text(json.dumps(kept))
-    assert recall(model, WHOLE.name) == [FOUND[1], FOUND[0]]
-
-
 def test_a_pipeline_takes_the_best_split_or_an_even_one(cache: Path, model: WhisperModel) -> None:
     recipe = WHOLE.replace(executor="pipelined")
     assert allocate(model, recipe) == (recipe, split_evenly(model.options))
@@ -155,12 +145,12 @@ def test_a_session_computes_where_the_profile_says(cache: Path, model: WhisperMo
     executor: Any = transcriber.session(WHOLE.replace(executor="auto")).executor
     assert isinstance(executor, PipelinedExecutor)
     stages: Any = executor.stages
-    assert (stages.equipment.encodes.options.threads, stages.model.options.threads) == (2, 1)
-    assert stages.equipment.encodes.engine is not stages.model.engine
+    assert (stages.resources.encodes.options.threads, stages.model.options.threads) == (2, 1)
+    assert stages.resources.encodes.engine is not stages.model.engine
     assert transcriber.session(WHOLE.replace(executor="pipelined")).executor is executor
     executor = transcriber.session(TIDE.replace(executor="auto")).executor
     assert isinstance(executor, SerialExecutor)
-    assert (executor.model.options.threads, executor.equipment.encodes is executor.model) == (1, True)
+    assert (executor.model.options.threads, executor.resources.encodes is executor.model) == (1, True)
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------
@@ -171,25 +161,6 @@ def test_all_splits_of_the_threads_are_candidates() -> None:
     assert found == [(1, None), (2, None), (3, None), (1, 1), (1, 2), (2, 1)]
     assert all(one.decoder is None for one in candidates(nano(3), TIDE))
     assert candidates(nano(1), WHOLE) == [Allocation(ONE)]
-
-
-def test_rounds_that_know_earlier_ones_may_change_workers() -> None:
-    found = [one for one in candidates(nano(2), WHOLE.replace(search="pruned")) if one.decoder]
-    assert [one.exchange for one in found] == [0.0, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4]
-    assert label(found[1]).endswith("decoder 1 thread, cpu; exchanged after 25% of the tokens")
-
-
-@pytest.mark.parametrize(
-    ("encoder", "decoder", "exchange", "message"),
-    [
-        (ONE, ONE, 1.5, "from 0 to 1; got 1.5"),
-        (ONE, None, 0.5, "two workers of ONNX Runtime"),
-        (Placement("torch", 1, "fp16"), ONE, 0.5, "two workers of ONNX Runtime"),
-    ],
-)
-def test_no_such_exchange(encoder: Placement, decoder: Placement | None, exchange: float, message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        Allocation(encoder, decoder, exchange)
 
 
 def test_an_accelerator_may_leave_decoding_to_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,15 +14,15 @@ from wav_file import save_wav
 from whispertide import api
 from whispertide.events import Confirmed, to_dict
 from whispertide.recipes.catalogue import get_recipe
-from whispertide.server import recording
 from whispertide.server.protocols.base import Settings, as_plain
+from whispertide.streaming.schedule import Rounds
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A recording of everything, as the server writes it."""
     monkeypatch.setattr(api, "load", lambda *_, **__: KnowingModel())
-    monkeypatch.setattr(recording, "make_gate", lambda recipe: make_gate(WORDS))
+    monkeypatch.setattr(Rounds, "gate", lambda schedule: make_gate(WORDS))
     folder = tmp_path / "20260101-000000-abc"
     folder.mkdir()
     save_wav(folder / "audio.wav", np.zeros(round(SECONDS * 16_000), np.float32))

@@ -1,4 +1,4 @@
-"""Trees of drafts: whoever drafts and whatever they propose, the text is greedy search's, token for token.
+"""Drafts: whoever drafts and whatever they propose, the text is greedy search's, token for token.
 
 Where in a reference a search is: silent tokens, several places at a time, three alignments, coming back.
 """
@@ -21,15 +21,13 @@ from scripted_decoder import (
     VOCABULARY,
     ScriptedDecoder,
     random_script,
-    telling,
 )
 from whispertide.decoding.accept import GREEDY
-from whispertide.decoding.draft import Align, Always, Follower, Reference, in_turn, piece_key
+from whispertide.decoding.draft import Align, Follower, Reference, piece_key
 from whispertide.decoding.end import SecondBest
-from whispertide.decoding.ngrams import Ngrams
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, Vocabulary, build_rules
-from whispertide.decoding.search import NO_DRAFT, ROOT, SearchResult, Tree, run_search
+from whispertide.decoding.search import SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, Word
@@ -38,25 +36,20 @@ PROMPT = Prompt((SOT_PREV, 2, SOT), sot_index=2, limit=12)
 PLAIN = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,))
 TIMED = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,), timestamps=True, max_initial_index=3)
 
-Proposal = Callable[[Sequence[int]], Tree]
+Proposal = Callable[[Sequence[int]], tuple[int, ...]]
 
 
-class Proposes(Always):
-    """Drafts by a function, and sees that it is told the state that it asked for."""
+class Proposes:
+    """Drafts by a function; one hypothesis is always enough."""
 
-    wants_hidden = True
+    def __init__(self, proposal: Proposal) -> None:
+        self.propose = proposal
 
-    def __init__(self, proposal: Proposal, before: tuple[int, ...] = PROMPT.tokens) -> None:
-        self._proposal = proposal
-        self._before = before
-        self.proposed: list[Tree] = []
+    def follow(self, token: int) -> bool:
+        return True
 
-    def propose(self, sampled: Sequence[int], hidden: FloatArray | None = None) -> Tree:
-        if sampled:  # the scripted decoder's hidden state is what was fed before the token that it predicted
-            assert hidden is not None
-            assert tuple(hidden) == (*self._before, *sampled[:-1])
-        self.proposed.append(self._proposal(sampled))
-        return self.proposed[-1]
+    def find(self, sampled: Sequence[int]) -> bool:
+        return True
 
 
 class AsFarAs:
@@ -81,29 +74,6 @@ def searched(script: Any, rules: Rules, draft: Any = None, **parts: Any) -> tupl
     return run_search(TokenSearch(PROMPT, rules, GREEDY, draft=draft, **parts), decoder), decoder
 
 
-def test_drafts_share_their_beginnings() -> None:
-    tree = Tree.merged([(5, 6, 7), (5, 8), (9,), (5, 6)])
-    assert tree == Tree((5, 6, 7, 8, 9), (ROOT, 0, 1, 0, ROOT))
-    assert [tree.child(*at) for at in ((ROOT, 5), (ROOT, 9), (0, 8), (1, 8), (ROOT, 6))] == [0, 4, 3, None, None]
-    assert tree.cut(2) == Tree((5, 6, 8, 9), (ROOT, 0, 0, ROOT))
-    assert tree.cut(0) == NO_DRAFT
-    assert not tree.is_chain
-
-
-def test_one_draft_is_a_chain() -> None:
-    assert Tree.merged([(1, 2, 3)]) == Tree.chain((1, 2, 3))
-    assert Tree.chain((1, 2, 3)).is_chain
-    assert NO_DRAFT.is_chain
-    assert not NO_DRAFT
-
-
-@st.composite
-def trees(draw: st.DrawFn) -> Tree:
-    """Any; the same token may stand twice after one parent."""
-    parents = [draw(st.integers(ROOT, place - 1)) for place in range(draw(st.integers(0, 8)))]
-    return Tree(tuple(draw(st.integers(0, SIZE - 1)) for _ in parents), tuple(parents))
-
-
 @given(
     data=st.data(),
     seed=st.integers(0, 100_000),
@@ -118,12 +88,10 @@ def test_the_result_is_greedy_searchs(data: st.DataObject, seed: int, timed: boo
     expected, _ = searched(script, rules, guards=[alone], end=end)
     right = expected.best.tokens
 
-    def propose(sampled: Sequence[int]) -> Tree:
-        """Random drafts, and among them what is right for a while."""
+    def propose(sampled: Sequence[int]) -> tuple[int, ...]:
+        """What is right for a while, then anything."""
         good = right[len(sampled) :][: data.draw(st.integers(0, 4))]
-        wrong = data.draw(st.lists(st.lists(st.integers(0, SIZE - 1), max_size=3), max_size=3))
-        forks = [(*good[: data.draw(st.integers(0, len(good)))], *draft) for draft in wrong]
-        return data.draw(trees()) if data.draw(st.booleans()) else Tree.merged([*forks, good])
+        return (*good, *data.draw(st.lists(st.integers(0, SIZE - 1), max_size=3)))
 
     found, decoder = searched(script, rules, Proposes(propose), guards=[ahead], end=end)
     assert found.best.tokens == right
@@ -146,9 +114,8 @@ def test_a_perfect_drafter_is_accepted_whole(rules: Rules, ahead: int) -> None:
     right = searched(script, rules)[0].best.tokens
     assert len(right) == PROMPT.limit
 
-    def propose(sampled: Sequence[int]) -> Tree:
-        wrong = [((token + 1) % 10, 3) for token in right[len(sampled) :][:1]]
-        return Tree.merged([*wrong, right[len(sampled) :][:ahead]]) if sampled else NO_DRAFT
+    def propose(sampled: Sequence[int]) -> tuple[int, ...]:
+        return right[len(sampled) :][:ahead] if sampled else ()
 
     found, decoder = searched(script, rules, Proposes(propose))
     assert found.best.tokens == right
@@ -156,81 +123,12 @@ def test_a_perfect_drafter_is_accepted_whole(rules: Rules, ahead: int) -> None:
     assert decoder.cache == [(*PROMPT.tokens, *right[:-1])]
 
 
-def test_a_path_moves_up_in_the_cache() -> None:
-    tree = Tree.merged([(9, 9, 9), (3, 8), (3, 1, 4)])
-    found, decoder = searched(telling(PROMPT.tokens, [7, 3, 1, 4, 5]), PLAIN, Proposes(lambda sampled: tree))
-    assert found.best.tokens == (7, 3, 1, 4, 5)
-    assert [request.tokens.tolist() for request in decoder.requests[1:3]] == [
-        [[7, 9, 9, 9, 3, 8, 1, 4]],
-        [[5, 9, 9, 9, 3, 8, 1, 4]],
-    ]
-    assert decoder.requests[1].follows == (-1, 0, 1, 2, 0, 4, 4, 6)
-    assert decoder.cache == [(*PROMPT.tokens, 7, 3, 1, 4, 5)]
-
-
-def test_a_chain_is_a_row_like_any_other() -> None:
-    _, decoder = searched(telling(PROMPT.tokens, [3, 1]), PLAIN, Proposes(lambda sampled: Tree.chain((3, 1))))
-    assert all(request.follows is None for request in decoder.requests)
-
-
 def test_nothing_beyond_the_limit_is_fed() -> None:
-    tree = Tree.merged([(1,) * 9, (2,) * 9])
-    _, decoder = searched(random_script(1, eot_bonus=-9.0), PLAIN, Proposes(lambda sampled: tree))
+    _, decoder = searched(random_script(1, eot_bonus=-9.0), PLAIN, Proposes(lambda sampled: (1,) * 9))
     positions = [0]
     for request in decoder.requests:
-        assert positions[-1] + request.depths.max() + 1 <= len(PROMPT.tokens) + PROMPT.limit - 1
+        assert positions[-1] + request.tokens.shape[1] <= len(PROMPT.tokens) + PROMPT.limit - 1
         positions.append(len(PROMPT.tokens) + len(positions) - 1)
-
-
-def test_the_second_drafts_where_the_first_has_nothing() -> None:
-    known = Follower((3, 1, 9, 9), PLAIN, Reference.exactly((3, 1, 9, 9)))
-    other = Proposes(lambda sampled: Tree.chain((5, 6)))
-    both = in_turn(known, other)
-    assert both is not None
-    assert both.wants_hidden
-    found, decoder = searched(telling(PROMPT.tokens, [3, 1, 4, 5, 6, 7]), PLAIN, both)
-    assert found.best.tokens == (3, 1, 4, 5, 6, 7)
-    assert [request.tokens[0].tolist() for request in decoder.requests] == [
-        [*PROMPT.tokens, 3, 1, 9, 9],
-        [4, 5, 6],
-        [7, 5, 6],
-    ]
-    assert in_turn(known, None) is known
-    assert in_turn(None, other) is other
-    assert in_turn(None, None) is None
-
-
-# --- n-grams ----------------------------------------------------------------------------------------------------------
-
-
-def proposed(said: Sequence[int], sampled: Sequence[int], **how: int) -> Tree:
-    return Ngrams(**how).draft(Prompt(tuple(said), 0, 20)).propose(sampled)
-
-
-def test_what_was_said_after_the_same_words() -> None:
-    assert proposed([1, 2, 3, 4, 5, 9], [1, 2], length=3) == Tree.chain((3, 4, 5))
-    assert proposed([9], [1, 2, 7, 1, 2], length=3) == Tree.chain((7, 1, 2))
-    assert proposed([1, 2, 3], [9, 2]) == NO_DRAFT  # one token alone is no match
-    assert proposed([], []) == NO_DRAFT
-
-
-def test_longer_matches_go_first_then_later_ones() -> None:
-    said = [1, 2, 3, 5, 2, 3, 6, 2, 3, 7]
-    assert proposed(said, [1, 2, 3], length=1) == Tree.chain((5,))
-    assert proposed(said, [2, 3], length=1) == Tree.chain((7,))
-    assert proposed(said, [1, 2, 3], width=3, length=1).tokens == (5, 7, 6)
-    assert proposed(said, [1, 2, 3], width=9, length=2) == Tree((5, 2, 7, 1, 6, 2), (ROOT, 0, ROOT, 2, ROOT, 4))
-
-
-@given(seed=st.integers(0, 100_000), width=st.integers(1, 4), length=st.integers(1, 5), period=st.integers(1, 4))
-def test_ngrams_find_what_greedy_finds(seed: int, width: int, length: int, period: int) -> None:
-    def loops(seen: tuple[int, ...]) -> FloatArray:  # so that something is said twice
-        return random_script(seed, eot_bonus=0.0)(seen[:2] + seen[-period:])
-
-    expected, _ = searched(loops, PLAIN)
-    found, _ = searched(loops, PLAIN, Ngrams(width, length).draft(PROMPT))
-    assert found.best.tokens == expected.best.tokens
-    assert found.best.stop == expected.best.stop
 
 
 BEGIN = 1000  # timestamps from here on
@@ -393,7 +291,7 @@ def test_how_a_text_began_is_known_where_the_window_begins_there_too() -> None:
         told = Reference((first, 1), begins, (Word(" Storms", 9_000, 24_000),), block=True).since(8_000)
         draft = told.draft(tokenizer, rules)
         assert draft is not None
-        assert draft.propose(()).tokens == ((first, *text) if known else ())
+        assert draft.propose(()) == ((first, *text) if known else ())
 
 
 def test_words_before_the_window_are_left_out_and_what_says_nothing_is_no_draft() -> None:
@@ -409,7 +307,7 @@ def test_what_is_given_exactly() -> None:
     given = Follower((5, COMMA), RULES, Reference.exactly([5, COMMA]))
     assert Reference.exactly([5, COMMA]) == Reference((5, COMMA), recover=False, block=True)
     assert (given.tokens, given.keys, given.times, given.speaks) == ((5, COMMA), (5, COMMA), (0, 0), True)
-    assert given.propose(()).tokens == (5, COMMA)  # from the first token on
+    assert given.propose(()) == (5, COMMA)  # from the first token on
     assert Reference() == Reference((), 0, (), align="bigram", recover=True, block=False)
 
 

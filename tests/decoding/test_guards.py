@@ -199,7 +199,7 @@ def test_after_a_special_token_a_jump_back_is_accepted() -> None:
 
 
 def test_a_guess_may_follow_after_the_frontier() -> None:
-    watching = guard(margin=25, beyond=2)
+    watching = guard(margin=25, lookahead_tokens=2)
     assert asked(watching, list(range(30)), [*ramp(190), 191, 192, 193], FRAMES) == 18
     assert watching.halt == Halt("frontier", 16, 16)  # firm are those before it
 
@@ -207,7 +207,7 @@ def test_a_guess_may_follow_after_the_frontier() -> None:
 @pytest.mark.parametrize(("unlikely", "kept"), [((), 25), ((3, 12), 25), ((18,), 19), ((16, 17), 17)])
 def test_a_guess_ends_with_its_first_unlikely_token(unlikely: tuple[int, ...], kept: int) -> None:
     """What is said before the frontier may be unlikely."""
-    watching = guard(margin=25, beyond=9, doubtful=math.log(0.3))
+    watching = guard(margin=25, lookahead_tokens=9, doubtful=math.log(0.3))
     places = [*ramp(190), *[191] * 20]
     assert asked(watching, list(range(30)), places, FRAMES, unlikely=unlikely) == kept
     assert watching.halt == Halt("frontier", 16, 16)
@@ -218,7 +218,9 @@ def test_a_word_that_looks_back_ends_the_decode() -> None:
     assert asked(watching, [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) == 3
     assert watching.halt == Halt("backward-shift", 3, 4)
     assert watching.last_frame == pytest.approx(140, abs=SLACK)  # the dropped word counts for nothing
-    assert asked(guard(margin=4, back=15, beyond=9), [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) == 3  # no guess
+    assert (
+        asked(guard(margin=4, back=15, lookahead_tokens=9), [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) == 3
+    )  # no guess
 
 
 def test_before_a_long_jump_words_stand_where_a_backward_shift_is_looked_for() -> None:
@@ -283,7 +285,7 @@ def test_what_looks_into_silence_after_the_audio_is_dropped() -> None:
 
 
 def test_a_guess_that_looks_back_is_cut_too() -> None:
-    watching = guard(margin=25, beyond=9, back=15)
+    watching = guard(margin=25, lookahead_tokens=9, back=15)
     assert asked(watching, list(range(30)), [*ramp(190), 195, 150, 160, 170], FRAMES) == 19
     assert watching.halt == Halt("frontier", 16, 16)
 
@@ -308,7 +310,7 @@ def test_it_needs_attention_and_possible_settings() -> None:
     assert Frontier(rewind=1).rewind == 1
     with pytest.raises(OptionError, match="rewind >= 1"):
         Frontier(rewind=0)
-    for least in ({"margin": -1}, {"beyond": -1}, {"back": -1}, {"floor": -0.1}):
+    for least in ({"margin": -1}, {"lookahead_tokens": -1}, {"back": -1}, {"floor": -0.1}):
         with pytest.raises(OptionError, match="back and floor >= 0"):
             Frontier(**least)
 

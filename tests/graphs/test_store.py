@@ -61,21 +61,21 @@ def test_builds_once(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_kind_is_built_when_it_is_asked_for(
     checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new kind needs a module of its own and nothing else: also one with settings, in a folder that says them."""
+    """A new kind needs a module of its own and nothing else."""
     told: list[Any] = []
 
-    def build(checkpoint: Checkpoint, precision: str, folder: Path, *settings: Any) -> None:
-        told.append((precision, *settings))
+    def build(checkpoint: Checkpoint, precision: str, folder: Path) -> None:
+        told.append(precision)
         (folder / "new.onnx").touch()
 
     module = ModuleType("new")
     module.build = build  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "whispertide.graphs.new", module)
-    graphs, kind = GraphFiles(checkpoint, "fp32", tmp_path), GraphKind("new.onnx", "new", 7, ("wide", 3))
+    graphs, kind = GraphFiles(checkpoint, "fp32", tmp_path), GraphKind("new.onnx", "new", 7)
     assert list(tmp_path.glob("*-new-*")) == []
     assert graphs[kind].is_file()
-    assert graphs[kind].parent.name == f"{checkpoint.content_hash[:20]}-fp32-new-wide-3-v7"
-    assert told == [("fp32", "wide", 3)]
+    assert graphs[kind].parent.name == f"{checkpoint.content_hash[:20]}-fp32-new-v7"
+    assert told == ["fp32"]
     assert not complete(graphs)
 
 

@@ -16,7 +16,7 @@ from whispertide_lab.evaluation.wer import Counts
 from whispertide_lab.from_json import built
 from whispertide_lab.training.latecontext.understood import CommandResult
 
-ALONE, BESIDE = Allocation(Placement("cpu", 2)), Allocation(Placement("cpu", 1), Placement("cpu", 1), 0.5)
+ALONE, BESIDE = Allocation(Placement("cpu", 2)), Allocation(Placement("cpu", 1), Placement("cpu", 1))
 VALUES: list[tuple[Any, Any]] = [
     (list[Speed], [Speed("steps", 10, 500.0, 9, 3.0)]),
     (list[Measured], [Measured(ALONE, 0.2, 0.1), Measured(BESIDE, 0.3, 0.2)]),

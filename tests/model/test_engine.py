@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from whispertide.errors import GraphError
-from whispertide.model.batched import BatchedEngine
 from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, DecoderRun, Encoded, EncoderState, Engine
-from whispertide.model.exchanged import ExchangedEngine
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
@@ -17,8 +15,6 @@ PROMPT = (50257, 50362, 383, 2068)
 HEADS = ((0, 0), (0, 3), (3, 1))  # the first layer's, whose cache knows nothing of the audio, and one of the last
 ENGINES: dict[str, Callable[[Engine], Engine]] = {
     "onnx": lambda engine: engine,
-    "batched": lambda engine: BatchedEngine(engine, most=2, lanes=1),
-    "exchanged": lambda engine: ExchangedEngine(engine, engine, 2, lambda: None),
 }
 
 
@@ -82,33 +78,6 @@ def test_other_audio_under_a_kept_cache(engine: Engine, windows: list[Encoded]) 
     assert not close(found.top_logprobs, fresh.top_logprobs)
 
 
-TREE = (464, 290, 11, 262, 257, 290)
-FOLLOWS = (-1, 0, 1, 0, 3, 4)  # after 464 come 290 and 11, or 262, 257 and 290
-
-
-@pytest.mark.parametrize("path", [(0, 1, 2), (0, 3, 4, 5)])
-def test_a_tree_is_its_paths_side_by_side(engine: Engine, windows: list[Encoded], path: tuple[int, ...]) -> None:
-    """Each path as if it were alone, in what follows it and what it attends to; and it alone stays in the cache."""
-    run, alone = (engine.start(windows[1], HEADS) for _ in range(2))
-    for one in (run, alone):
-        feed(one, *PROMPT)
-    tokens, places = np.array([TREE]), tuple(range(len(TREE)))
-    found = run.run(DecodeRequest(tokens, places, need="logits", draft=5, follows=FOLLOWS, hidden=True))
-    row = DecodeRequest(tokens[:, list(path)], tuple(range(len(path))), need="logits", hidden=True)
-    expected = alone.run(row)
-    for mine, other, axis in (
-        (found.logits, expected.logits, 1),
-        (found.hidden, expected.hidden, 1),
-        (found.attention, expected.attention, 2),
-    ):
-        assert mine is not None
-        assert close(mine.take(path, axis=axis), other)
-    run.rewind(len(TREE) - 1, tuple(place - 1 for place in path[1:]))
-    after, wanted = feed(run, 383), feed(alone, 383)
-    assert close(after.top_logprobs, wanted.top_logprobs)
-    assert close(after.attention, wanted.attention)
-
-
 def test_the_same_audio_again_changes_nothing(engine: Engine, windows: list[Encoded]) -> None:
     run, other = (engine.start(windows[1], HEADS) for _ in range(2))
     for one in (run, other):
@@ -126,10 +95,3 @@ def test_what_whole_windows_cannot_do(engine: Engine) -> None:
         engine.encode(mel(1, 100), taps=(LAST_LAYER, 2, 0))
     encoded = engine.encode(mel(1, 100))
     assert (dict(encoded.taps), encoded.state) == ({}, None)
-
-
-def test_sessions_are_shared_by_the_engines_made_of_one(model: WhisperModel) -> None:
-    batched, again = (BatchedEngine(model.engine, most=2, lanes=1) for _ in range(2))
-    exchanged = ExchangedEngine(model.engine, model.engine, 0, lambda: None)
-    assert batched.batcher.decoder is again.batcher.decoder is exchanged.second.decoder
-    assert batched.options == exchanged.options == model.options

@@ -1,6 +1,5 @@
 """A model with an adapter for short windows: bare windows are heard with it, padded ones without, by one decoder."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +10,10 @@ from whispertide.checkpoint.low_rank import adapted_names
 from whispertide.checkpoint.short import GROUPS, ShortAdapter
 from whispertide.graphs.contract import DECODER, ENCODER
 from whispertide.graphs.store import GraphFiles
-from whispertide.model.batched import BatchedEngine
-from whispertide.model.engine import DecodeRequest, DecoderRun, required
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
 from whispertide.streaming.framing import BARE, PAD30, Hush, Zeros
-from whispertide.types import FloatArray
 
 OPTIONS = EngineOptions(threads=1, precision="fp32")
 
@@ -63,33 +59,6 @@ def test_the_decoder_is_one_for_both(adapted: WhisperModel) -> None:
     graphs = GraphFiles(adapted.short.checkpoint, "fp32")
     assert graphs.path(ENCODER).is_file()
     assert not graphs.path(DECODER).is_file()
-
-
-def test_on_a_server_searches_step_together_whatever_their_windows(adapted: WhisperModel) -> None:
-    """Two searches, one over a bare window and one over a padded one of the same length: one run for both steps, and
-    each has what it would have alone.
-    """
-    batched = BatchedEngine(adapted.engine, most=2, lanes=1)
-    model = WhisperModel(adapted.checkpoint, batched)
-    mel = np.random.default_rng(0).standard_normal((80, 100), np.float32)
-    prompt, step = (DecodeRequest(np.array([ids], np.int64), logits_at=(0,)) for ids in ([1, 2, 3], [4]))
-
-    def search(decoder: DecoderRun) -> FloatArray:
-        decoder.run(prompt)
-        return required(decoder.run(step).top_logprobs, "candidates")
-
-    alone = [search(one.decoder(one.encode(mel))) for one in (adapted, adapted.short)]
-    with ThreadPoolExecutor(2) as threads:
-        together = list(threads.map(search, [one.decoder(one.encode(mel)) for one in (model, model.short)]))
-    for ours, theirs in zip(together, alone, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-4)
-    assert of_batched(model.short).batcher is batched.batcher
-    assert batched.batcher.steps == 2
-
-
-def of_batched(model: WhisperModel) -> BatchedEngine:
-    assert isinstance(model.engine, BatchedEngine)
-    return model.engine
 
 
 def test_an_adapter_of_another_checkpoint_is_told_of(tmp_path: Path, adapted: WhisperModel) -> None:

@@ -46,19 +46,20 @@ def test_bare_windows_end_and_are_heard_as_padded_ones(name: str) -> None:
     model = usual(name).model
     assert model.knows_short, "the adapter that comes with the package is found"
     assert model.short is not model
-    adapted = [heard(model.short, each, bare=True) for each in windows()]
-    some = windows()[::2]
+    spoken = windows() if name == "tiny.en" else windows()[::2]  # base takes twice as long
+    adapted = [heard(model.short, each, bare=True) for each in spoken]
+    some = spoken[::2]
     without = [heard(model, each, bare=True) for each in some]
     assert adapted.count(None) <= 1  # rounding decides otherwise on other processors; none where this was written
     assert without.count(None) > len(some) / 4
-    both = [(heard(model, each, bare=False), text) for each, text in zip(windows(), adapted, strict=True)]
+    both = [(heard(model, each, bare=False), text) for each, text in zip(spoken, adapted, strict=True)]
     asked = [(right, text or "") for right, text in both if right]
-    assert len(asked) > len(windows()) / 2
+    assert len(asked) > len(spoken) / 2
     assert jiwer.wer([right for right, _ in asked], [text for _, text in asked]) < 0.35
 
 
 @pytest.mark.parametrize("name", ["tiny.en", "base"])
-@pytest.mark.parametrize("seconds", [0.5, 2, 5])
+@pytest.mark.parametrize("seconds", [0.5, 5])
 def test_silence_is_as_short_as_when_it_is_padded(name: str, seconds: float) -> None:
     model, silence = usual(name).model, np.zeros(round(seconds * SAMPLE_RATE), np.float32)
     padded_text, text = heard(model, silence, bare=False), heard(model.short, silence, bare=True)

@@ -22,7 +22,8 @@ from whispertide.recipes.assembly import executor_key, make_executor
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.short_windows import as_tuned
 from whispertide.streaming.framing import FRAMINGS, Buckets, Hush, get_framing
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, join_words
 
@@ -34,7 +35,7 @@ GREEDY = DecodeOptions(temperatures=(0.0,))
 @pytest.fixture(scope="module", params=[*(get_framing(name) for name in FRAMINGS), Buckets(masked=True)], ids=str)
 def executor(request: pytest.FixtureRequest) -> SerialExecutor:
     model = nano()
-    return SerialExecutor(Equipment(model, request.param))
+    return SerialExecutor(RoundResources(model, request.param))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_words_lie_in_the_window(whole: Any) -> None:
 
 def test_the_reference_framing_hears_the_sentence() -> None:
     model = nano()
-    words = hear(SerialExecutor(Equipment(model, get_framing("pad30")))).heard.words
+    words = hear(SerialExecutor(RoundResources(model, get_framing("pad30")))).heard.words
     assert "The best time of" in join_words(words)
 
 
@@ -67,7 +68,7 @@ def test_costs_name_every_stage(executor: SerialExecutor, whole: Any) -> None:
     assert {cost.stage for cost in whole.costs} == {"encode", "decode", "align"}
     assert whole.stats.encode_s > 0
     assert whole.stats.decoder_runs >= whole.stats.tokens - 5 > 0
-    framing, seconds = executor.equipment.frame, len(load_audio(CLIP)) / SAMPLE_RATE
+    framing, seconds = executor.resources.frame, len(load_audio(CLIP)) / SAMPLE_RATE
     expected = 50 * (seconds if isinstance(framing, Hush) else framing.length_s(seconds))  # there is no hush word here
     ((encoded, _),) = whole.costs[0].pieces
     assert abs(encoded - expected) <= 1
@@ -113,7 +114,7 @@ def test_a_detector_may_be_given() -> None:
     model = nano()
     executor = make_executor(model, DETECTING, given)
     assert isinstance(executor, SerialExecutor)
-    assert executor.equipment.detector is given
+    assert executor.resources.detector is given
     assert executor_key(DETECTING) != executor_key(DETECTING.replace(truncate="none"))
 
 
@@ -132,8 +133,8 @@ def test_the_detector_next_to_the_checkpoint_is_found(own_model: WhisperModel, t
     detector.save(tmp_path / "mine" / KIND.file)
     executor = make_executor(own_model, DETECTING)
     assert isinstance(executor, SerialExecutor)
-    assert isinstance(executor.equipment.detector, TruncationDetector)
-    np.testing.assert_array_equal(executor.equipment.detector.weight, detector.weight)
+    assert isinstance(executor.resources.detector, TruncationDetector)
+    np.testing.assert_array_equal(executor.resources.detector.weight, detector.weight)
     samples = load_audio(CLIP)
     plan = RoundPlan(0, Span(0, len(samples)), hearing=SinglePass(detect_end=True))
     heard = executor.run(plan, samples, GREEDY).heard
@@ -169,7 +170,7 @@ def test_an_unknown_framing_is_refused() -> None:
 
 @cache
 def bare() -> SerialExecutor:
-    return SerialExecutor(Equipment(nano(), get_framing("bare")))
+    return SerialExecutor(RoundResources(nano(), get_framing("bare")))
 
 
 @cache

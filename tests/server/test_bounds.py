@@ -59,7 +59,6 @@ def test_a_beam_is_bounded_under_every_name(recipe: str, changes: dict[str, obje
 @pytest.mark.parametrize(
     "changes",
     [
-        {"search": "unrolled"},
         {"framing": "masked"},
         {"framing": "masked", "mask": "d500"},
         {"mask": "d500"},

@@ -64,7 +64,6 @@ class Watched(OfflineModel):
 @pytest.fixture(autouse=True)
 def no_collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(logging.getLogger("whispertide.server"), "disabled", True)  # pytest keeps what is logged
-    gc.collect()
     gc.disable()
     try:
         yield

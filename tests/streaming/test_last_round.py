@@ -12,13 +12,15 @@ import numpy as np
 
 from scripted_model import ScriptedModel, Story, story
 from whispertide.decoding.guards import Frontier, Halt
-from whispertide.methods.attention.align_att import AlignAtt, AlignAttState
+from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.single_pass import SinglePass
+from whispertide.methods.attention.steadiness import FEATURES, Rule
+from whispertide.methods.attention.tide import Tide, TideState
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE
-from whispertide.streaming.round import Equipment
+from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.searches import Greedy, Verified
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, join_words
@@ -27,15 +29,19 @@ FIRST = story((" we", 20), (" walk", 60), (" home", 140))  # heard by an earlier
 REST = story((" then", 180), (" you", 205), (" sing", 230))
 
 
-def policy() -> AlignAtt:
+BY_FRONTIER = Rule(tuple({"firm": 60.0, "one": -30.0}.get(name, 0.0) for name in FEATURES)).text()
+
+
+def policy() -> Tide:
+    """What the frontier's guard lets stand is confirmed."""
     tide = get_recipe("tide").policy
-    assert isinstance(tide, AlignAtt)
-    return replace(tide, steadiness=0.0, calm=0.0, truncate="none")  # the thresholds, which say what a round confirms
+    assert isinstance(tide, Tide)
+    return replace(tide, rule=BY_FRONTIER, min_shown_probability=0.0)
 
 
-def hear(rule: AlignAtt, state: AlignAttState, model: ScriptedModel, end: float, *, is_last: bool = False) -> Heard:
+def hear(rule: Tide, state: TideState, model: ScriptedModel, end: float, *, is_last: bool = False) -> Heard:
     """One round up to `end` seconds."""
-    executor: Any = SerialExecutor(Equipment(model, BARE))  # type: ignore[arg-type]
+    executor: Any = SerialExecutor(RoundResources(model, BARE))  # type: ignore[arg-type]
     plan = rule.plan(state, round(end * SAMPLE_RATE), search=Verified(beam=1), round_id=0, is_last=is_last)
     result = executor.run(plan, np.zeros(len(plan.window), np.float32), DecodeOptions())
     commit = rule.apply(state, result)

@@ -23,24 +23,20 @@ from reference import nano
 from test_session_properties import without_stats
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
-from whispertide.decoding.draft import Reference
 from whispertide.decoding.search import Guard
 from whispertide.errors import GraphError, OptionError, SessionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
 from whispertide.methods.agreement.whole_window import WholeWindow
-from whispertide.model.onnx_engine import of_onnx_runtime
-from whispertide.model.runtime import GraphSession
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.recipes.assembly import make_executor
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
-from whispertide.streaming.framing import get_framing
-from whispertide.streaming.pipelined import Exchange, PipelinedExecutor, expected_tokens
-from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
+from whispertide.streaming.pipelined import PipelinedExecutor
+from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
-from whispertide.streaming.stages import SerialExecutor, begin
+from whispertide.streaming.stages import begin
 from whispertide.tuning.profile import record_rounds
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
@@ -397,7 +393,7 @@ def judged(result: RoundResult[Any]) -> RoundResult[Any]:
     "recipe",
     [
         get_recipe("whisper-streaming").replace(beam=2, vad=False),
-        get_recipe("simulstreaming").replace(framing="bare", vad=False, silence_s=0.5),
+        get_recipe("simulstreaming").replace(framing="bare", vad=False),
         get_recipe("npusper").replace(vad=False, step_s=1.0),
     ],
     ids=lambda recipe: recipe.name,
@@ -412,63 +408,6 @@ def test_recorded_plans_give_the_same_results(model: WhisperModel, recipe: Recip
     for item, pending in zip(rounds, begun, strict=True):
         assert judged(pending.result()) == judged(serial.run(item.plan, item.audio, item.options))
     assert any(cast(Any, pending.result().heard).words for pending in begun)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("search", "share"), [("pruned", 0.3), ("verified", 1.0)])
-def test_rounds_that_change_workers_give_the_same_results(model: WhisperModel, search: str, share: float) -> None:
-    """Both workers have decoded; where a round has no reference, the second one has alone."""
-    recipe = get_recipe("whisper-streaming").replace(search=search, framing="bare", step_s=1, vad=False)
-    serial = make_executor(model, recipe)
-    rounds = record_rounds(serial, recipe, load_audio(CLIP)[: 4 * S])
-    assert any(item.plan.reference and item.plan.reference.words for item in rounds)
-    first, second = (counting(model) for _ in range(2))
-    executor = PipelinedExecutor(SerialExecutor(Equipment(second, get_framing("bare"))), Exchange(first, share))
-    begun = [begin(executor, item.plan, item.audio, item.options) for item in rounds]
-    for item, pending in zip(rounds, begun, strict=True):
-        assert judged(pending.result()) == judged(serial.run(item.plan, item.audio, item.options))
-    assert runs_of(first) > 0
-    assert runs_of(second) > 0
-    assert no_workers_are_left()
-
-
-@pytest.mark.slow
-def test_a_larger_share_leaves_the_second_worker_less(model: WhisperModel) -> None:
-    """Also after a prompt that is longer than what is shared: it is read once and not counted."""
-    recipe = get_recipe("whisper-streaming").replace(search="pruned", framing="bare", step_s=1, vad=False)
-    serial = make_executor(model, recipe)
-    rounds = [item for item in record_rounds(serial, recipe, load_audio(CLIP)[: 4 * S]) if item.plan.reference]
-    prompt = "The lighthouse keeper told us again about the long winter storm that had broken both of his boats."
-    left = []
-    for share in (0.25, 1.0):
-        first, second = (counting(model) for _ in range(2))
-        executor = PipelinedExecutor(SerialExecutor(Equipment(second, get_framing("bare"))), Exchange(first, share))
-        for item in rounds:
-            executor.run(item.plan, item.audio, replace(item.options, prompt=prompt))
-        left.append(runs_of(second))
-    assert left[1] < 0.7 * left[0]
-
-
-def counting(model: WhisperModel) -> WhisperModel:
-    """A view whose decoder counts its runs."""
-    view = model.view(model.options)
-    decoder = of_onnx_runtime(view.engine).decoder
-    decoder.graph = cast(Any, CountingGraph(decoder.graph))
-    return view
-
-
-def runs_of(model: WhisperModel) -> int:
-    return cast(CountingGraph, of_onnx_runtime(model.engine).decoder.graph).runs
-
-
-@dataclass
-class CountingGraph:
-    graph: GraphSession
-    runs: int = 0
-
-    def run(self, outputs: Sequence[str], inputs: dict[str, Any]) -> list[Any]:
-        self.runs += 1
-        return self.graph.run(outputs, inputs)
 
 
 @pytest.mark.slow
@@ -498,11 +437,3 @@ def test_leaving_a_stream_early_leaves_no_worker(model: WhisperModel) -> None:
 def test_attention_recipes_cannot_overlap() -> None:
     with pytest.raises(OptionError, match="policy=local-agreement with executor=pipelined"):
         get_recipe("tide").replace(executor="pipelined")
-
-
-def test_what_is_expected_is_what_was_heard_before(model: WhisperModel) -> None:
-    words = tuple(Word(text, 0, 100, 1.0) for text in (" the", " old", " harbour"))
-    said = Reference((1, 2), words=words)  # tokens are of the whole window of then
-    assert expected_tokens(model, said) == len(model.tokenizer.encode(" the old harbour")) >= 3
-    assert expected_tokens(model, Reference((1, 2, 3, 4))) == 4
-    assert expected_tokens(model, None) == 0

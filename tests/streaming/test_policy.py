@@ -11,8 +11,9 @@ from whispertide.methods.agreement.local_agreement import LocalAgreement
 from whispertide.methods.agreement.whole_window import WholeWindow
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.attention.tide import Tide
 from whispertide.streaming.round import RoundPlan
-from whispertide.streaming.turn_state import EndRequest, Flight, TurnState, Utterance
+from whispertide.streaming.turn_state import EndRequest, PlannedRound, TurnState, Utterance
 from whispertide.types import Span
 
 MARK = object()
@@ -26,13 +27,13 @@ def mutable(state: Any) -> list[Any]:
     return own + [value for one in inner for value in mutable(one)]
 
 
-@pytest.mark.parametrize("start", [AlignAtt().start, Grounded().start, LocalAgreement().start])
+@pytest.mark.parametrize("start", [AlignAtt().start, Tide().start, Grounded().start, LocalAgreement().start])
 def test_a_copy_shares_nothing_that_can_change(start: Callable[[int], Any]) -> None:
     plan = RoundPlan(0, Span(0, 320), WholeWindow())
     kept = TurnState(
         gate_events=[SpeechStarted(0, 1)],
         utterance=Utterance(0, 0, policy=start(0), keep_from=0, last_end=0),
-        in_flight=[Flight(plan, 0, 0, recorded=True)],
+        in_flight=[PlannedRound(plan, 0, 0, recorded=True)],
         stale={7},
         requests=[EndRequest("flush", 0)],
         boundaries=[320],

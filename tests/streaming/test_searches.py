@@ -4,12 +4,12 @@ import pytest
 
 from whispertide.decoding.draft import Reference
 from whispertide.recipes.recipe import CHOICES
-from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Unrolled, Verified
+from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
 
 
 @pytest.mark.parametrize(
     ("search", "hypotheses"),
-    [(Greedy(), 1), (Unrolled(), 1), (Beam(), 5), (Beam(beam=7), 7), (Pruned(beam=3), 3), (Verified(beam=1), 1)],
+    [(Greedy(), 1), (Beam(), 5), (Beam(beam=7), 7), (Pruned(beam=3), 3), (Verified(beam=1), 1)],
 )
 def test_hypotheses_at_most(search: Search, hypotheses: int) -> None:
     assert search.hypotheses == hypotheses
@@ -19,7 +19,6 @@ def test_hypotheses_at_most(search: Search, hypotheses: int) -> None:
     ("search", "reuse"),
     [
         (Greedy(), None),
-        (Unrolled(), None),
         (Beam(), None),
         (Pruned(), Reference(align="bigram", recover=True)),
         (Pruned(align="first", recover=False), Reference(align="first", recover=False)),
@@ -36,7 +35,7 @@ def test_a_machine_that_is_too_slow_searches_greedily(search: Search) -> None:
     assert search.narrowed() == Greedy()
 
 
-@pytest.mark.parametrize("search", [Greedy(), Unrolled(), Beam(beam=1), Verified(beam=1, align="time")])
+@pytest.mark.parametrize("search", [Greedy(), Beam(beam=1), Verified(beam=1, align="time")])
 def test_what_has_one_hypothesis_stays_as_it_is(search: Search) -> None:
     assert search.narrowed() is search
 
@@ -52,7 +51,7 @@ def test_what_has_one_hypothesis_stays_as_it_is(search: Search) -> None:
         (Verified(beam=1, align="time"), Pruned, Pruned(beam=5, align="time")),
         (Verified(beam=1), Beam, Beam(beam=5)),
         (Verified(beam=2), Beam, Beam(beam=2)),
-        (Unrolled(), Verified, Verified()),
+        (Greedy(), Verified, Verified()),
     ],
 )
 def test_what_both_have_stays_but_a_beam_of_one(now: Search, wanted: type[Search], found: Search) -> None:
@@ -61,5 +60,5 @@ def test_what_both_have_stays_but_a_beam_of_one(now: Search, wanted: type[Search
 
 def test_every_search_has_its_name() -> None:
     assert {name: kind.kind for name, kind in CHOICES["search"].items()} == {
-        name: name for name in ("greedy", "beam", "unrolled", "pruned", "verified", "drafted")
+        name: name for name in ("greedy", "beam", "pruned", "verified")
     }

@@ -22,7 +22,7 @@ import whispertide
 from whispertide.api import Transcriber
 from whispertide.audio.file import decode_blocks
 from whispertide.events import Event, to_dict
-from whispertide.recipes.catalogue import RECIPES, get_recipe, make_gate
+from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.session import Session
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
@@ -121,7 +121,7 @@ def replay(
     """Run it with the recorded boundaries, in random portions; a `beginning` of the audio does not end."""
     like = transcriber().session(recipe)
     schedule = Recorded(golden.boundaries, golden.loads)
-    session = Session(like.recipe, like.executor, make_gate(like.recipe), options=like.options, schedule=schedule)
+    session = Session(like.recipe, like.executor, like.recipe.schedule.gate(), options=like.options, schedule=schedule)
     dice = random.Random(seed)
     events: list[Event] = []
     for block in blocks(audio, iter(lambda: dice.randint(1, SAMPLE_RATE), 0)):

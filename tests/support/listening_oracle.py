@@ -102,7 +102,7 @@ class ListeningOracle(Oracle):
     def _after_frontier(self, listened: HeardWords, places: list[int], rule: Frontier) -> HeardWords:
         for index, place in enumerate(places):
             if rule.margin is not None and listened.frames - place <= rule.margin:
-                words = listened.words[: index + rule.beyond]
+                words = listened.words[: index + rule.lookahead_tokens]
                 halt = Halt("frontier", index, listened.words[index].tokens[0])
                 return HeardWords(words, index, halt, place, listened.frames)
         return listened

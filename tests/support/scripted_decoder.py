@@ -42,9 +42,8 @@ class ScriptedDecoder:
         assert len(parents) == rows
         before = [self.cache[parent] for parent in parents]
         self.cache = [(*past, *map(int, fed)) for past, fed in zip(before, request.tokens, strict=True)]
-        sees = request.sees
         seen = [
-            [(*past, *map(int, fed[sees[at]])) for at in range(length)]
+            [(*past, *map(int, fed[: at + 1])) for at in range(length)]
             for past, fed in zip(before, request.tokens, strict=True)
         ]
         logits = np.stack([np.stack([self.script(row[at]) for at in request.logits_at]) for row in seen])
@@ -69,12 +68,10 @@ class ScriptedDecoder:
         time_ids += self.timestamp_begin
         return DecodeOutput(ids, best, time_ids, time_best, mass, attention=attention, hidden=hidden)
 
-    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
+    def rewind(self, drop: int) -> None:
         assert drop <= self.requests[-1].draft  # only these were said to be a guess
         assert all(len(row) >= drop for row in self.cache)
-        dropped = [row[len(row) - drop :] for row in self.cache]
-        kept = [tuple(row[place] for place in keep) for row in dropped]
-        self.cache = [(*row[: len(row) - drop], *stays) for row, stays in zip(self.cache, kept, strict=True)]
+        self.cache = [row[: len(row) - drop] for row in self.cache]
 
     def hear(self, encoded: Encoded) -> None:
         raise AssertionError("a search does not change the audio that it hears")

@@ -7,8 +7,8 @@ import numpy as np
 from whispertide.decoding.rules import Vocabulary, best, log_softmax
 from whispertide.decoding.search import DecodeRequest, DecoderRun
 from whispertide.model.engine import required
-from whispertide.model.unrolled import ChunkOutput, ChunkRequest
 from whispertide.types import FloatArray
+from whispertide_lab.npu.chunk_runs import ChunkOutput, ChunkRequest
 
 
 class Stepwise:

@@ -9,14 +9,14 @@ from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.rules import Rules, build_rules
 from whispertide.decoding.search import Guard, SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch
-from whispertide.graphs import static_export
-from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Encoded
 from whispertide.model.onnx_engine import OnnxEngine
-from whispertide.model.static import StaticEngine
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide_lab.npu import export
+from whispertide_lab.npu.chunks import UnrolledLayout
+from whispertide_lab.npu.engine import StaticEngine
 
 OPTIONS = DecodeOptions(timestamps=False)
 
@@ -52,5 +52,5 @@ def random_pair(folder: Path, layout: UnrolledLayout) -> Pair:
     (folder / "unrolled").mkdir()
     options = EngineOptions(precision="fp32", provider="cpu", threads=1)
     model = WhisperModel(checkpoint, OnnxEngine(GraphFiles(checkpoint, "fp32", folder), options))
-    static_export.build(checkpoint, "fp32", folder / "unrolled", layout, encoder=True)
+    export.build(checkpoint, "fp32", folder / "unrolled", layout, encoder=True)
     return Pair(model, StaticEngine(folder / "unrolled", checkpoint, options), folder / "unrolled")

@@ -12,7 +12,7 @@ from whispertide.features import log_mel
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, Pace, machine_of
-from whispertide.recipes.catalogue import get_recipe, usual_window_s
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.tuning.doctor import (
     EXACT,
@@ -97,7 +97,7 @@ def test_a_stream_is_encoded_block_by_block(int8: WhisperModel) -> None:
     """whisperrt: a round encodes a tenth of a second and feeds the text in one run, however long the stream is."""
     recipe = get_recipe("whisperrt")
     nano = estimate_live(SPEED, int8.dims, {"whisperrt": recipe}, CheckpointFacts(checkpoint=int8.checkpoint))[0]
-    tokens = 4.0 * usual_window_s(recipe)
+    tokens = 4.0 * recipe.usual_window_s
     assert nano.round_s < 0.006 + 0.002 + tokens / 50 * 0.004  # less than five seconds encoded anew
     assert nano.verdict == "yes"
     longer = estimate_live(SPEED, int8.dims, {"whisperrt": recipe.replace(stream_s=24.0)})[0]

@@ -141,7 +141,7 @@ def test_rounds_begin_as_soon_as_live_and_later_where_the_machine_is_busy(number
     assert np.median(steps) == round(step_s * S)
 
 
-def test_only_recipes_whose_policy_is_align_att_can_be_recorded() -> None:
+def test_only_tide_can_be_recorded() -> None:
     assert with_patience(get_recipe("tide")).settings()["settle_s"] == 1.5
-    with pytest.raises(OptionError, match="align-att"):
+    with pytest.raises(OptionError, match="policy=tide"):
         with_patience(get_recipe("npusper"))

@@ -89,7 +89,7 @@ def duration_of(source: AudioSource) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class AudioTracks:
+class _AudioTracks:
     """The audio tracks of a file: the title of each ("" if it has none), and the number of the preferred."""
 
     names: tuple[str, ...]
@@ -100,7 +100,7 @@ class AudioTracks:
         return f"{len(self.names)} audio tracks: {listed}"
 
 
-def audio_tracks(source: AudioSource) -> AudioTracks:
+def audio_tracks(source: AudioSource) -> _AudioTracks:
     """The audio tracks of a file, numbered from 1. Raises `AudioFileError` as `decode_blocks` does."""
     with _open_track(source) as track:
         return track.tracks()
@@ -352,11 +352,11 @@ class _Track:
             raise AudioFileError(f"{self._name}: expected a track from 1 to {len(tracks)}; got {number}")
         return tracks[number - 1]
 
-    def tracks(self) -> AudioTracks:
+    def tracks(self) -> _AudioTracks:
         """List all audio tracks by language and title, with the number of this one."""
         streams = self._container.streams.audio
         names = tuple(" ".join(filter(None, (_tag(stream, "language"), _tag(stream, "title")))) for stream in streams)
-        return AudioTracks(names, streams.index(self._stream) + 1)
+        return _AudioTracks(names, streams.index(self._stream) + 1)
 
     def duration_s(self) -> float | None:
         """Seconds by the track, else by the container."""

@@ -96,7 +96,7 @@ class SpeechStopped:
 GateEvent = SpeechStarted | SpeechCertain | SpeechStopped
 
 
-class VoiceDetector(Protocol):
+class _VoiceDetector(Protocol):
     """Judges one block at a time; `state` is the one returned for the block before, None at the start."""
 
     def step(self, block: FloatArray, state: Any) -> tuple[float, Any]:
@@ -170,7 +170,7 @@ class SpeechGate:
     feeds at most one block (32 ms) is kept waiting.
     """
 
-    def __init__(self, options: GateOptions | None = None, detector: VoiceDetector | None = None) -> None:
+    def __init__(self, options: GateOptions | None = None, detector: _VoiceDetector | None = None) -> None:
         """`detector` defaults to Silero; loading it raises `CheckpointError` if its weights are not there."""
         self.options = options or GateOptions()
         self._detector = detector or load_silero()

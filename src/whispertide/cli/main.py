@@ -14,7 +14,6 @@ from whispertide.cli.batch import batch
 from whispertide.cli.demo import demo
 from whispertide.cli.doctor import doctor
 from whispertide.cli.exit import HELP, report
-from whispertide.cli.export import export
 from whispertide.cli.interrupt import end_as_after_ctrl_c
 from whispertide.cli.listen import listen
 from whispertide.cli.models import models
@@ -38,8 +37,7 @@ app = typer.Typer(
 )
 for command in (transcribe, batch, listen, understand, demo, serve, replay, doctor, tune, profile):
     app.command(epilog=HELP)(command)
-for name, group in {"models": models, "export": export}.items():
-    app.add_typer(group, name=name, epilog=HELP)
+app.add_typer(models, name="models", epilog=HELP)
 
 
 def _version(wanted: bool) -> None:

@@ -1,7 +1,7 @@
 """Commands of other packages, found by entry point and loaded on demand.
 
 A package names a command in the group `whispertide.commands`: a function, or a `typer.Typer` with commands of its own.
-So the laboratory brings `bench`, `train` and `compress`; where it is not installed, they say what to install.
+So the laboratory brings `bench`, `train`, `compress` and `export`; where it is not installed, they say what to install.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,6 +26,7 @@ LABORATORY = {
     "bench": ("lab", "Measure latency, accuracy and cost."),
     "train": ("train", "Make checkpoints from recordings, from synthetic speech, or from other checkpoints."),
     "compress": ("lab", "Make a checkpoint smaller."),
+    "export": ("lab", "Write models in formats that other runtimes read."),
 }
 
 

@@ -96,7 +96,6 @@ def serve(
     text: Annotated[DecodeOptions, _TEXT],
     limits: Annotated[Limits, _LIMITS],
     workers: Annotated[int, _limit("--workers", min=0, help="Rounds computed at once. 0 = one per core.")] = 0,
-    batch: Annotated[int, _limit("--batch", min=1, help="Sessions that may share a graph run.")] = 1,
     uploads: Annotated[int, _limit("--upload-workers", min=1, help="Files transcribed at once, a thread each.")] = 1,
     degrade: Annotated[bool, _limit("--degrade/--no-degrade", help="Lower quality under load.")] = True,
     options: Annotated[ServerOptions, _OPTIONS],
@@ -117,7 +116,7 @@ def serve(
     check_choice("--log-level", log_level, ("debug", "info", "warning", "error"))
     text = arguments.check_options(text)
     recipe, ports = stream.resolve(), {"wyoming": wyoming, "lines": lines, "json-lines": json_lines}
-    work = Work(workers or physical_cores(), batch, degrade, uploads)
+    work = Work(workers or physical_cores(), degrade, uploads)
     options = replace(options, limits=limits, work=work, access=Access(keys, tuple(origins or ())), text=text)
     logs.set_up(log_level)
     named = {"--port": address.port, **{f"--{name}-port": port for name, port in ports.items()}}

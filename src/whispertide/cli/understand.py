@@ -15,14 +15,11 @@ from whispertide.errors import AudioError, OptionError
 
 if TYPE_CHECKING:
     from whispertide.methods.pilot.sending import Sending
-    from whispertide.methods.pilot.trained_offramp import TrainedOfframp
     from whispertide.types import FloatArray
-    from whispertide.understand.model import LateModel
     from whispertide.understand.understanding import Understanding, Understood
 
 _MICROPHONE = "mic"
 WEAK = 0.5  # an intent, or words, less likely than that are a guess
-_INTENT = "intent"  # its own chance, which needs no training
 
 
 @guarded
@@ -46,14 +43,6 @@ def understand(
             help="The server that WHISPERTIDE_REMOTE names hears what is less likely to be understood; 0: nothing.",
         ),
     ] = 0.0,
-    by: Annotated[
-        str,
-        typer.Option(
-            "--send-by",
-            metavar="NAME",
-            help="What tells how likely that is: intent, or a trained offramp: bilstm, cnn, linear.",
-        ),
-    ] = _INTENT,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each guess and each utterance.")] = False,
     device: Annotated[
         str | None, typer.Option("--device", "-d", help="Microphone: number, or part of the name.")
@@ -67,10 +56,8 @@ def understand(
     from whispertide.understand.model import LateModel
     from whispertide.understand.understanding import PilotTimes, Understanding
 
-    folder = model or COMMANDS
-    network, pilots = LateModel.open(folder), PilotTimes(every_s=every)
-    sending, offramp = _sending(below), _offramp(by, below, folder, network)
-    new_stream = partial(Understanding, network, pilots=pilots, sending=sending, offramp=offramp)
+    network, pilots = LateModel.open(model or COMMANDS), PilotTimes(every_s=every)
+    new_stream = partial(Understanding, network, pilots=pilots, sending=_sending(below))
     if files == [_MICROPHONE]:
         from whispertide.audio import mic
 
@@ -101,24 +88,6 @@ def _sending(below: float) -> "Sending | None":
     if server is None:
         raise OptionError("expected a server for --send-below: set WHISPERTIDE_REMOTE to its address")
     return Sending(Remote(server), below)
-
-
-def _offramp(by: str, below: float, folder: Path, network: "LateModel") -> "TrainedOfframp | None":
-    """Load the offramp next to the network; None for the intent's own probability. Raises `OptionError` for other
-    names, `CheckpointError` and its kin.
-    """
-    if by == _INTENT:
-        return None
-    if not below:
-        raise OptionError(f"expected --send-below with --send-by {by}: without it nothing is sent")
-    from whispertide.methods.pilot.trained_offramp import TRAINED
-    from whispertide.understand.checkpoint import place_of
-    from whispertide.understand.offramp import load_offramp
-
-    kind = next((each for each in TRAINED if each == by), None)
-    if kind is None:
-        raise OptionError(f"expected {_INTENT}, {', '.join(TRAINED)} for --send-by; got {by}")
-    return load_offramp(place_of(folder), network.checkpoint, kind)
 
 
 def _print_intents(stream: "Understanding", blocks: Iterable["FloatArray"], *, as_json: bool) -> bool:
@@ -160,7 +129,6 @@ def _print(understood: Iterable["Understood"], *, as_json: bool) -> None:
         if as_json:
             entry = {"start": round(start, 3), "end": round(end, 3), "intent": each.intent, "text": each.text}
             entry |= {"final": each.final, "perplexity": round(each.perplexity, 3), "wait": round(each.wait_s, 4)}
-            entry |= {} if each.unsure is None else {"unsure": round(each.unsure, 3)}
             entry |= {"chance": None if each.chance is None else round(each.chance, 3), "sent": each.sent}
             typer.echo(json.dumps(entry, ensure_ascii=False))
         else:

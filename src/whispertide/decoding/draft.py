@@ -3,19 +3,17 @@
 As long as a search finds what its draft expects, one hypothesis is enough. What the draft proposes is fed in the same
 run as the newest token; the longest prefix of it that the search would have found stands, and the rest leaves the cache
 again by `Verdict.keep`. So the result is that of the search without proposals, and with a beam of one that of greedy
-search. It is speculative decoding (arXiv 2211.17192). What is proposed may be a tree: several drafts that share their
-beginnings, of which one path can stand. A drafted token attends to those in front of it on its own path alone, so one
-run verifies all of them (arXiv 2403.09919).
+search. It is speculative decoding (arXiv 2211.17192).
 
 Quantised graphs round a block a little differently than single steps, the prompt too if a draft goes with it, so there
 a near-tie may fall the other way, and the probability of no speech is a little different.
 
-`ngrams` drafts from what was said before, which costs nothing; `recurrent` asks a small network. `Reference` is what an
-earlier round heard in the same audio, and its `Follower` keeps a search's place in it. Tokens are compared there as
-lower-cased pieces. Those that say nothing (punctuation, timestamps, other specials) never count: a search may put them
-in or leave them out without leaving the text. This is the selective matching of WhisperFlow (arXiv 2412.11272), whose
-code aligns by the first match alone, which a common word misleads. What time it is in a search is told by the
-timestamps that it writes and by what it has matched, so that alignment in time costs no run and no attention.
+`Reference` is what an earlier round heard in the same audio, and its `Follower` keeps a search's place in it. Tokens
+are compared there as lower-cased pieces. Those that say nothing (punctuation, timestamps, other specials) never count:
+a search may put them in or leave them out without leaving the text. This is the selective matching of WhisperFlow
+(arXiv 2412.11272), whose code aligns by the first match alone, which a common word misleads. What time it is in a
+search is told by the timestamps that it writes and by what it has matched, so that alignment in time costs no run and
+no attention.
 """
 
 from __future__ import annotations
@@ -24,11 +22,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, pairing
-from whispertide.decoding.search import NO_DRAFT, Tree
 from whispertide.decoding.token_words import REPLACEMENT, TokenKinds
-from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Word
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, Word
 
 if TYPE_CHECKING:
     from whispertide.checkpoint.tokenizer import Tokenizer
@@ -37,66 +33,14 @@ if TYPE_CHECKING:
 class Draft(Protocol):
     """Proposes tokens, and is told what was accepted."""
 
-    @property
-    def wants_hidden(self) -> bool:
-        """Whether it goes on from the decoder's hidden states."""
-
-    def propose(self, sampled: Sequence[int], hidden: FloatArray | None = None) -> Tree:
-        """What is likely to come after `sampled`; empty where nobody knows, or nothing is to be fed ahead.
-
-        `hidden` [width] is the decoder's hidden state that predicted the last token of `sampled`, if it is wanted; None
-        before the first run.
-        """
+    def propose(self, sampled: Sequence[int]) -> tuple[int, ...]:
+        """What is likely to come after `sampled`; empty where nobody knows, or nothing is to be fed ahead."""
 
     def follow(self, token: int) -> bool:
         """Hear the next token of the one hypothesis; returns whether one still is enough (False: the search widens)."""
 
     def find(self, sampled: Sequence[int]) -> bool:
         """Hear all tokens of the best of several hypotheses; returns whether that one is enough from here on."""
-
-
-class Drafter(Protocol):
-    """Makes the draft of one search: a value that any number of searches share."""
-
-    def draft(self, prompt: Prompt) -> Draft:
-        """That of a search after `prompt`."""
-
-
-class Always:
-    """What a `Draft` says whose search is to have one hypothesis, whatever that finds."""
-
-    def follow(self, token: int) -> bool:
-        """One is enough."""
-        return True
-
-    def find(self, sampled: Sequence[int]) -> bool:
-        """One is enough."""
-        return True
-
-
-class InTurn(Always):
-    """What the first draft proposes, and where that proposes nothing, what the second does; for one hypothesis."""
-
-    def __init__(self, first: Draft, second: Draft) -> None:
-        self._first, self._second = first, second
-        self.wants_hidden = first.wants_hidden or second.wants_hidden
-
-    def propose(self, sampled: Sequence[int], hidden: FloatArray | None = None) -> Tree:
-        """Of whichever knows."""
-        # A tree without tokens is false, so the second is asked.
-        return self._first.propose(sampled, hidden) or self._second.propose(sampled, hidden)
-
-    def follow(self, token: int) -> bool:
-        """Both hear it."""
-        # Whichever proposed it: each has to know where the text is now.
-        self._first.follow(token)
-        self._second.follow(token)
-        return True
-
-
-def in_turn(first: Draft | None, second: Draft | None) -> Draft | None:
-    """Both, or the one there is."""
-    return InTurn(first, second) if first is not None and second is not None else first or second
 
 
 Align = Literal["bigram", "time", "first"]
@@ -182,8 +126,6 @@ class Follower:
     Several places may be possible at a time, as long as no more has been said than occurs in all of them.
     """
 
-    wants_hidden = False
-
     def __init__(
         self,
         tokens: Sequence[int],
@@ -217,7 +159,7 @@ class Follower:
         """Whether there is anything to follow."""
         return any(key is not None for key in self.keys)
 
-    def propose(self, sampled: Sequence[int], hidden: FloatArray | None = None) -> Tree:
+    def propose(self, sampled: Sequence[int]) -> tuple[int, ...]:
         """What is left of the text, if it is checked in blocks.
 
         Where a round writes timestamps a text of words has none: they are what changes most from round to round, as the
@@ -229,12 +171,12 @@ class Follower:
         ahead = self.ahead() if self._how.block else ()
         vocabulary = self._rules.vocabulary
         if not ahead or not self._rules.timestamps or vocabulary.is_timestamp(ahead[0]):
-            return Tree.chain(ahead)
+            return ahead
         if not sampled:
-            return NO_DRAFT if self._opening is None else Tree.chain((self._opening, *ahead))
+            return () if self._opening is None else (self._opening, *ahead)
         # Text is forbidden where a segment was just closed: then another is opened.
         must_be_time = pairing(sampled, vocabulary) == ((0, vocabulary.eot),)
-        return Tree.chain((sampled[-1], *ahead) if must_be_time else ahead)
+        return (sampled[-1], *ahead) if must_be_time else ahead
 
     def follow(self, token: int) -> bool:
         """Take the next token of the search; returns whether it still is in the text. Tokens that do not count are."""

@@ -38,19 +38,19 @@ def compression_ratio(text: str) -> float:
     return len(data) / len(zlib.compress(data))
 
 
-def is_repetitive(quality: Quality, options: DecodeOptions) -> bool:
+def _is_repetitive(quality: Quality, options: DecodeOptions) -> bool:
     """Whether the text compresses too well to be speech."""
     limit = options.compression_ratio_threshold
     return limit is not None and quality.compression_ratio > limit
 
 
-def is_unlikely(quality: Quality, options: DecodeOptions) -> bool:
+def _is_unlikely(quality: Quality, options: DecodeOptions) -> bool:
     """Whether the model itself does not believe in the text."""
     limit = options.logprob_threshold
     return limit is not None and quality.avg_logprob < limit
 
 
-def sounds_silent(quality: Quality, options: DecodeOptions) -> bool:
+def _sounds_silent(quality: Quality, options: DecodeOptions) -> bool:
     """Whether the model heard no speech. Unknown (nan) means that it did not say so."""
     limit = options.no_speech_threshold
     return limit is not None and quality.no_speech_prob > limit
@@ -59,16 +59,16 @@ def sounds_silent(quality: Quality, options: DecodeOptions) -> bool:
 def needs_fallback(quality: Quality, options: DecodeOptions) -> bool:
     """Whether to try again: repetitive or unlikely text, unless it is unlikely because nobody speaks."""
     # Where nobody speaks every text is unlikely, and a higher temperature would only invent another.
-    if is_unlikely(quality, options):
-        return not sounds_silent(quality, options)
-    return is_repetitive(quality, options)
+    if _is_unlikely(quality, options):
+        return not _sounds_silent(quality, options)
+    return _is_repetitive(quality, options)
 
 
 def is_silence(quality: Quality, options: DecodeOptions) -> bool:
     """Whether to write nothing down: no speech heard, and no text that the model believes in all the same."""
     limit = options.logprob_threshold
     believed = limit is not None and quality.avg_logprob > limit
-    return sounds_silent(quality, options) and not believed
+    return _sounds_silent(quality, options) and not believed
 
 
 def decode_with_fallback(attempt: Callable[[float], Attempt], options: DecodeOptions) -> Attempt:

@@ -177,7 +177,7 @@ class Frontier:
     rewind      attention may jump back by this much; None: by any amount
     words_only  after the first token only those that begin a word tell a rewind: punctuation may look anywhere
     last_frame  what the last token before this decode attended to, in this window's frames (may be negative)
-    beyond      tokens that are still decoded after the frontier, as a guess; they are not firm
+    lookahead_tokens  tokens that are still decoded after the frontier, as a guess; they are not firm
     doubtful    a log-probability; a less likely token ends the guess
     back        a word may look so far back from the one before it; one that looks further ends the search
                 (not across decodes, whose windows differ); None: any place is right
@@ -189,16 +189,16 @@ class Frontier:
     rewind: int | None = 200  # 4 s, the same
     words_only: bool = False
     last_frame: int = -200
-    beyond: int = 0
+    lookahead_tokens: int = 0
     doubtful: float = -math.inf
     back: int | None = None
     floor: float = 0.0
     marks: bool = False
 
     def __post_init__(self) -> None:
-        least = min(self.margin or 0, self.beyond, self.back or 0, self.floor)
+        least = min(self.margin or 0, self.lookahead_tokens, self.back or 0, self.floor)
         if least < 0 or (self.rewind is not None and self.rewind < 1):
-            raise OptionError(f"expected margin, beyond, back and floor >= 0, and rewind >= 1 frames; got {self}")
+            raise OptionError(f"expected margin, lookahead, back and floor >= 0, and rewind >= 1 frames; got {self}")
 
     def heads(self, model: WhisperModel) -> tuple[Head, ...]:
         """Those that follow the audio."""
@@ -240,7 +240,7 @@ class FrontierGuard(Guard):
         # The decoder has lost its place, so what it said before in this round is not to be trusted either.
         if self.halt.reason == "rewind":
             return 0
-        if self.halt.reason == "backward-shift" or not self._rule.beyond:
+        if self.halt.reason == "backward-shift" or not self._rule.lookahead_tokens:
             return self.halt.index
         return self._enough(tokens, logprob)
 
@@ -275,5 +275,5 @@ class FrontierGuard(Guard):
     def _enough(self, tokens: Sequence[int], logprob: float) -> int | None:
         """All tokens, once there are enough after the frontier, or what follows would be guessed after a bad guess."""
         assert self.halt is not None
-        is_enough = len(tokens) - self.halt.index >= self._rule.beyond or logprob < self._rule.doubtful
+        is_enough = len(tokens) - self.halt.index >= self._rule.lookahead_tokens or logprob < self._rule.doubtful
         return len(tokens) if is_enough else None

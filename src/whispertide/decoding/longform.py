@@ -11,14 +11,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from whispertide.decoding.draft import Drafter, Reference
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.language import APART, CERTAIN, ENOUGH, LIKELY, DetectedLanguage, detect_language
-from whispertide.decoding.search import NO_STEPS, Guard, Steps
+from whispertide.decoding.search import NO_STEPS, Cost, Guard, Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.voice import LONGEST_WORD, UNHEARD, Voice
 from whispertide.decoding.window import WindowResult, align_window, decode_window
@@ -28,34 +28,17 @@ from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word
 
 if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded, Piece
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
-Stage = Literal["encode", "decode", "align"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one stage of one window took: wall seconds, and the `pieces` that were encoded or the decoder's steps.
-
-    `features_s` of an encoder's seconds went into the log-mel.
-    """
-
-    stage: Stage
-    seconds: float
-    pieces: Sequence[Piece] = ()
-    steps: Steps = NO_STEPS
-    features_s: float = 0.0
-
-
-SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
-MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
+_SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
+_MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
 # Between these a text that closes before its window ends, where the recording goes on, may have left out the sentence
 # that the window cuts. After longer rests Whisper is believed, unless a voice gate hears somebody there.
 CUT_SENTENCE = range(SAMPLE_RATE, 10 * SAMPLE_RATE)
 # A text that is closed so near to the window's end, where the recording goes on, may be the made-up end of a sentence.
 EDGE = SAMPLE_RATE // 10
-HOT = 0.5  # text sampled at a higher temperature is no context for the next window
+_HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 
 
 class Frame(Protocol):
@@ -111,7 +94,6 @@ class Transcription:
     reread        where a window is one segment without an end, go on after its last word, as the original does with
                   word times; else after the window, as it does without, unless much is left or the text was cut short
     reference     the words that were heard in this audio before; every window follows those in it
-    drafter       drafts ahead of greedy searches
     voice         where somebody speaks: no other audio is heard, no word is believed elsewhere, and speech that no word
                   accounts for is heard again; without it the model is believed, as by the original
     part          where the next window has to end, which hears the beginning of the last one again
@@ -129,7 +111,6 @@ class Transcription:
     frame: Frame = pad30
     guards: Sequence[Guard] = ()
     reference: Reference | None = None
-    drafter: Drafter | None = None
     voice: Voice | None = None
     context: list[int] = field(default_factory=list)
     context_from: int = 0
@@ -161,7 +142,6 @@ class Transcription:
             self.options,
             prompt_tokens=self.context[self.context_from :],
             reference=self.reference and self.reference.since(self.seek * HOP_LENGTH),
-            drafter=self.drafter,
             guards=self.guards,
             language=self.language,
             duration=count * HOP_LENGTH,
@@ -193,7 +173,7 @@ class Transcription:
     def _believed(self, result: WindowResult, count: int) -> WindowResult:
         """The window without the segments that its end cuts: the next one begins with them. The original keeps them."""
         for index, segment in enumerate(result.segments[1:], 1):
-            if self._is_cut(segment, count) and segment.start >= SHORT_STEP * HOP_LENGTH:
+            if self._is_cut(segment, count) and segment.start >= _SHORT_STEP * HOP_LENGTH:
                 return replace(result, segmentation=result.segmentation.before(index))
         return result
 
@@ -288,7 +268,7 @@ class Transcription:
     def _hear_in_parts(self, missed: Span) -> None:
         """The next window hears what comes before the missed speech, or that alone, where little comes before."""
         begun = self.seek * HOP_LENGTH
-        self.part = (missed.start if missed.start - begun > MUCH else missed.end) // HOP_LENGTH
+        self.part = (missed.start if missed.start - begun > _MUCH else missed.end) // HOP_LENGTH
         self.is_anew = True
 
     def _encode(self, mel: FloatArray) -> Encoded:
@@ -337,7 +317,7 @@ class Transcription:
         if words:
             self.last_speech = words[-1].end
             said = self.last_speech > self.seek * HOP_LENGTH
-            is_rest = self.reread or result.stop == "length" or seek * HOP_LENGTH - self.last_speech > MUCH
+            is_rest = self.reread or result.stop == "length" or seek * HOP_LENGTH - self.last_speech > _MUCH
             after = -(-self.last_speech // HOP_LENGTH)
             if not result.segmentation.ends_in_speech:
                 # A text may close inside a word, which would be heard, and written, twice.
@@ -346,9 +326,9 @@ class Transcription:
                     seek, self.is_anew = after, True  # a text may be closed late, too, with speech after its last word
             elif said and is_rest:
                 seek = after
-        creeps = seek - self.seek < SHORT_STEP
+        creeps = seek - self.seek < _SHORT_STEP
         if creeps and self.crept:
-            seek = self.seek + SHORT_STEP
+            seek = self.seek + _SHORT_STEP
         self.crept = creeps
         # Whatever the times say, the loop has to end.
         return max(seek, self.seek + 1)
@@ -398,7 +378,7 @@ class Transcription:
             )
             self.segments += 1
         # What is said after this is context again (openai/whisper, `prompt_reset_since`).
-        if not self._conditions or result.temperature > HOT:
+        if not self._conditions or result.temperature > _HOT:
             self.context_from = len(self.context)
         return written
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.search import NO_DRAFT, TOP, DecodeOutput, DecodeRequest, Tree
+from whispertide.decoding.search import TOP, DecodeOutput, DecodeRequest
 from whispertide.errors import OptionError
 from whispertide.model.engine import required
 from whispertide.types import CHUNK_SECONDS, FloatArray, IntArray
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Range = tuple[int, int]  # half-open range of token ids
 
-MAX_INITIAL_TIMESTAMP_S = 1.0  # openai/whisper, `DecodingOptions.max_initial_timestamp`
+_MAX_INITIAL_TIMESTAMP_S = 1.0  # openai/whisper, `DecodingOptions.max_initial_timestamp`
 NON_SPEECH = -1  # in a list of suppressed tokens: "and everything that nobody says", as in openai/whisper
 _CACHED_VECTORS = 16  # one per distinct state; a beam needs a handful at a time
 
@@ -230,27 +230,15 @@ def _max_initial_index(model: WhisperModel | Checkpoint, options: DecodeOptions)
     given, of_checkpoint = options.max_initial_timestamp, model.generation.max_initial_timestamp_index
     if given is None and of_checkpoint is not None:
         return of_checkpoint
-    latest_s = MAX_INITIAL_TIMESTAMP_S if given is None else given
+    latest_s = _MAX_INITIAL_TIMESTAMP_S if given is None else given
     return round(latest_s * model.dims.n_audio_ctx / CHUNK_SECONDS)
 
 
-def token_rules(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The ids that a user of exported graphs needs: what ends the text, and what may not be sampled."""
-    tokenizer, generation = checkpoint.tokenizer, checkpoint.generation
-    return {
-        "end": tokenizer.eot,
-        "no_speech": tokenizer.no_speech,
-        "languages": tokenizer.language_tokens if tokenizer.is_multilingual else {},
-        "never": list(suppressed_tokens(tokenizer, None, generation.suppress_tokens)),
-        "not_first": list(tokenizer.blank_tokens),
-    }
-
-
-def opening_request(prompt: Prompt, draft: Tree = NO_DRAFT, *, hidden: bool = False) -> DecodeRequest:
+def opening_request(prompt: Prompt, draft: Sequence[int] = ()) -> DecodeRequest:
     """Feed the whole prompt and a `draft` after it; ask for the raw logits at start-of-transcript, at the prompt's
     end and along the draft.
     """
-    tokens = (*prompt.tokens, *draft.tokens)
+    tokens = (*prompt.tokens, *draft)
     positions = range(len(prompt.tokens) - 1, len(tokens))
     # The no-speech probability is that of sot's own query, before anything is suppressed.
     at = (*positions,) if prompt.sot_index in positions else (prompt.sot_index, *positions)
@@ -259,8 +247,6 @@ def opening_request(prompt: Prompt, draft: Tree = NO_DRAFT, *, hidden: bool = Fa
         logits_at=at,
         need="logits",
         draft=len(draft),
-        follows=_follows(len(prompt.tokens), draft),
-        hidden=hidden,
     )
 
 
@@ -270,8 +256,7 @@ def step_request(
     *,
     parents: tuple[int, ...],
     whole: bool = False,
-    draft: Tree = NO_DRAFT,
-    hidden: bool = False,
+    draft: Sequence[int] = (),
 ) -> DecodeRequest:
     """Feed the newest token of each row of sampled tokens, and after that of a single row a `draft`.
 
@@ -282,22 +267,13 @@ def step_request(
     else:
         suppress = rules.suppression(rows)
     return DecodeRequest(
-        tokens=np.array([[sampled[-1], *draft.tokens] for sampled in rows], dtype=np.int64),
+        tokens=np.array([[sampled[-1], *draft] for sampled in rows], dtype=np.int64),
         logits_at=tuple(range(len(draft) + 1)),
         parents=parents,
         suppress=suppress,
         need="logits" if whole else rules.need,
         draft=len(draft),
-        follows=_follows(1, draft),
-        hidden=hidden,
     )
-
-
-def _follows(before: int, draft: Tree) -> tuple[int, ...] | None:
-    """Which token each of a request comes after: `before` of them in a row, then a draft; None where all are a row."""
-    if draft.is_chain:
-        return None
-    return (*range(-1, before - 1), *(before + parent for parent in draft.parents))
 
 
 def no_speech(output: DecodeOutput, rules: Rules) -> float:

@@ -9,17 +9,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from whispertide.graphs.contract import TOP
 from whispertide.model.engine import DecodeOutput, DecodeRequest, DecoderRun
 from whispertide.types import FloatArray
 
+if TYPE_CHECKING:
+    from whispertide.model.engine import Piece
+
 __all__ = [
     "NO_STEPS",
     "TOP",
+    "Cost",
     "DecodeOutput",
     "DecodeRequest",
     "DecoderRun",
@@ -27,82 +31,23 @@ __all__ = [
     "Hypothesized",
     "Search",
     "SearchResult",
+    "Stage",
     "Steps",
     "StopReason",
     "Verdict",
     "run_search",
 ]
-ROOT = -1  # the newest token, from which drafts go on
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """Drafts that share their beginnings.
-
-    tokens   what is drafted
-    parents  the place of the token that each comes after, which stands before it; `ROOT`: the newest one
-    """
-
-    tokens: tuple[int, ...] = ()
-    parents: tuple[int, ...] = ()
-
-    @classmethod
-    def chain(cls, tokens: Sequence[int]) -> Self:
-        """One draft alone."""
-        return cls(tuple(tokens), tuple(range(ROOT, len(tokens) - 1)))
-
-    @classmethod
-    def merged(cls, drafts: Iterable[Sequence[int]]) -> Self:
-        """Several drafts, the likeliest first."""
-        places: dict[tuple[int, int], int] = {}  # (parent, token) -> place
-        for draft in drafts:
-            parent = ROOT
-            for token in draft:
-                # The place where this beginning stands already, or else the next free one.
-                parent = places.setdefault((parent, token), len(places))
-        return cls(tuple(token for _, token in places), tuple(parent for parent, _ in places))
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    @property
-    def is_chain(self) -> bool:
-        """Whether each token comes after the one before it."""
-        return self.parents == tuple(range(ROOT, len(self.tokens) - 1))
-
-    def child(self, parent: int, token: int) -> int | None:
-        """The place of `token` after `parent`, if it is drafted there."""
-        for place, drafted in enumerate(self.tokens):
-            if drafted == token and self.parents[place] == parent:
-                return place
-        return None
-
-    def cut(self, depth: int) -> Tree:
-        """Its first `depth` levels."""
-        depths: list[int] = []
-        # Parents stand before their children, so one pass is enough.
-        for parent in self.parents:
-            depths.append(1 if parent == ROOT else depths[parent] + 1)
-        kept = [place for place, level in enumerate(depths) if level <= depth]
-        renamed = {ROOT: ROOT} | {place: number for number, place in enumerate(kept)}
-        return Tree(tuple(self.tokens[place] for place in kept), tuple(renamed[self.parents[place]] for place in kept))
-
-
-NO_DRAFT = Tree()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`keep` = number of tokens fed *in this request* that stay in the cache (None = all of them), the first ones.
-
-    `path` are the places of others that stay, counted after those: of a tree of tokens that which was found.
-    """
+    """`keep` = number of tokens fed *in this request* that stay in the cache (None = all of them), the first ones."""
 
     stop: bool
     keep: int | None = None
-    path: tuple[int, ...] = ()
 
 
+Stage = Literal["encode", "decode", "align"]
 StopReason = Literal["end_of_text", "length", "guard", "aborted"]
 
 
@@ -162,6 +107,20 @@ NO_STEPS = Steps()
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What one stage of one window took: wall seconds, and the `pieces` that were encoded or the decoder's steps.
+
+    `features_s` of an encoder's seconds went into the log-mel.
+    """
+
+    stage: Stage
+    seconds: float
+    pieces: Sequence[Piece] = ()
+    steps: Steps = NO_STEPS
+    features_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
     """The outcome of a search: the chosen hypothesis, and what the rules need besides.
 
@@ -202,6 +161,6 @@ def run_search(search: Search, decoder: DecoderRun) -> SearchResult:
         length = request.tokens.shape[1]
         # What was fed ahead in vain is in the cache already.
         if verdict.keep is not None and verdict.keep < length:
-            decoder.rewind(length - verdict.keep, verdict.path)
+            decoder.rewind(length - verdict.keep)
         if verdict.stop:
             return search.result()

@@ -23,9 +23,7 @@ from whispertide.decoding.end import End
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Distribution, Rules, no_speech, opening_request, step_request
 from whispertide.decoding.search import (
-    NO_DRAFT,
     NO_STEPS,
-    ROOT,
     DecodeOutput,
     DecodeRequest,
     Guard,
@@ -33,7 +31,6 @@ from whispertide.decoding.search import (
     SearchResult,
     Steps,
     StopReason,
-    Tree,
     Verdict,
 )
 from whispertide.options import DecodeOptions
@@ -91,12 +88,6 @@ def rank(hypotheses: Sequence[Hypothesized], length_penalty: float | None) -> tu
     return tuple(sorted(hypotheses, key=lambda hypothesis: score(hypothesis, length_penalty), reverse=True))
 
 
-def _verdict(stop: bool, keep: int, path: Sequence[int]) -> Verdict:
-    """The first `keep` tokens of a run stay, and after them `path`; as much of that as stands at its place is one."""
-    in_place = next((place for place, where in enumerate(path) if place != where), len(path))
-    return Verdict(stop, keep + in_place, tuple(where - in_place for where in path[in_place:]))
-
-
 class TokenSearch:
     """Finds the tokens after `prompt`. `draft` None: nothing is expected. `end` None: end of text ends the text.
 
@@ -124,8 +115,7 @@ class TokenSearch:
         self._live = [Hypothesis()]
         self._finished: list[Hypothesized] = []
         self._narrow = draft is not None
-        self._ahead = NO_DRAFT  # what is fed ahead, after the newest token or the prompt
-        self._hidden: FloatArray | None = None  # the state that predicted the newest token, if the draft wants it
+        self._ahead: tuple[int, ...] = ()  # what is fed ahead, after the newest token or the prompt
         self._raw = False  # whether the newest request left it to the search to suppress
         self._steps = NO_STEPS
         self._no_speech_prob = float("nan")
@@ -133,14 +123,13 @@ class TokenSearch:
     def next(self) -> DecodeRequest:
         """The prompt in one row, then the newest token of every row; what is drafted goes with them."""
         self._ahead = ahead = self._drafted()
-        hidden = self._narrow and self._draft is not None and self._draft.wants_hidden
         if not self._steps.runs:
-            request = opening_request(self._prompt, ahead, hidden=hidden)
+            request = opening_request(self._prompt, ahead)
         else:
             rows = [hypothesis.tokens for hypothesis in self._live]
             parents = tuple(hypothesis.parent for hypothesis in self._live)
             whole = self._accept.whole
-            request = step_request(rows, self._rules, parents=parents, whole=whole, draft=ahead, hidden=hidden)
+            request = step_request(rows, self._rules, parents=parents, whole=whole, draft=ahead)
         self._raw = request.suppress is None
         return request
 
@@ -152,25 +141,21 @@ class TokenSearch:
             before = len(self._prompt.tokens) - 1
             self._no_speech_prob = no_speech(output, self._rules)
         self._steps += Steps.run(len(self._live), prompt=is_first)
-        path: list[int] = []  # the places of what was fed ahead and stands
+        stands = 0  # how much of what was fed ahead does
         while True:
-            place = path[-1] if path else ROOT
             rows = [hypothesis.tokens for hypothesis in self._live]
             # Counted from the end of what was asked for: sot's place may stand in front, and drafts stand after the
             # newest token.
-            following = Distribution(output, place - len(self._ahead), rows, self._rules, self._raw)
-            query = before + 1 + place
+            following = Distribution(output, stands - 1 - len(self._ahead), rows, self._rules, self._raw)
+            query = before + stands
             # The first time with all queries of the prompt: word times are warped over the forced prefix, too.
-            queries = slice(query if path else 0, query + 1)
+            queries = slice(query if stands else 0, query + 1)
             self._extend(following, None if output.attention is None else output.attention[:, :, queries])
-            # It is only asked for while there is one row.
-            self._hidden = None if output.hidden is None else output.hidden[0, query]
             is_over = self._is_over()
             # What was fed ahead counts as far as it is what the search itself has found.
-            child = None if is_over or not self._narrow else self._ahead.child(place, self._live[0].tokens[-1])
-            if child is None:
-                return _verdict(is_over, before + 1, path)
-            path.append(child)
+            if is_over or not self._narrow or self._ahead[stands : stands + 1] != self._live[0].tokens[-1:]:
+                return Verdict(is_over, before + 1 + stands)
+            stands += 1
 
     def resume(
         self,
@@ -211,11 +196,11 @@ class TokenSearch:
         ranked = rank([*self._finished, *unfinished, *nothing], self._length_penalty)
         return SearchResult(ranked[0], self._no_speech_prob, self._steps, others=ranked[1:])
 
-    def _drafted(self) -> Tree:
+    def _drafted(self) -> tuple[int, ...]:
         if self._draft is None or not self._narrow:
-            return NO_DRAFT
+            return ()
         sampled = self._live[0].tokens
-        return self._draft.propose(sampled, self._hidden).cut(self._prompt.limit - len(sampled) - 1)  # never the last
+        return self._draft.propose(sampled)[: self._prompt.limit - len(sampled) - 1]  # never the last
 
     def _extend(self, following: Distribution, attention: FloatArray | None) -> None:
         """Replace the live hypotheses by their continuations; `attention` is of the newest queries, for all rows."""

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from whispertide.checkpoint.tokenizer import Tokenizer
 
 WordTimes = Literal["dtw", "attended", "checked"]
-ASTRAY = SAMPLE_RATE // 2
-PREPENDED = "\"'“¿([{-"
-APPENDED = "\"'.。,，!！?？:：”)]}、"
+_ASTRAY = SAMPLE_RATE // 2
+_PREPENDED = "\"'“¿([{-"
+_APPENDED = "\"'.。,，!！?？:：”)]}、"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def read_words(
         timings = _attended(words, word_tokens, own.argmax(axis=-1), probabilities)
     merged = [timing for timing in merge_punctuation(timings) if timing.tokens]
     found = tuple(_token_words(merged, own, probabilities, tokenizer, window))
-    if times == "checked" and any(one.spoken_by - one.end > ASTRAY for one in found):
+    if times == "checked" and any(one.spoken_by - one.end > _ASTRAY for one in found):
         return read_words(sampled, tokenizer, window, language=language, times="attended", heads_first=heads_first)
     return found
 
@@ -267,7 +267,7 @@ def merge_punctuation(timings: Sequence[WordTiming]) -> list[WordTiming]:
     merged: list[WordTiming] = []
     # From the end, so that several opening marks in a row all join the word after them.
     for timing in reversed(timings):
-        opening = timing.text.startswith(" ") and timing.text.strip() in PREPENDED
+        opening = timing.text.startswith(" ") and timing.text.strip() in _PREPENDED
         if opening and merged:
             merged[-1] = _joined(timing, merged[-1], times_of=merged[-1])
         else:
@@ -275,7 +275,7 @@ def merge_punctuation(timings: Sequence[WordTiming]) -> list[WordTiming]:
     merged.reverse()
     closed: list[WordTiming] = []
     for timing in merged:
-        if closed and not closed[-1].text.endswith(" ") and timing.text in APPENDED:
+        if closed and not closed[-1].text.endswith(" ") and timing.text in _APPENDED:
             closed[-1] = _joined(closed[-1], timing, times_of=closed[-1])
         else:
             closed.append(timing)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.alignment import locate_words
-from whispertide.decoding.draft import Draft, Drafter, Reference, in_turn
+from whispertide.decoding.draft import Draft, Reference
 from whispertide.decoding.fallback import compression_ratio, decode_with_fallback
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
@@ -62,7 +62,6 @@ def decode_window(
     prompt_tokens: Sequence[int] = (),
     prefix: Sequence[int] = (),
     reference: Reference | None = None,
-    drafter: Drafter | None = None,
     guards: Sequence[Guard] = (),
     heads: Sequence[tuple[int, int]] = (),
     language: str | None = None,
@@ -74,7 +73,6 @@ def decode_window(
     prefix         tokens that the transcript of this window must begin with; not part of the result
     reference      what an earlier round heard here, and how to use it; every attempt starts with it, but what is to be
                    checked in blocks is of no use above temperature 0, where nothing can be verified
-    drafter        drafts ahead where no reference does, at temperature 0 and with one hypothesis
     heads          (layer, head) pairs whose attention the guards see
     language       a code, after detection; None is English
     duration       samples of real audio in the window (None = all valid frames)
@@ -93,9 +91,6 @@ def decode_window(
         nonlocal steps
         is_followed = reference is not None and not (reference.block and temperature > 0)
         draft: Draft | None = reference.draft(tokenizer, rules) if reference is not None and is_followed else None
-        # Verified drafts keep greedy search's text; among samples or in a beam there is no one text to verify by.
-        if drafter is not None and temperature == 0 and options.beam == 1:
-            draft = in_turn(draft, drafter.draft(prompt))
         search = build_search(prompt, rules, options, temperature=temperature, draft=draft, guards=guards)
         found = run_search(search, model.decoder(encoded, heads=heads))
         steps += found.steps

@@ -12,7 +12,7 @@ from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.token_words import WordTiming, merge_punctuation
 from whispertide.types import SAMPLE_RATE, Span, Word
 
-LONGEST_TYPICAL_WORD = SAMPLE_RATE * 7 // 10  # 0.7 s, as in openai/whisper
+_LONGEST_TYPICAL_WORD = SAMPLE_RATE * 7 // 10  # 0.7 s, as in openai/whisper
 SEGMENT_TOLERANCE = SAMPLE_RATE // 2  # a word may disagree with its segment's timestamps by this much
 SENTENCE_ENDS = ".。!！?？"
 
@@ -29,7 +29,7 @@ class SpokenSegment:
 def typical_duration(timings: Sequence[WordTiming]) -> int:
     """The median length of the words that have one, in samples; at most 0.7 s, and 0 without words."""
     durations = [timing.duration for timing in timings if timing.duration]
-    return min(LONGEST_TYPICAL_WORD, int(np.median(durations))) if durations else 0
+    return min(_LONGEST_TYPICAL_WORD, int(np.median(durations))) if durations else 0
 
 
 def shorten_at_sentence_ends(timings: Sequence[WordTiming], longest: int) -> list[WordTiming]:

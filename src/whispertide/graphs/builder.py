@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 from whispertide.graphs.quantize import blockwise_int8, per_column_int8
 
-OPSET = 20
+_OPSET = 20
 CONTRIB = "com.microsoft"
 UNSIGNED_ZERO = 128
 _ALIGNMENT = 4096  # ONNX Runtime maps external tensors whose offset is a multiple of the page size
@@ -24,7 +24,7 @@ LinearKind = Literal["float", "dynamic-int8", "dynamic-uint8", "block-int8"]
 
 
 @dataclass(frozen=True, slots=True)
-class StoredWeight:
+class _StoredWeight:
     """A tensor in the weight file, as other graphs over the same file can refer to it."""
 
     offset: int
@@ -39,9 +39,9 @@ class WeightFile:
 
     name: str
     file: BinaryIO
-    stored: dict[str, StoredWeight] = field(default_factory=dict)
+    stored: dict[str, _StoredWeight] = field(default_factory=dict)
 
-    def put(self, name: str, array: np.ndarray[Any, Any]) -> StoredWeight:
+    def put(self, name: str, array: np.ndarray[Any, Any]) -> _StoredWeight:
         """Append `array` unless a tensor of this name is there already."""
         if name not in self.stored:
             data = np.ascontiguousarray(array)
@@ -49,7 +49,7 @@ class WeightFile:
             offset = self.file.tell()
             data.tofile(self.file)
             data_type = helper.np_dtype_to_tensor_dtype(data.dtype)
-            self.stored[name] = StoredWeight(offset, data.nbytes, data_type, tuple(data.shape))
+            self.stored[name] = _StoredWeight(offset, data.nbytes, data_type, tuple(data.shape))
         return self.stored[name]
 
 
@@ -228,7 +228,7 @@ class GraphBuilder:
         )
         model = helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)],
+            opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid(CONTRIB, 1)],
             producer_name="whispertide",
             # Named, because `onnx` would write its newest version, which an older ONNX Runtime refuses.
             ir_version=10,

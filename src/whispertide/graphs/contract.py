@@ -4,34 +4,32 @@ from dataclasses import dataclass
 
 TOP = 10  # candidates per distribution that the decoder graph returns: twice the customary beam of 5
 MASKED = -1e30  # what a bias holds where attention is forbidden; finite, because a fully masked row must not be nan
-MASKED_HALF = -6e4  # the same within fp16's range
+_MASKED_HALF = -6e4  # the same within fp16's range
 
 
 def masked_value(precision: str) -> float:
     """What a bias holds where attention is forbidden, in a model that computes in that precision."""
-    return MASKED_HALF if precision == "fp16" else MASKED
+    return _MASKED_HALF if precision == "fp16" else MASKED
 
 
 @dataclass(frozen=True, slots=True)
 class GraphKind:
     """One kind of graph, which `store` builds on demand.
 
-    file      its name; for static graphs, of which there are many, that of their manifest
-    builder   the module of this package whose `build(checkpoint, precision, folder, *settings)` writes the file, and
-              with it all that share its weights
+    file      its name
+    builder   the module of this package whose `build(checkpoint, precision, folder)` writes the file, and with it all
+              that share its weights
     version   raise when a graph of the builder changes, so that cached files are built anew
-    settings  what else the builder is told; `str` of them is part of a folder's name
     """
 
     file: str
     builder: str
     version: int
-    settings: tuple[object, ...] = ()
 
     @property
     def folder(self) -> str:
         """Where the builder's files lie, among those of one checkpoint and precision."""
-        return "-".join((self.builder, *map(str, self.settings), f"v{self.version}"))
+        return f"{self.builder}-v{self.version}"
 
 
 ENCODER = GraphKind("encoder.onnx", "encoder", 3)  # attends everywhere

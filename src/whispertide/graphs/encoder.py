@@ -25,7 +25,7 @@ from whispertide.graphs.builder import CONTRIB, GraphBuilder, LinearKind, Weight
 from whispertide.graphs.layers import Layers
 from whispertide.options import Precision
 
-WIDE_BLOCK = 32  # block of weight-only int8 where the activations are many rows: accuracy matters more than bandwidth
+_WIDE_BLOCK = 32  # block of weight-only int8 where the activations are many rows: accuracy matters more than bandwidth
 
 
 def build(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
@@ -52,7 +52,7 @@ class EncoderGraph:
         self.dims = checkpoint.dims
         self.tensors = checkpoint.tensors
         self.graph = builder
-        self.layers = Layers(checkpoint, builder, kind, block=WIDE_BLOCK)
+        self.layers = Layers(checkpoint, builder, kind, block=_WIDE_BLOCK)
         self.masked = masked
 
     def build(self) -> GraphBuilder:

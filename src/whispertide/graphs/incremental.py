@@ -33,10 +33,10 @@ def build(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
     """Write the graph and its weights into `folder` (`store`)."""
     with (folder / "incremental.bin").open("wb") as file:
         builder = GraphBuilder("encoder-incremental", WeightFile("incremental.bin", file), half=precision == "fp16")
-        IncrementalGraph(checkpoint, builder, linear_kind(precision), masked=True).build().save(folder)
+        _IncrementalGraph(checkpoint, builder, linear_kind(precision), masked=True).build().save(folder)
 
 
-class IncrementalGraph(EncoderGraph):
+class _IncrementalGraph(EncoderGraph):
     """The encoder with its past as an input."""
 
     batch, mel_frames = 1, "columns"

@@ -66,7 +66,7 @@ class GraphFiles:
     def _build(self, kind: GraphKind, folder: Path) -> None:
         # here, because builders import onnx, which takes time
         builder = import_module(f"whispertide.graphs.{kind.builder}")
-        builder.build(self.checkpoint, self.precision, folder, *kind.settings)
+        builder.build(self.checkpoint, self.precision, folder)
 
 
 def build_once(folder: Path, is_whole: Callable[[], bool], build: Callable[[Path], None]) -> None:

@@ -2,16 +2,14 @@
 
 Its self-attention keys and values are a value (`KVCache`): the arrays are never written to, so copying it is free.
 
-`Decoder` names the graph's inputs and outputs, for whoever feeds it: a `DecoderState` its own rows, `cohort` those of
-several searches side by side.
+`Decoder` names the graph's inputs and outputs; a `DecoderState` feeds it the rows of one search.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from whispertide.checkpoint import ModelDims
 from whispertide.checkpoint.generation import Head
@@ -60,8 +58,8 @@ class KVCache:
 
         return type(self)(tuple(map(taken, self.keys)), tuple(map(taken, self.values)), self.length)
 
-    def rewound(self, length: int, keep: Sequence[int] = ()) -> Self:
-        """This cache cut back to its first `length` positions, and those at the places `keep` after them."""
+    def rewound(self, length: int) -> Self:
+        """This cache cut back to its first `length` positions."""
         import onnxruntime
 
         if not 0 <= length <= self.length:
@@ -72,60 +70,9 @@ class KVCache:
         def cut(tensor: Any) -> Any:
             whole = tensor.numpy()
             # The runtime's tensors are dense, so a cut is a copy.
-            kept = np.concatenate([whole[:, :, :length], whole[:, :, length:][:, :, list(keep)]], axis=2)
-            return onnxruntime.OrtValue.ortvalue_from_numpy(kept)
+            return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(whole[:, :, :length]))
 
-        return type(self)(tuple(map(cut, self.keys)), tuple(map(cut, self.values)), length + len(keep))
-
-
-@dataclass(frozen=True, slots=True)
-class SlabRows:
-    """Where a search's cache lies: `rows` rows of a larger one, the slab, from `start` on; of its columns those in
-    `columns` [columns].
-    """
-
-    slab: KVCache
-    start: int
-    rows: int
-    columns: npt.NDArray[np.bool_]
-
-    @property
-    def length(self) -> int:
-        """Positions in the cache."""
-        return int(np.count_nonzero(self.columns))
-
-    def rewound(self, length: int, keep: Sequence[int] = ()) -> Self:
-        """Cut back to its first `length` positions, and those at the places `keep` after them."""
-        columns = self.columns.copy()
-        after = np.flatnonzero(columns)[length:]
-        # In a slab nothing moves: the columns that go are hidden from now on.
-        columns[np.delete(after, list(keep))] = False
-        return replace(self, columns=columns)
-
-    def read(self, tensor: FloatArray) -> FloatArray:
-        """The search's own part of one of the slab's tensors, [rows, heads, length, 64]."""
-        return tensor[self.start : self.start + self.rows][:, :, self.columns]
-
-    def copied(self) -> KVCache:
-        """The same cache by itself."""
-        import onnxruntime
-
-        def own(tensors: Sequence[Any]) -> tuple[Any, ...]:
-            parts = (np.ascontiguousarray(self.read(tensor.numpy())) for tensor in tensors)
-            return tuple(onnxruntime.OrtValue.ortvalue_from_numpy(part) for part in parts)
-
-        return KVCache(own(self.slab.keys), own(self.slab.values), self.length)
-
-
-def one_below_the_other(parts: Sequence[FloatArray], width: int) -> FloatArray:
-    """Caches [rows, heads, length, 64] as one of `width` columns, each from its first column on."""
-    heads, size = parts[0].shape[1], parts[0].shape[3]
-    whole = np.zeros((sum(map(len, parts)), heads, width, size), parts[0].dtype)
-    start = 0
-    for part in parts:
-        whole[start : start + len(part), :, : part.shape[2]] = part
-        start += len(part)
-    return whole
+        return type(self)(tuple(map(cut, self.keys)), tuple(map(cut, self.values)), length)
 
 
 def suppressed_rows(suppress: FloatArray) -> FloatArray:
@@ -136,7 +83,7 @@ def suppressed_rows(suppress: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What one run of the graph is fed: the rows of one search, or of several side by side (`graphs.decoder`).
+    """What one run of the graph is fed: the rows of one search (`graphs.decoder`).
 
     tokens     [rows, length]
     first      [rows, 1] the position of each row's first token
@@ -164,19 +111,17 @@ class Found:
     after: dict[str, Any]
     attention: dict[int, FloatArray]
 
-    def output(
-        self, request: DecodeRequest, heads: Sequence[Head], encoded: Encoded, *, group: int = 0
-    ) -> DecodeOutput:
-        """That of one window's rows, `group` being the window's place among those of the run."""
+    def output(self, request: DecodeRequest, heads: Sequence[Head], encoded: Encoded) -> DecodeOutput:
+        """What the search gets that asked for it."""
         rows, length = request.tokens.shape
-        wanted = {name: values[group * rows : (group + 1) * rows] for name, values in self.after.items()}
+        wanted = dict(self.after)
         if "time_mass" in wanted:
             # The graph keeps the axis that it has summed over.
             wanted["time_mass"] = wanted["time_mass"][..., 0]
         if not heads:
             return DecodeOutput(**wanted)
         # In the graph the queries of a window's rows are one axis, row after row.
-        chosen = np.stack([self.attention[layer][group, head] for layer, head in heads])
+        chosen = np.stack([self.attention[layer][0, head] for layer, head in heads])
         attention = chosen.reshape(len(heads), rows, length, -1)[..., : encoded.valid_frames]
         return DecodeOutput(**wanted, attention=attention)
 
@@ -214,7 +159,7 @@ class Decoder:
         count = len(rows.tokens)
         inputs: dict[str, Any] = {
             "ids": np.ascontiguousarray(rows.tokens, np.int64),
-            "positions": (rows.first + request.depths).astype(np.int64),
+            "positions": (rows.first + np.arange(rows.tokens.shape[1])).astype(np.int64),
             "self_bias": rows.self_bias,
             "cross_bias": rows.cross_bias,
             # The graph gathers by row, so every row is told the places, although they are the same for all.
@@ -232,7 +177,7 @@ class Decoder:
         bias = np.zeros((1, 1, length, past + length), np.float32)
         # A single token comes after everything in the cache: nothing is hidden from it.
         if length > 1:
-            bias[0, 0, :, past:][~request.sees] = self.masked_value
+            bias[0, 0, :, past:][~np.tri(length, dtype=np.bool_)] = self.masked_value
         return bias
 
     def padding_bias(self, encoded: Encoded) -> FloatArray:
@@ -262,17 +207,13 @@ class DecoderState:
         """Positions in the cache."""
         return self.cache.length
 
-    def move(self, decoder: Decoder) -> None:
-        """Go on in another session of the same model; nothing is copied."""
-        self._decoder = decoder
-
     def hear(self, encoded: Encoded) -> None:
         """Attend to `encoded` from now on; the cache stays."""
         self._encoded = in_runtime(encoded)
 
-    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
-        """Forget the newest `drop` positions of every row, but those at the places `keep` among them."""
-        self.cache = self.cache.rewound(self.cache.length - drop, keep)
+    def rewind(self, drop: int) -> None:
+        """Forget the newest `drop` positions of every row."""
+        self.cache = self.cache.rewound(self.cache.length - drop)
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` after the cache.
@@ -281,8 +222,7 @@ class DecoderState:
         """
         decoder, cache, encoded = self._decoder, self.cache, self._encoded
         count = len(request.tokens)
-        # By depth: tokens of a tree that come after the same one share a position.
-        check_context(cache.length, int(request.depths.max()) + 1, decoder.dims)
+        check_context(cache.length, request.tokens.shape[1], decoder.dims)
         rows = Rows(
             tokens=request.tokens,
             first=np.full((count, 1), cache.length),

@@ -1,16 +1,13 @@
 """The one seam to what computes a model: windows of log-mel in, decoder runs out.
 
-ONNX Runtime (`onnx_engine`), torch (the laboratory's `training.torch_engine`), a server's shared runs (`batched`), two
-workers that take turns (`exchanged`) and static graphs (`static`) are engines. Whoever holds a `whisper.WhisperModel`
-need not know which it has. What an engine cannot do it refuses by name, with a `GraphError` or a `ProviderError`.
+ONNX Runtime (`onnx_engine`), torch (the laboratory's `training.torch_engine`), and static graphs (`static`) are
+engines. Whoever holds a `whisper.WhisperModel` need not know which it has. What an engine cannot do it refuses by name,
+with a `GraphError` or a `ProviderError`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
-
-import numpy as np
-import numpy.typing as npt
 
 from whispertide.checkpoint import Checkpoint, ModelDims
 from whispertide.checkpoint.generation import Head
@@ -32,8 +29,6 @@ class DecodeRequest:
     need       "top": the best `TOP` candidates, "times": those and the best timestamps, "logits": the whole
     distribution
     draft      how many of the tokens, the last ones, are a guess: they may leave the cache again
-    follows    [length]        where the tokens are a tree: the place within `tokens` of the one that each comes after
-               (-1: what is cached), which stands before it; None: each comes after the one before it
     hidden     whether the hidden states are wanted too
     """
 
@@ -43,31 +38,7 @@ class DecodeRequest:
     suppress: FloatArray | None = None
     need: Literal["top", "times", "logits"] = "top"
     draft: int = 0
-    follows: tuple[int, ...] | None = None
     hidden: bool = False
-
-    @property
-    def depths(self) -> IntArray:
-        """[length] how far after the cache each token stands."""
-        if self.follows is None:
-            return np.arange(self.tokens.shape[1])
-        depths: list[int] = []
-        for before in self.follows:
-            depths.append(0 if before < 0 else depths[before] + 1)
-        return np.array(depths, np.int64)
-
-    @property
-    def sees(self) -> npt.NDArray[np.bool_]:
-        """[length, length] which of the tokens each may attend to: itself and those that it comes after."""
-        length = self.tokens.shape[1]
-        if self.follows is None:
-            return np.tri(length, dtype=np.bool_)
-        seen = np.eye(length, dtype=np.bool_)
-        for place, before in enumerate(self.follows):
-            if before >= 0:
-                # Parents stand before their children, so theirs is complete.
-                seen[place] |= seen[before]
-        return seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +127,8 @@ class DecoderRun(Protocol):
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` after the cache. Raises `GraphError` when the text context would overflow."""
 
-    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
-        """Forget the newest `drop` positions of every row, but those at the places `keep` among them, which move up:
-        of a tree of tokens one path stays.
-        """
+    def rewind(self, drop: int) -> None:
+        """Forget the newest `drop` positions of every row."""
 
     def hear(self, encoded: Encoded) -> None:
         """Attend to `encoded` from now on, which may be longer or other audio. The cache stays: what was fed before

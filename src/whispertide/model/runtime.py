@@ -36,7 +36,7 @@ class _Run:
     inputs: Mapping[str, tuple[tuple[int, ...], Any]]
 
 
-class SpareMemory:
+class _SpareMemory:
     """What a graph's runs have used and need no more. ONNX Runtime keeps it for later runs, for good.
 
     So one wide search, or several side by side, would leave a process larger by a hundred megabytes. Once in
@@ -92,7 +92,7 @@ class GraphSession:
 
     session: Any
     path: Path
-    spare: SpareMemory | None = None
+    spare: _SpareMemory | None = None
 
     def __post_init__(self) -> None:
         """Be known to `give_back_spare`."""
@@ -165,7 +165,7 @@ def open_session(
         raise GraphError(
             f"cannot load the graph {path} ({error}): remove its folder, and it is built again at the next start"
         ) from error
-    return GraphSession(session, path, SpareMemory() if provider == "cpu" else None)
+    return GraphSession(session, path, _SpareMemory() if provider == "cpu" else None)
 
 
 def in_runtime(encoded: Encoded) -> Encoded:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from whispertide.checkpoint.cache import cache_path, read_note, write_note
 from whispertide.errors import OptionError
-from whispertide.model.installed import OTHER_ENGINES
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import EngineOptions, Precision, ProviderName
 from whispertide.recipes.recipe import Recipe
+from whispertide.streaming.executors import Serial
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +48,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Where rounds are encoded and where they are decoded. `decoder` None: there too, one after the other.
-
-    `exchange` is the share, 0 to 1, of the tokens that an earlier round heard in the same audio for which the encoder's
-    worker goes on with the decode before the decoder's takes over (`model.exchanged`).
-    """
+    """Where rounds are encoded and where they are decoded. `decoder` None: there too, one after the other."""
 
     encoder: Placement
     decoder: Placement | None = None
-    exchange: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.exchange <= 1.0:
-            raise OptionError(f"expected an exchange point from 0 to 1; got {self.exchange}")
-        places = (self.encoder, self.decoder)
-        if self.exchange and any(place is None or place.provider in OTHER_ENGINES for place in places):
-            raise OptionError("expected two workers of ONNX Runtime for an exchange point: others share no caches")
 
     @property
     def executor(self) -> str:
@@ -115,11 +103,11 @@ def allocate(model: "WhisperModel", recipe: Recipe) -> tuple[Recipe, Allocation 
             f"`whispertide profile {model.checkpoint.argument} --recipe {recipe.name}` measures it",
             stacklevel=2,
         )
-        return recipe.replace(executor="serial"), None
+        return replace(recipe, executor=Serial()), None
     for allocation in known:
         with suppress(OptionError):  # the recipe was changed since into one that cannot be pipelined
             return recipe.replace(executor=allocation.executor), allocation
-    return recipe.replace(executor="serial"), None
+    return replace(recipe, executor=Serial()), None
 
 
 def remember(model: "WhisperModel", recipe: str, measured: Sequence[Measured]) -> Path:
@@ -144,8 +132,9 @@ def recall(model: "WhisperModel", recipe: str) -> list[Measured]:
 def _read(item: Any) -> Measured:
     places = item["allocation"]
     decoder = places["decoder"] and Placement(**places["decoder"])
-    allocation = Allocation(Placement(**places["encoder"]), decoder, float(places.get("exchange", 0.0)))
-    return Measured(allocation, float(item["round_s"]), float(item["period_s"]))
+    return Measured(
+        Allocation(Placement(**places["encoder"]), decoder), float(item["round_s"]), float(item["period_s"])
+    )
 
 
 def _key(model: "WhisperModel", recipe: str) -> dict[str, Any]:

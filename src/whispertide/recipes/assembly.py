@@ -12,23 +12,21 @@ import numpy as np
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.truncation import TruncationDetector
-from whispertide.methods.pilot.offramp import Hybrid, is_trained
-from whispertide.methods.pilot.trained_offramp import TrainedOfframp
+from whispertide.methods.pilot.offramp import Hybrid
 from whispertide.methods.short.hush import HushWord, suffix_for
 from whispertide.recipes.allocation import Allocation, split_evenly
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Framing, Hush
-from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
+from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.round import Equipment
-from whispertide.streaming.searches import Search
+from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.stages import SerialExecutor
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 
-ExecutorKey = tuple[Framing, bool, Search | None, Hybrid | None]
+ExecutorKey = tuple[Framing, bool, Hybrid | None]
 
 
 def make_executor(
@@ -40,53 +38,42 @@ def make_executor(
 ) -> Executor:
     """What computes the rounds of `recipe`; recipes of the same `executor_key` may share it.
 
-    `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint; so is a trained
-    offramp. Raises
+    `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint. Raises
     `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or a detector another
-    model's; `OptionError` where `hush` has another length than the recipe says. A recipe with `search=unrolled` has its
-    static graphs built now, if they are not in the cache; `GraphError` where they cannot be.
+    model's; `OptionError` where `hush` has another length than the recipe says.
 
     `allocation` says where the stages compute (`allocation.allocate` finds it); None: as `model` does, and a pipeline
     shares its threads out evenly. Graphs for other places than the model's are opened now.
     """
     if allocation is None and recipe.executor.overlaps:
         allocation = split_evenly(model.options)
-    equipment = _equipment(model, recipe, detector, hush, allocation)
+    resources = _resources(model, recipe, detector, hush, allocation)
     if isinstance(recipe.executor, Hybrid):
         from whispertide.methods.pilot.hybrid import hybrid_executor  # with it comes an HTTP client
 
-        return hybrid_executor(SerialExecutor(equipment), recipe.executor)
+        return hybrid_executor(SerialExecutor(resources), recipe.executor)
     if allocation is None or allocation.decoder is None:
-        return SerialExecutor(equipment)
-    exchange = Exchange(equipment.encodes, allocation.exchange) if allocation.exchange else None
-    return PipelinedExecutor(SerialExecutor(equipment), exchange)
+        return SerialExecutor(resources)
+    return PipelinedExecutor(SerialExecutor(resources))
 
 
-def _equipment(
+def _resources(
     model: "WhisperModel",
     recipe: Recipe,
     detector: WordEndDetector | None,
     hush: HushWord | None,
     allocation: Allocation | None,
-) -> Equipment:
+) -> RoundResources:
     encoder = None
     if allocation is not None:
         encoder, model = _views(model, allocation)
-    frame, plain = (
-        recipe.framing,
-        model.checkpoint,
-    )  # what was learned belongs to it, not to what an adapter makes of it
+    frame = recipe.framing
+    plain = model.checkpoint  # what was learned belongs to it, not to what an adapter makes of it
     encoder, model = (frame.adapted(encoder) if encoder is not None else None), frame.adapted(model)
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
     if detector is None and _detects(recipe):
         detector = TruncationDetector.of_checkpoint(plain)
-    drafter, where = recipe.search.drafter(plain), recipe.executor
-    equipment = Equipment(model, frame, suffix, detector, encoder=encoder, drafter=drafter)
-    if isinstance(where, Hybrid) and is_trained(where.offramp):
-        equipment.offramp = TrainedOfframp.of_checkpoint(plain, where.offramp)
-    if recipe.search.static:
-        equipment.open_unrolled()
-    return equipment
+    return RoundResources(model, frame, suffix, detector, encoder=encoder)
 
 
 def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel, WhisperModel]":
@@ -99,9 +86,8 @@ def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel
 
 def executor_key(recipe: Recipe) -> ExecutorKey:
     """All of a recipe that an executor depends on."""
-    search, where = recipe.search, recipe.executor
-    built = search if search.kind in ("unrolled", "drafted") else None
-    return recipe.framing, _detects(recipe), built, where if isinstance(where, Hybrid) else None
+    where = recipe.executor
+    return recipe.framing, _detects(recipe), where if isinstance(where, Hybrid) else None
 
 
 def _detects(recipe: Recipe) -> bool:

@@ -14,6 +14,7 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.cache import cache_path, read_note, write_note
 from whispertide.checkpoint.short import adapted_hash
 from whispertide.errors import OptionError
+from whispertide.methods.attention.tide import Tide
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
@@ -83,7 +84,7 @@ class Calibration:
             f"{framed.framing.name}, because {self.why}",
             f"{_threads(threads)} and a step of {framed.schedule.step_s:g} s, {timed}",
         ]
-        if framed.has("rule"):
+        if isinstance(framed.policy, Tide):
             whose = "a rule fitted to this checkpoint" if _rule(framed) else "the shipped rule"
             parts.append(f"words confirmed by {'your own rule' if _rule(recipe) else whose}")
         return "; ".join(parts)
@@ -104,12 +105,12 @@ class Calibration:
 
 def with_step(recipe: Recipe, step_s: float) -> Recipe:
     """With so long a step, and at least as long a longest one."""
-    longest = recipe.settings().get("longest_step_s", step_s)
-    return recipe.replace(step_s=step_s, **({"longest_step_s": step_s} if longest < step_s else {}))
+    return replace(recipe, schedule=recipe.schedule.with_step(step_s))
 
 
 def _rule(recipe: Recipe) -> str:
-    return str(recipe.settings().get("rule", ""))
+    """The learned rule that the recipe names; "" is the shipped one, or none where it has no use for one."""
+    return recipe.policy.rule if isinstance(recipe.policy, Tide) else ""
 
 
 def _threads(count: int) -> str:

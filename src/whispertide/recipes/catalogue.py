@@ -4,21 +4,19 @@ Five choices each, on one screen. This module knows no model and no audio.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from whispertide.audio.vad import GateOptions, SpeechGate
-from whispertide.errors import OptionError, UnknownRecipeError
+from whispertide.errors import UnknownRecipeError
 from whispertide.methods.agreement.held_agreement import HeldAgreement
 from whispertide.methods.agreement.local_agreement import LocalAgreement
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.attention.tide import Tide
 from whispertide.methods.causal.blocks import Blocks
 from whispertide.methods.causal.stable import Stable
 from whispertide.methods.pilot.final import Final
 from whispertide.methods.pilot.pilots import Pilots
-from whispertide.options import DecodeOptions
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Bare, Hush, Open, Pad30
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
@@ -99,33 +97,14 @@ _PILOT = Recipe(
     search=Beam(beam=5),
     policy=Final(),
 )
-# Ours: tuned by measurement, the ablations in lab/log and a search around it (benchmarks/search.py).
+# Ours: tuned by measurement, the ablations in lab/log and a search around it (benchmarks/search.py). What its
+# policy is set to stands there, and nobody else uses it.
 _TIDE = Recipe(
     "tide",
     schedule=Adaptive(step_s=0.4, pending_step_s=0.15, vad_turn_s=1.5),
     framing=Open(),
     search=Verified(beam=1),
-    policy=AlignAtt(
-        margin_s=0.24,
-        margin_last_s=0.04,
-        rewind_s=2.0,
-        backward_s=0.06,
-        attention_floor=0.1,
-        steadiness=0.03,
-        calm=0.7,
-        memory="words",
-        window_s=9.0,
-        context_tokens=60,
-        beyond=12,
-        waiting_marks=True,
-        guess_least=0.3,
-        rescue_logprob=-1.0,
-        silence_s=1.0,
-        shed_s=1.5,
-        reopen_s=1.6,
-        word_times="checked",
-        hard_cap_s=20.0,
-    ),
+    policy=Tide(context_tokens=60, word_times="checked", hard_cap_s=20.0),
 )
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
@@ -164,29 +143,3 @@ def get_recipe(name: str) -> Recipe:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UnknownRecipeError(f"expected a recipe among {', '.join(RECIPES)}; got {name!r}{hint}")
     return RECIPES[name]
-
-
-def usual_window_s(recipe: Recipe) -> float:
-    """How long windows usually get at most, in seconds without padding: what a round has to be computed for."""
-    return min(recipe.policy.usual_s + recipe.schedule.step_s, recipe.policy.hard_cap_s)
-
-
-def make_gate(recipe: Recipe) -> SpeechGate | None:
-    """The voice gate, or None if the recipe has none. Raises `CheckpointError` if its weights are missing."""
-    schedule = recipe.schedule
-    if not schedule.vad:
-        return None
-    # The gate cannot add more audio after speech than the pause that ends it.
-    pad = min(GateOptions().post_pad, schedule.vad_pause_s)
-    return SpeechGate(GateOptions(min_silence=schedule.vad_pause_s, pre_roll=schedule.vad_pre_roll_s, post_pad=pad))
-
-
-def decode_options(recipe: Recipe, options: DecodeOptions) -> DecodeOptions:
-    """`options` with the recipe's search: `beam` is the recipe's affair, what is written down the user's.
-
-    Raises `OptionError` for a patience with which no hypothesis of that beam could end.
-    """
-    beam = recipe.search.hypotheses
-    if beam > 1 and round(beam * options.patience) < 1:
-        raise OptionError(f"expected beam * patience >= 1; got {beam} and {options.patience:g}")
-    return replace(options, beam=beam)

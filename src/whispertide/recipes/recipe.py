@@ -1,6 +1,6 @@
 """What a recipe is: five choices. Each is a value that declares its own fields, next to the code that uses them.
 
-    Recipe("tide", schedule=Adaptive(step_s=0.3), framing=Open(), search=Verified(beam=1), policy=AlignAtt(...))
+    Recipe("tide", schedule=Adaptive(step_s=0.3), framing=Open(), search=Verified(beam=1), policy=Tide(...))
 
 A change names a field (`step_s`, or `schedule.step_s` where two choices have one of that name) or a choice
 (`search=beam`); a choice that is exchanged keeps the fields that both have. This module checks what goes together, and
@@ -17,6 +17,7 @@ from whispertide.methods.agreement.held_agreement import HeldAgreement
 from whispertide.methods.agreement.local_agreement import LocalAgreement
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.attention.tide import Tide
 from whispertide.methods.causal.blocks import Blocks
 from whispertide.methods.causal.stable import Stable
 from whispertide.methods.pilot.final import Final
@@ -29,7 +30,7 @@ from whispertide.streaming.executors import Auto, Pipelined, Serial, Where
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30, Zeros
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
-from whispertide.streaming.searches import Beam, Drafted, Greedy, Pruned, Search, Unrolled, Verified
+from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
 
 
 def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
@@ -40,8 +41,8 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive, Pilots),
     "framing": _named(Pad30, Bare, Buckets, Zeros, Hush, Masked, Open, Blocks),
-    "search": _named(Greedy, Beam, Unrolled, Pruned, Verified, Drafted),
-    "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable, HeldAgreement, Final),
+    "search": _named(Greedy, Beam, Pruned, Verified),
+    "policy": _named(LocalAgreement, AlignAtt, Tide, Grounded, Stable, HeldAgreement, Final),
     "executor": _named(Serial, Pipelined, Hybrid, Auto),
 }
 
@@ -78,11 +79,6 @@ class Recipe:
                 f"expected framing=blocks with policy=stable, and with no other; got framing={self.framing.kind} with "
                 f"policy={policy.kind}. Blocks are pieces of one stream, which a causal encoder hears"
             )
-        if search.static and not self.framing.fixed:
-            raise OptionError(
-                "expected framing=buckets or pad30 with search=unrolled; got "
-                f"framing={self.framing.kind}. Unrolled graphs have fixed lengths"
-            )
         if self.executor.overlaps and not policy.overlaps:
             raise OptionError(
                 f"expected policy=local-agreement with executor=pipelined; got policy={policy.kind}. It begins a round "
@@ -100,11 +96,16 @@ class Recipe:
         """The five, by axis."""
         return {axis: getattr(self, axis) for axis in CHOICES}
 
+    @property
+    def usual_window_s(self) -> float:
+        """How long windows usually get at most, in seconds without padding: what a round has to be computed for."""
+        return min(self.policy.usual_s + self.schedule.step_s, self.policy.hard_cap_s)
+
     def settings(self) -> dict[str, Any]:
         """All of it, flat: the choices by name and their fields, as `replace` takes them."""
         flat: dict[str, Any] = {axis: choice.kind for axis, choice in self.choices.items()}
         for axis, choice in self.choices.items():
-            flat |= {self.short(axis, item.name): getattr(choice, item.name) for item in fields(choice)}
+            flat |= {self.short(axis, name): getattr(choice, name) for name in field_types(type(choice))}
         return flat
 
     def short(self, axis: str, name: str) -> str:

@@ -13,7 +13,7 @@ again, or asked for by name (`framing=pad30`). Knows nothing of rounds or sessio
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING
@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.decoding.search import DecodeRequest
+from whispertide.methods.attention.grounded import Grounded
+from whispertide.methods.attention.tide import Tide
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, applied_or_none, with_step
-from whispertide.recipes.catalogue import usual_window_s
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import BARE, PAD30, Bare, Framing, Open, Pad30, Zeros
 from whispertide.types import CHUNK_SECONDS, N_FRAMES
@@ -49,7 +50,7 @@ class Costs:
 
     def round_s(self, recipe: Recipe, padded_s: float) -> float:
         """A round of this recipe whose usual window has so many seconds with its padding."""
-        return self.encode_s * padded_s / CHUNK_SECONDS + TOKENS_PER_S * usual_window_s(recipe) * self.token_s
+        return self.encode_s * padded_s / CHUNK_SECONDS + TOKENS_PER_S * recipe.usual_window_s * self.token_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +107,15 @@ def _careful(recipe: Recipe, costs: Costs, reason: str) -> Framed:
 
 def _guarded(recipe: Recipe, framing: Framing) -> Recipe:
     """With that framing, and with the guard against backward shifts where there is one."""
-    return recipe.replace(framing=framing, **({"shift_guard": True} if recipe.has("shift_guard") else {}))
+    policy = recipe.policy
+    if isinstance(policy, Tide | Grounded):
+        policy = replace(policy, shift_guard=True)
+    return replace(recipe, framing=framing, policy=policy)
 
 
 def as_tuned(recipe: Recipe) -> Recipe:
     """The recipe for a checkpoint that knows short windows, with which it was tuned."""
-    return recipe.replace(framing=Bare()) if isinstance(recipe.framing, Open) else recipe
+    return replace(recipe, framing=Bare()) if isinstance(recipe.framing, Open) else recipe
 
 
 def measure_costs(model: "WhisperModel") -> Costs:

@@ -14,7 +14,6 @@ MOST_PROMPT = 10_000  # characters; Whisper reads the last few hundred
 _MOST_TEMPERATURES = 10
 # What needs graphs of its own, which are built when it is first asked for; of the last two every other value does.
 _BUILT: Mapping[str, tuple[object, ...]] = {
-    "search": ("unrolled",),
     "framing": ("masked", "blocks"),
     "masked": (True,),
 }

@@ -82,9 +82,7 @@ class Hub:
         self.floods = Floods(by_address=bool(options.limits.per_address))
         self.watch = Watch()
         self.load = Load(enabled=options.work.degrade)
-        # Searches that step together each wait in a thread of their own, so there are as many threads as may be in one
-        # run.
-        self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
+        self.scheduler = Scheduler(options.work.workers, self.load, self._done)
         self.info = server_info(self.models, recipe, options, version=version, intents=intents_of(understands))
         check_usual(self.info.models, options.text)
         self.look_up: Callable[[str, str], Awaitable[None]] | None = None  # of an owner's session, in a shared journal

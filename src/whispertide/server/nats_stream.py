@@ -36,7 +36,7 @@ class FencedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class _Claimed:
     """A session that is ours now. `last` is its last message, `lease` the revision of its lease."""
 
     kept: StoredSession
@@ -162,7 +162,7 @@ class SessionStream:
                 await messages.unsubscribe()
         return records, seen
 
-    async def claim(self, session: str, owner: str) -> Claimed | None:
+    async def claim(self, session: str, owner: str) -> _Claimed | None:
         """Take this owner's session over; None if there is none, or it is over.
 
         Raises `UnreachableError`, or what reading damaged values raises.
@@ -179,7 +179,7 @@ class SessionStream:
                 last = await self.append(session, Record("claim").pieces()[0], last)
             except FencedError:  # its server still writes: look again
                 continue
-            return Claimed(*found, last, await self.take_lease(session))
+            return _Claimed(*found, last, await self.take_lease(session))
         raise UnreachableError("expected the session's last server to be silent; it still writes")
 
     # --- leases ------------------------------------------------------------------------------------------------------

@@ -86,17 +86,15 @@ class Work:
 
     workers   rounds that are computed at once
     uploads   files that are transcribed at once
-    batch     sessions whose decoder steps may share one graph run; 1 = none
     degrade   whether quality is lowered in steps when rounds start late (`load`)
     """
 
     workers: int = 2
-    batch: int = 1
     degrade: bool = True
     uploads: int = 1
 
     def __post_init__(self) -> None:
-        _at_least(1, workers=self.workers, batch=self.batch, uploads=self.uploads)
+        _at_least(1, workers=self.workers, uploads=self.uploads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from whispertide.audio.vad import Gate
 from whispertide.audio.wav import wav_writer, write_samples
 from whispertide.errors import AudioError, OptionError, TranscriptError, WhispertideError
 from whispertide.events import Confirmed, Event, from_dict, to_dict
-from whispertide.recipes.catalogue import make_gate
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.live import Command, LiveSession, is_last, reconfigure
 from whispertide.server.load import settings_at
@@ -309,7 +308,7 @@ def _session(recording: Recording, transcriber: Transcriber, recipe: Recipe | No
     options = settings.options
     if options.language is not None:
         options = replace(options, language=like.options.language)  # as a code
-    return Session(like.recipe, like.executor, gate or make_gate(like.recipe), options=options, schedule=schedule)
+    return Session(like.recipe, like.executor, gate or like.recipe.schedule.gate(), options=options, schedule=schedule)
 
 
 def _lines(path: Path) -> list[Any]:

@@ -23,8 +23,6 @@ from whispertide import __version__
 from whispertide.api import Transcriber
 from whispertide.errors import AddressError
 from whispertide.extras import require
-from whispertide.model.batched import BatchedEngine
-from whispertide.model.whisper import WhisperModel
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
@@ -53,13 +51,6 @@ _PING_S = 20.0
 _GRACE_S = 5
 _HANGUP = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows has none
 _PLAIN = 256  # connections by HTTP, next to those of live sessions
-
-
-def batch_sessions(transcriber: Transcriber, *, most: int, lanes: int) -> Transcriber:
-    """Make a transcriber whose sessions step together (`model.batched`)."""
-    engine = BatchedEngine(transcriber.model.engine, most=most, lanes=lanes)
-    model = WhisperModel(transcriber.model.checkpoint, engine)
-    return Transcriber(model, hush=transcriber.hush, measure=lambda _: transcriber.costs)
 
 
 class Server(uvicorn.Server):
@@ -201,9 +192,6 @@ def assemble(
     understands = LateModel.open(options.understands) if options.understands else None
     journal = _journal(options.journal) if options.journal else None
     record = Recorder(options.record, models).opened if options.record else None
-    work = options.work
-    if work.batch > 1:
-        models = {name: batch_sessions(model, most=work.batch, lanes=work.workers) for name, model in models.items()}
     hub = Hub(models, recipe, options, version=__version__, journal=journal, record=record, understands=understands)
     last = contextlib.ExitStack()
     if (traces := from_environment()) is not None:

@@ -12,7 +12,8 @@ from whispertide.decoding.search import Guard
 from whispertide.events import RoundStats
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import Equipment, Hearing, RoundPlan, RoundResult
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import Hearing, RoundPlan, RoundResult
 from whispertide.types import FloatArray
 
 
@@ -34,13 +35,13 @@ class HeardAhead:
     asked: Hearing
     result: RoundResult[Any]
 
-    def encode(self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None) -> Kept:
+    def encode(self, resources: RoundResources, plan: RoundPlan, audio: FloatArray, state: EncoderState | None) -> Kept:
         """Nothing but the state that the encoder left."""
         return Kept(Encoded((), (), 0, 0, state=self.result.state))
 
     def decode(
         self,
-        equipment: Equipment,
+        resources: RoundResources,
         plan: RoundPlan,
         opened: Kept,
         options: DecodeOptions,

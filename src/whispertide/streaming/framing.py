@@ -27,11 +27,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from whispertide.decoding.longform import pad30
 from whispertide.features import padded
 from whispertide.options import check_choice
 from whispertide.streaming.choice import Choice, setting
-from whispertide.types import BUCKET_SECONDS, CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
+from whispertide.types import (
+    BUCKET_SECONDS,
+    CHUNK_SECONDS,
+    FRAME_SAMPLES,
+    HOP_LENGTH,
+    N_FRAMES,
+    SAMPLE_RATE,
+    FloatArray,
+)
 
 if TYPE_CHECKING:
     from whispertide.checkpoint import Checkpoint
@@ -47,11 +54,9 @@ BUCKETS = tuple(length * FRAMES_PER_S for length in BUCKET_SECONDS)  # encoder f
 class Framing(Choice):
     """How a window becomes encoder input.
 
-    fixed    its windows have lengths for which static graphs exist
     streams  it takes a stream that only grows (`blocks`), for policies that hear one
     """
 
-    fixed: ClassVar[bool] = False
     streams: ClassVar[bool] = False
     title: ClassVar[str] = "windows as the recipe says"
 
@@ -96,11 +101,10 @@ class Pad30(Framing):
 
     kind: ClassVar[str] = "pad30"
     title: ClassVar[str] = "30 s of padding"
-    fixed: ClassVar[bool] = True
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """With silence up to 30 s."""
-        return pad30(model, mel, taps=taps)
+        return model.encode(padded(mel, N_FRAMES), taps=taps)
 
     def length_s(self, seconds: float) -> float:
         """Always the same."""
@@ -129,7 +133,6 @@ class Buckets(Framing):
 
     kind: ClassVar[str] = "buckets"
     title: ClassVar[str] = "buckets of 3 to 30 s"
-    fixed: ClassVar[bool] = True
     masked: bool = setting(False, "the encoder does not attend to the padding either")
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":

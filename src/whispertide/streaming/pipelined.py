@@ -1,36 +1,25 @@
 """Round n is encoded while round n-1 is decoded: two stages on two workers, after WhisperFlow (Wang et al., section 4).
 
 A worker is graph sessions of its own, bound to a provider and a number of threads; `executor.make_executor` gives them
-to the stages. Each round has a thread that uses one worker after the other, in the order of the rounds; with an
-`Exchange` it stays with the first for a share of its decode. A round is planned while the one before it is still under
-way, so it knows one round less: results, and with them the trimming of audio, come one round late. That is the
-algorithm's price, and the only difference from serial execution of the same plans.
+to the stages. Each round has a thread that uses one worker after the other, in the order of the rounds. A round is
+planned while the one before it is still under way, so it knows one round less: results, and with them the trimming of
+audio, come one round late. That is the algorithm's price, and the only difference from serial execution of the same
+plans.
 
 Knows threads; knows no policy and no session.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from whispertide.decoding.draft import Reference
 from whispertide.model.engine import EncoderState
-from whispertide.model.exchanged import ExchangedEngine
-from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
-from whispertide.streaming.stages import Exchangeable, Pending, Staged
+from whispertide.streaming.stages import Pending, Staged
 from whispertide.types import FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """The first worker decodes with `model` for `share` (0 to 1) of the tokens that an earlier round heard."""
-
-    model: WhisperModel
-    share: float
 
 
 class PipelinedRound:
@@ -81,7 +70,7 @@ class PipelinedRound:
         if self._cancelled.is_set():
             raise CancelledError
 
-    def run(self, stages: Staged, exchange: Exchange | None) -> None:
+    def run(self, stages: Staged) -> None:
         """Both stages, each as soon as the round before has left it."""
         try:
             if self._before is not None:
@@ -92,9 +81,9 @@ class PipelinedRound:
             opened = self._encoding(stages)
             if opened is not None:
                 self.state = opened.encoded.state
-            decoding = self._decoding(stages, exchange)
+            self._between()
             self._check_between(stages, opened)
-            found = decoding.decode(self.plan, opened, self._options, self._guards)
+            found = stages.decode(self.plan, opened, self._options, self._guards)
             # A round with nothing to hear has no state of its own, and the one that it was given is still good.
             self._outcome.set_result(replace(found, state=self.state))
         except BaseException as error:  # it belongs to whoever waits for the result
@@ -121,9 +110,9 @@ class PipelinedRound:
         """`check` between the stages, when the first has left `opened`."""
         self.check()
 
-    def _decoding(self, stages: Staged, exchange: Exchange | None) -> Staged:
-        """What decodes the round."""
-        return decoding(stages, exchange, self.plan, self._leave_first)
+    def _between(self) -> None:
+        """The round goes from one worker to the other."""
+        self._leave_first()
 
     def _leave_first(self) -> None:
         """Go from the first worker to the second one as soon as that is free."""
@@ -155,9 +144,8 @@ class PipelinedExecutor:
     depth: int = 2
     rounds: ClassVar[type[PipelinedRound]] = PipelinedRound
 
-    def __init__(self, stages: Staged, exchange: Exchange | None = None) -> None:
+    def __init__(self, stages: Staged) -> None:
         self.stages = stages
-        self.exchange = exchange
         self._newest: PipelinedRound | None = None
         self._lock = threading.Lock()
 
@@ -174,7 +162,7 @@ class PipelinedExecutor:
         with self._lock:
             # Under the lock, so that no two rounds follow the same one.
             begun = self._newest = self.rounds(plan, audio, options, state, of_session, self._newest)
-        threading.Thread(target=begun.run, args=(self.stages, self.exchange), name="round").start()
+        threading.Thread(target=begun.run, args=(self.stages,), name="round").start()
         return begun
 
     def run(
@@ -187,26 +175,3 @@ class PipelinedExecutor:
         except BaseException:  # also an interrupt: nobody will ask again
             begun.cancel()
             raise
-
-
-def decoding(stages: Staged, exchange: Exchange | None, plan: RoundPlan, hand_over: Callable[[], None]) -> Staged:
-    """What decodes a round: the second worker, or the first one until it hands over. `hand_over` is called, once, when
-    the second begins: at once where nothing is exchanged, never where the first gets to the end before.
-    """
-    tokens = 0
-    if exchange is not None:
-        tokens = int(exchange.share * expected_tokens(exchange.model, plan.reference))
-    if exchange is None or not tokens or not isinstance(stages, Exchangeable):
-        hand_over()
-        return stages
-    engine = ExchangedEngine(exchange.model.engine, stages.model.engine, tokens, hand_over)
-    return stages.decoding_with(WhisperModel(stages.model.checkpoint, engine))
-
-
-def expected_tokens(model: WhisperModel, reference: Reference | None) -> int:
-    """How many tokens an earlier round heard in a round's audio; 0 where there was none."""
-    if reference is None:
-        return 0
-    if reference.words:
-        return len(model.tokenizer.encode("".join(word.text for word in reference.words)))
-    return len(reference.tokens)

@@ -1,16 +1,21 @@
 """The two seams around a round: a policy decides, an executor computes. A session calls both and owns neither.
 
 Nothing here knows of audio devices, clocks or threads. Whether a class is a policy or an executor is a matter of its
-methods: neither has to import this module.
+methods; `Bounded` is what most policies have in common.
 """
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+from whispertide.decoding.token_words import TokenWord
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
+from whispertide.streaming.choice import Choice, in_samples, setting
+from whispertide.streaming.repetition import without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
-from whispertide.types import FloatArray
+from whispertide.types import CHUNK_SECONDS, FloatArray, Word, align_down
 
 
 class PolicyState(Protocol):
@@ -102,3 +107,62 @@ class Executor(Protocol):
         Times in the result are absolute and lie within the window. `options.beam` is 1 for greedy. The window may be
         shorter than anything the model was made for, down to one sample.
         """
+
+
+class Begun(Protocol):
+    """A state that says where the next window begins."""
+
+    @property
+    def start(self) -> int:
+        """The sample."""
+
+
+def drop_below_setting() -> float:
+    """The setting of a policy that says which unlikely words are not written."""
+    return setting(
+        0.0,
+        "words are not written where they, the two before and the two after are less likely on average, and the last "
+        "twelve are unlikely: in noise most of these were not said (0 = all are written)",
+        least=0,
+        most=1,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded(Choice):
+    """Settings of a policy whose windows never outgrow `hard_cap_s`, and what most of these policies are."""
+
+    streams: ClassVar[bool] = False
+    overlaps: ClassVar[bool] = False
+    forces: ClassVar[bool] = True
+
+    hard_cap_s: float = setting(
+        28.0,
+        "windows never get longer; then words are confirmed whether they are certain or not",
+        least=4,
+        most=CHUNK_SECONDS,
+    )
+    no_speech: float = setting(0.9, "what is heard with a higher no-speech probability is dropped", least=0, most=1)
+    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
+    drop_below: float = drop_below_setting()
+
+    hard_cap: int = in_samples("hard_cap_s")
+
+    @property
+    def usual_s(self) -> float:
+        """How long windows usually get at most: as long as they can."""
+        return self.hard_cap_s
+
+    def limit(self, state: Begun) -> int:
+        """The end of a window of `hard_cap` samples."""
+        return state.start + self.hard_cap
+
+    def without_loops(self, said: Sequence[Word], words: Sequence[TokenWord]) -> list[TokenWord]:
+        """The words after those that were said, loops cut down if that is asked for."""
+        return without_loops(said, words) if self.loop_guard else list(words)
+
+
+def commit(confirmed: Iterable[TokenWord], guess: Iterable[TokenWord], state: Begun, end: int) -> Commit:
+    """After a window up to `end`: audio is needed from the start of the next one on, or from there."""
+    shown = tuple(word.word for word in guess)
+    return Commit(tuple(word.word for word in confirmed), shown, min(state.start, align_down(end)))

@@ -5,13 +5,14 @@ last round: its end, how long it was computed, and whether words of it wait to b
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, Self
 
+from whispertide.audio.vad import GateOptions, SpeechGate
 from whispertide.errors import OptionError
 from whispertide.options import check_range
-from whispertide.streaming.choice import Choice, setting
-from whispertide.types import CHUNK_SECONDS, to_samples
+from whispertide.streaming.choice import Choice, in_samples, setting
+from whispertide.types import CHUNK_SECONDS
 
 
 class Schedule(Protocol):
@@ -77,15 +78,26 @@ class Rounds(Choice):
     vad_pre_roll_s: float = setting(1.0, "so much before the first speech is kept", least=0, most=CHUNK_SECONDS)
     lag_s: float = setting(5.0, "more audio than this after the last round is reported as lag", least=0.1, most=3600)
 
-    @property
-    def step(self) -> int:
-        """`step_s` in samples."""
-        return to_samples(self.step_s)
+    step: int = in_samples("step_s")
+    turn_pause: int = in_samples("vad_turn_s")
+    lag: int = in_samples("lag_s")
 
     @property
     def ahead(self) -> bool:
         """It is not."""
         return False
+
+    def with_step(self, step_s: float) -> Self:
+        """The same with another step."""
+        return replace(self, step_s=step_s)
+
+    def gate(self) -> SpeechGate | None:
+        """The voice gate, or None if there is none. Raises `CheckpointError` if its weights are missing."""
+        if not self.vad:
+            return None
+        # The gate cannot add more audio after speech than the pause that ends it.
+        pad = min(GateOptions().post_pad, self.vad_pause_s)
+        return SpeechGate(GateOptions(min_silence=self.vad_pause_s, pre_roll=self.vad_pre_roll_s, post_pad=pad))
 
     def wanted(self, spent: int, pending: bool) -> int:
         """How much new audio a round waits for; see `Schedule`."""
@@ -139,17 +151,24 @@ class Adaptive(Rounds):
         0.0, "seconds of new audio for a round where guessed words wait (0 = as any other)", least=0, most=CHUNK_SECONDS
     )
 
+    longest_step: int = in_samples("longest_step_s")
+    pending_step: int = in_samples("pending_step_s")
+
     def check(self) -> None:
         """The longest step is no shorter than the step."""
         Rounds.check(self)
         check_range("longest_step_s", self.longest_step_s, self.step_s, CHUNK_SECONDS)
 
+    def with_step(self, step_s: float) -> Self:
+        """The same with another step, and at least as long a longest one."""
+        return replace(self, step_s=step_s, longest_step_s=max(self.longest_step_s, step_s))
+
     def wanted(self, spent: int, pending: bool) -> int:
         """Enough for the load."""
-        usual = min(max(2 * spent, self.step), to_samples(self.longest_step_s))
-        if not pending or not self.pending_step_s:
+        usual = min(max(2 * spent, self.step), self.longest_step)
+        if not pending or not self.pending_step:
             return usual
-        return min(max(4 * spent, to_samples(self.pending_step_s)), usual)
+        return min(max(4 * spent, self.pending_step), usual)
 
 
 @dataclass(frozen=True, slots=True)

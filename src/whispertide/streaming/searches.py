@@ -1,39 +1,38 @@
 """Which search finds the tokens of a round, as a recipe says it; the searches themselves are in `decoding`."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
-from whispertide.decoding.draft import Align, Drafter, Follows, Reference
-from whispertide.decoding.ngrams import Ngrams
-from whispertide.decoding.recurrent import Cell, Recurrent
+from whispertide.decoding.draft import Align, Follows, Reference
+from whispertide.errors import OptionError
+from whispertide.options import DecodeOptions
 from whispertide.streaming.choice import Choice, setting
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search(Choice):
     """How tokens are found.
 
-    static  whether by graphs of fixed lengths
+    hypotheses  how many are kept at most
+    reuse       how the text of an earlier round is used, as a reference without a text; None: not at all
     """
 
-    static: ClassVar[bool] = False
+    hypotheses: int = field(init=False, repr=False, compare=False)
+    reuse: Reference | None = field(init=False, repr=False, compare=False)
 
-    @property
-    def hypotheses(self) -> int:
-        """How many hypotheses are kept at most."""
-        return 1
+    def derive(self) -> dict[str, Any]:
+        """One hypothesis, and nothing of earlier rounds."""
+        return {"hypotheses": 1, "reuse": None}
 
-    @property
-    def reuse(self) -> Reference | None:
-        """How the text of an earlier round is used, as a reference without a text; None: not at all."""
-        return None
+    def options(self, wanted: DecodeOptions) -> DecodeOptions:
+        """The options of a decode: `beam` is the search's affair, what is written down the user's.
 
-    def drafter(self, checkpoint: "Checkpoint") -> Drafter | None:
-        """What drafts ahead of it where no earlier round has heard the audio; None: nothing."""
-        return None
+        Raises `OptionError` for a patience with which no hypothesis of that beam could end.
+        """
+        beam = self.hypotheses
+        if beam > 1 and round(beam * wanted.patience) < 1:
+            raise OptionError(f"expected beam * patience >= 1; got {beam} and {wanted.patience:g}")
+        return replace(wanted, beam=beam)
 
     def narrowed(self) -> "Search":
         """The same with one hypothesis, for a machine that is too slow."""
@@ -45,44 +44,6 @@ class Greedy(Search):
     """The likeliest token, each time."""
 
     kind: ClassVar[str] = "greedy"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drafted(Search):
-    """What greedy finds, in fewer runs: drafts of the next tokens are verified in one run
-    (docs/internals/agreement.md). What the round before heard is such a draft, and goes first.
-    """
-
-    kind: ClassVar[str] = "drafted"
-    source: Literal["recurrent", "ngram"] = setting(
-        "recurrent", 'who drafts: a "recurrent" network (`whispertide train drafter`), or an "ngram" said before'
-    )
-    width: int = setting(4, "drafts side by side", least=1, most=16)
-    length: int = setting(4, "tokens of a draft", least=1, most=16)
-    least: float = setting(
-        0.1, "tokens that are less likely are not drafted (recurrent); 0: all are", least=0.0, most=1.0
-    )
-
-    @property
-    def reuse(self) -> Reference | None:
-        """Where an earlier round has heard the audio, its text is verified first, as one block."""
-        return Reference(block=True)
-
-    def drafter(self, checkpoint: "Checkpoint") -> Drafter:
-        """Raises `CheckpointNotFoundError` where the checkpoint has no network, and `CheckpointError` where it is
-        damaged or another checkpoint's.
-        """
-        if self.source == "ngram":
-            return Ngrams(self.width, self.length)
-        return Recurrent(Cell.of(checkpoint), self.width, self.length, self.least)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unrolled(Search):
-    """Greedy in static graphs of several steps each (lab/docs/npu.md), which have fixed lengths."""
-
-    kind: ClassVar[str] = "unrolled"
-    static: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +60,9 @@ class Beam(Search):
             changes = {"beam": 5} | changes
         return super(Beam, cls).instead_of(other, **changes)
 
-    @property
-    def hypotheses(self) -> int:
-        """As many as `beam`."""
-        return self.beam
+    def derive(self) -> dict[str, Any]:
+        """As many hypotheses as `beam`."""
+        return {"hypotheses": self.beam, "reuse": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,21 +84,21 @@ class Pruned(Beam):
         "confirmed words and the guess after them (WhisperFlow)",
     )
 
-    @property
-    def reuse(self) -> Reference | None:
+    def derive(self) -> dict[str, Any]:
         """The text is followed token by token."""
-        return Reference(align=self.align, recover=self.recover, follows=self.follows)
+        reuse = Reference(align=self.align, recover=self.recover, follows=self.follows)
+        return {"hypotheses": self.beam, "reuse": reuse}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Pruned):
     """Likewise, and what the round before heard is checked as one block: with one hypothesis it finds what greedy
-    finds. AlignAtt checks the guess of the round before, whose place it knows.
+    finds. `tide` checks the guess of the round before, whose place it knows.
     """
 
     kind: ClassVar[str] = "verified"
 
-    @property
-    def reuse(self) -> Reference | None:
+    def derive(self) -> dict[str, Any]:
         """The text is checked as one block."""
-        return Reference(align=self.align, recover=self.recover, block=True, follows=self.follows)
+        reuse = Reference(align=self.align, recover=self.recover, block=True, follows=self.follows)
+        return {"hypotheses": self.beam, "reuse": reuse}

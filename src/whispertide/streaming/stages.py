@@ -5,7 +5,7 @@ session does not care: it begins a round and asks for its result later. Nothing 
 computes a round at once, where it is called.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -13,7 +13,8 @@ from whispertide.decoding.search import Guard
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.round import Equipment, Opened, RoundPlan, RoundResult
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
@@ -30,18 +31,6 @@ class Staged(Protocol):
         self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard] = ()
     ) -> RoundResult[Any]:
         """The second stage. Raises `GraphError`."""
-
-
-@runtime_checkable
-class Exchangeable(Staged, Protocol):
-    """Stages whose decode may change workers (`model.exchanged`)."""
-
-    @property
-    def model(self) -> "WhisperModel":
-        """What decodes."""
-
-    def decoding_with(self, model: "WhisperModel") -> Staged:
-        """The same stages, but `model` decodes."""
 
 
 class Pending(Protocol):
@@ -126,14 +115,14 @@ def depth_of(executor: Executor | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SerialExecutor:
-    """Computes a round at once, on the caller's thread. Satisfies `policy.Executor` and `stages.Exchangeable`."""
+    """Computes a round at once, on the caller's thread. Satisfies `policy.Executor` and `stages.Staged`."""
 
-    equipment: Equipment
+    resources: RoundResources
 
     @property
     def model(self) -> "WhisperModel":
         """What decodes."""
-        return self.equipment.model
+        return self.resources.model
 
     def run(
         self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
@@ -144,7 +133,7 @@ class SerialExecutor:
 
     def encode(self, plan: RoundPlan, audio: FloatArray, state: EncoderState | None = None) -> Opened | None:
         """The first stage of `run`."""
-        return plan.hearing.encode(self.equipment, plan, audio, state)
+        return plan.hearing.encode(self.resources, plan, audio, state)
 
     def decode(
         self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard] = ()
@@ -152,49 +141,4 @@ class SerialExecutor:
         """The second stage of `run`."""
         if opened is None:
             return RoundResult(plan)
-        return replace(plan.hearing.decode(self.equipment, plan, opened, options, guards), state=opened.encoded.state)
-
-    def decoding_with(self, model: "WhisperModel") -> "SerialExecutor":
-        """The same executor, but `model` decodes."""
-        return SerialExecutor(replace(self.equipment, model=model))
-
-
-class UnderWay:
-    """Rounds that were begun and whose results were not taken, the oldest first."""
-
-    def __init__(self) -> None:
-        self._rounds: list[Pending] = []
-
-    def __len__(self) -> int:
-        return len(self._rounds)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether there is a round, and taking the oldest does not wait."""
-        return bool(self._rounds) and self._rounds[0].done
-
-    def begin(
-        self,
-        executor: Executor,
-        plan: RoundPlan,
-        audio: FloatArray,
-        options: DecodeOptions,
-        state: EncoderState | None,
-    ) -> None:
-        """Begin another. `state` is what the encoder carries from the newest result that was taken."""
-        after = self._rounds[-1] if self._rounds else None
-        self._rounds.append(begin(executor, plan, audio, options, state, after))
-
-    def take(self) -> RoundResult[Any]:
-        """Wait for the oldest. Raises what its computation raised; then it is still the oldest."""
-        result = self._rounds[0].result()
-        del self._rounds[0]
-        return result
-
-    def give_up(self, ids: Collection[int] | None = None) -> set[int]:
-        """Stop those with these plan ids, or all; returns which there were."""
-        given_up = [each for each in self._rounds if ids is None or each.plan.id in ids]
-        for each in given_up:
-            each.cancel()
-        self._rounds = [each for each in self._rounds if not (ids is None or each.plan.id in ids)]
-        return {each.plan.id for each in given_up}
+        return replace(plan.hearing.decode(self.resources, plan, opened, options, guards), state=opened.encoded.state)

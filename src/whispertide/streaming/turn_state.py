@@ -1,4 +1,4 @@
-"""What `turns` remembers: the utterance being worked on, the rounds in flight, what the caller asked for.
+"""What the planner remembers: the utterance being worked on, the rounds in flight, what the caller asked for.
 
 A value: a copy of it is a place to go on from.
 """
@@ -9,8 +9,11 @@ from typing import Any, Literal
 
 from whispertide.audio.vad import GateEvent, SpeechCertain, SpeechStarted
 from whispertide.model.engine import EncoderState
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
-from whispertide.types import Word
+from whispertide.options import DecodeOptions
+from whispertide.streaming.policy import Executor
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.stages import Pending, begin
+from whispertide.types import FloatArray, Word
 
 
 @dataclass(slots=True)
@@ -58,17 +61,6 @@ class Utterance:
         """An independent copy."""
         return replace(self, policy=self.policy.copy())
 
-    def believed(self, commit: Commit, *, certain: bool, is_last: bool) -> Commit:
-        """What of a verdict is written: words wait until it is `certain` that somebody speaks, and of a click none are.
-
-        A cry or a tick may sound like a word as well as like a voice.
-        """
-        words = (*self.withheld, *commit.confirmed)
-        self.withheld = () if certain or is_last else words
-        if certain:
-            return replace(commit, confirmed=words)
-        return replace(commit, confirmed=(), closing=None, hypothesis=() if is_last else (*words, *commit.hypothesis))
-
 
 @dataclass(slots=True)
 class OpenTurn:
@@ -87,14 +79,17 @@ class OpenTurn:
         return replace(self, policy=self.policy.copy())
 
 
-@dataclass(frozen=True, slots=True)
-class Flight:
-    """A round that was planned and has not come back. `at` goes into its events; the rest is for taking it back."""
+@dataclass(slots=True)
+class PlannedRound:
+    """A round that was planned and has not come back. `at` goes into its events, `last_end` and `recorded` are for
+    taking it back. `under_way` is its computation, where the session itself has begun one.
+    """
 
     plan: RoundPlan
     at: int
     last_end: int
     recorded: bool
+    under_way: Pending | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +123,7 @@ class TurnState:
     gate_events: list[GateEvent] = field(default_factory=list)
     certain: list[int] = field(default_factory=list)
     utterance: Utterance | None = None
-    in_flight: list[Flight] = field(default_factory=list)
+    in_flight: list[PlannedRound] = field(default_factory=list)
     stale: set[int] = field(default_factory=set)
     requests: list[EndRequest] = field(default_factory=list)
     boundaries: list[int] = field(default_factory=list)
@@ -151,30 +146,82 @@ class TurnState:
         """Whether the audio up to sample `end` tells that the utterance is no click."""
         return any(utterance.known <= at <= end for at in self.certain)
 
+    # --- rounds that are computed where they were planned -------------------------------------------------------------
+
+    @property
+    def encoder(self) -> EncoderState | None:
+        """What the encoder carries from the newest round that came back to the next one of the utterance."""
+        return None if self.utterance is None else self.utterance.encoder
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a round is under way, and taking the result of the oldest does not wait."""
+        oldest = self.in_flight[0].under_way if self.in_flight else None
+        return oldest is not None and oldest.done
+
+    def begin(self, executor: Executor, audio: FloatArray, options: DecodeOptions) -> None:
+        """Begin to compute the newest round. Raises what the executor raises."""
+        *before, planned = self.in_flight
+        after = before[-1].under_way if before else None
+        planned.under_way = begin(executor, planned.plan, audio, options, self.encoder, after)
+
+    def oldest(self) -> RoundResult[Any]:
+        """Wait for the result of the oldest. Raises what its computation raised."""
+        under_way = self.in_flight[0].under_way
+        assert under_way is not None
+        return under_way.result()
+
+    def abandon(self) -> None:
+        """Stop what is under way; then no round counts as planned."""
+        while any(planned.under_way for planned in self.in_flight):
+            self.take_back()
+
+    # --- rounds whose results nobody wants ----------------------------------------------------------------------------
+
     def take_back(self) -> None:
         """Forget the newest round in flight, as if it had not been planned."""
-        flight = self.in_flight.pop()
+        planned = self.in_flight.pop()
+        if planned.under_way is not None:
+            planned.under_way.cancel()
         assert self.utterance is not None
-        self.utterance.last_end = flight.last_end
+        self.utterance.last_end = planned.last_end
         self.utterance.last_planned = False
-        if flight.recorded:
+        if planned.recorded:
             self.boundaries.pop()
             self.loads.pop()
 
+    def give_up(self) -> None:
+        """Take back the newest round in flight, whose result nobody wants any more."""
+        self._disown(self.in_flight[-1])
+        self.take_back()
+
+    def give_up_all(self) -> None:
+        """Nobody wants the result of any round in flight; what was recorded of them stays."""
+        for planned in self.in_flight:
+            self._disown(planned)
+            if planned.under_way is not None:
+                planned.under_way.cancel()
+        self.in_flight.clear()
+
+    def _disown(self, planned: PlannedRound) -> None:
+        """Ignore the result, which may come all the same: whoever computes rounds elsewhere cannot always stop."""
+        if planned.under_way is None:
+            self.stale.add(planned.plan.id)
+
     def forget(self) -> None:
         """Let go of `boundaries` and `loads`, but of those that can still be taken back."""
-        done = len(self.boundaries) - sum(flight.recorded for flight in self.in_flight)
+        done = len(self.boundaries) - sum(planned.recorded for planned in self.in_flight)
         del self.boundaries[:done], self.loads[:done]
 
     def copy(self) -> "TurnState":
-        """An independent copy; values that never change are shared."""
+        """An independent copy, without computations; values that never change are shared."""
         return replace(
             self,
             gate_events=list(self.gate_events),
             certain=list(self.certain),
             utterance=self.utterance and self.utterance.copy(),
             turn=self.turn and self.turn.copy(),
-            in_flight=list(self.in_flight),
+            in_flight=[replace(planned, under_way=None) for planned in self.in_flight],
             stale=set(self.stale),
             requests=list(self.requests),
             boundaries=list(self.boundaries),

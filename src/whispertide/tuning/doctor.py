@@ -21,7 +21,6 @@ from whispertide.checkpoint.short import KIND
 from whispertide.decoding.rules import log_softmax
 from whispertide.features import log_mel
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.recipes.catalogue import usual_window_s
 from whispertide.recipes.short_windows import COMFORTABLE, TOKENS_PER_S, Costs, choose_framing
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray
 
@@ -273,7 +272,7 @@ class _Machine:
         )
 
     def round_s(self, recipe: "Recipe") -> float:
-        window_s = usual_window_s(recipe)
+        window_s = recipe.usual_window_s
         rows = recipe.search.hypotheses
         step = self.speed.step_1 + (self.speed.step_5 - self.speed.step_1) * (rows - 1) / (_BEAM - 1)
         block_s = TOKENS_PER_S * window_s / _BLOCK * self.speed.block_50

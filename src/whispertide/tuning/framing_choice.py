@@ -28,7 +28,7 @@ from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.methods.short.hush import has_word
 from whispertide.options import DecodeOptions
 from whispertide.recipes.assembly import make_executor
-from whispertide.recipes.catalogue import decode_options, get_recipe
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Pad30, Zeros
 from whispertide.streaming.round import RoundPlan
@@ -268,7 +268,7 @@ def transcribe_window(executor: "Executor", framing: Framing, window: Window, op
     recipe, samples = tide_in(framing, _limit(window)), _whole_frames(window.audio)
     policy, search = recipe.policy, recipe.search
     plan = policy.plan(policy.start(0), len(samples), search=search, round_id=0, is_last=window.whole)
-    return _text(executor, plan, window, samples, decode_options(recipe, options))
+    return _text(executor, plan, window, samples, recipe.search.options(options))
 
 
 def _reference(executor: "Executor", window: Window, padded: WindowText, options: DecodeOptions) -> WindowText:

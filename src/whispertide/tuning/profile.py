@@ -17,7 +17,6 @@ from whispertide.model.providers import choose_provider, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.recipes.allocation import Allocation, Measured, Placement
 from whispertide.recipes.assembly import make_executor
-from whispertide.recipes.catalogue import make_gate
 from whispertide.session import Session
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 _RECORDING_S = 20.0  # computing for so long gives rounds enough
 MEASURING_S = 80.0  # for all allocations together, if they are as fast as the recorded run
 LEAST_ROUNDS = 6
-_EXCHANGES = (0.0, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)  # WhisperFlow's grid, and none
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ def record_rounds(
 ) -> list[RecordedRound]:
     """Record the rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
     recorder = _Recorder(executor)
-    session = Session(recipe, recorder, make_gate(recipe))
+    session = Session(recipe, recorder, recipe.schedule.gate())
     step = to_samples(recipe.schedule.step_s)
     for start in range(0, len(audio), step):
         session.push(audio[start : start + step])
@@ -78,24 +76,17 @@ def record_rounds(
 
 def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
     """The allocations to measure, with as many threads as the model's options mean: one worker with 1 to all of them;
-    two that share them, if the recipe's rounds may overlap, with exchange points if they know earlier rounds. An
-    accelerator may leave decoding to the processor; one that only torch can reach is tried next to the processor.
+    two that share them, if the recipe's rounds may overlap. An accelerator may leave decoding to the processor; one
+    that only torch can reach is tried next to the processor.
     """
     provider, threads = choose_provider(model.options.provider), thread_count(model.options)
     overlaps = recipe.policy.overlaps
     if provider == "cpu":
         places = [Placement("cpu", count) for count in range(1, threads + 1)]
-        shares = _EXCHANGES if recipe.search.reuse is not None else (0.0,)
-        pairs = [
-            (one, other, share)
-            for one in places
-            for other in places
-            for share in shares
-            if one.threads + other.threads <= threads
-        ]
+        pairs = [(one, other) for one in places for other in places if one.threads + other.threads <= threads]
         if is_accelerated("torch"):
             there = Placement("torch", 1, "fp16")
-            pairs += [(there, place, 0.0) for place in places]
+            pairs += [(there, place) for place in places]
             places.append(there)
         return [*map(Allocation, places), *(Allocation(*pair) for pair in pairs if overlaps)]
     there = Placement(model.options.provider, threads)
@@ -171,5 +162,4 @@ def label(allocation: Allocation) -> str:
     """The name for tables."""
     if allocation.decoder is None:
         return f"serial: {allocation.encoder}"
-    exchange = f"; exchanged after {allocation.exchange:.0%} of the tokens" if allocation.exchange else ""
-    return f"pipelined: encoder {allocation.encoder}; decoder {allocation.decoder}{exchange}"
+    return f"pipelined: encoder {allocation.encoder}; decoder {allocation.decoder}"

@@ -16,15 +16,15 @@ machine.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from whispertide.decoding.token_words import spoken
 from whispertide.errors import OptionError
-from whispertide.methods.attention.align_att import AlignAtt, AlignAttState
 from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, closes, same
+from whispertide.methods.attention.tide import Tide, TideState
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.repetition import normalise
@@ -65,11 +65,13 @@ class Examples:
 
 def with_patience(recipe: Recipe) -> Recipe:
     """Make a recipe in which every word waits for `PATIENCE_S` of audio. Raises `OptionError` if the policy is not
-    AlignAtt.
+    that of `tide`.
     """
-    if not isinstance(recipe.policy, AlignAtt):
-        raise OptionError(f"expected a recipe with policy=align-att, as tide; got policy={recipe.policy.kind}")
-    return recipe.replace(steadiness=_NONE, calm=0.0, settle_s=PATIENCE_S)
+    policy = recipe.policy
+    if not isinstance(policy, Tide):
+        raise OptionError(f"expected a recipe with policy=tide; got policy={policy.kind}")
+    waiting = replace(policy, max_revision_rate=_NONE, min_shown_probability=0.0, settle_s=PATIENCE_S)
+    return replace(recipe, policy=waiting)
 
 
 def as_busy(recipe: Recipe, number: int) -> Recipe:
@@ -83,7 +85,7 @@ def as_busy(recipe: Recipe, number: int) -> Recipe:
 def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray, *, voice: str = "") -> Examples:
     """Collect every word of every guess in `audio` [n], 16 kHz, and whether it stayed.
 
-    Raises `OptionError` for a recipe whose policy is not AlignAtt.
+    Raises `OptionError` for a recipe whose policy is not that of `tide`.
     """
     session = transcriber.session(with_patience(recipe))
     guesses: list[Guess] = []
@@ -111,12 +113,12 @@ def _rounds(session: Session) -> Iterator[Guess]:
     """Run the rounds that are due; yields the guess of each that more audio follows."""
     executor, policy = session.executor, session.recipe.policy
     assert executor is not None
-    assert isinstance(policy, AlignAtt)
+    assert isinstance(policy, Tide)
     while (plan := session.due()) is not None:
         result = executor.run(plan, session.window(plan), session.options, session.encoder)
         utterance = session.snapshot().turns.utterance
         if result.heard is not None and not plan.is_last and utterance is not None:
-            state: AlignAttState = utterance.policy
+            state: TideState = utterance.policy
             words = tuple(one.word for one in spoken(result.heard.words))
             yield Guess(len(session.transcript.words), words, policy.known(state, result.heard, plan))
         session.apply(result)

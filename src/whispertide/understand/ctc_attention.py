@@ -39,7 +39,7 @@ class Rows(Protocol):
 S = TypeVar("S", bound=Rows)
 
 
-class Scorer(Protocol[S]):
+class _Scorer(Protocol[S]):
     """A decoder over one utterance."""
 
     def start(self) -> S:
@@ -144,7 +144,7 @@ class _Beam:
 
 def ctc_attention_search(
     scores: Sums,
-    scorer: Scorer[S],
+    scorer: _Scorer[S],
     options: CtcAttentionOptions,
     pilot: Found | None = None,
     *,

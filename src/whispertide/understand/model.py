@@ -21,14 +21,14 @@ from whispertide.types import HOP_LENGTH, N_FFT, FloatArray, IntArray
 from whispertide.understand.checkpoint import COMMANDS, SAMPLES_PER_FRAME, LateCheckpoint, LateDims, load_late
 from whispertide.understand.graphs import CONTEXT, GRAPHS, INGEST, TEXT, VERSION, build
 
-FLOOR = -7.0  # log10 of power; what is quieter is silence
+_FLOOR = -7.0  # log10 of power; what is quieter is silence
 _NEVER = -1e9  # added to attention to what comes later
 FACTOR = SAMPLES_PER_FRAME // HOP_LENGTH  # mel frames in a frame
 
 
 def scaled(raw: FloatArray) -> FloatArray:
     """Raw log-mel frames as the network gets them: -1.3 in silence, 0 to 1.5 in speech. No frame needs a later one."""
-    floored: FloatArray = np.maximum(raw, np.float32(FLOOR))
+    floored: FloatArray = np.maximum(raw, np.float32(_FLOOR))
     return (floored + np.float32(3.0)) / np.float32(3.0)
 
 

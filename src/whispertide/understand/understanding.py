@@ -23,7 +23,6 @@ from whispertide.audio.vad import Gate, GateEvent, SpeechCertain, SpeechGate, Sp
 from whispertide.errors import OptionError
 from whispertide.methods.pilot.flying import Check, Flying
 from whispertide.methods.pilot.sending import Question, Sending
-from whispertide.streaming.offload import OffloadModel
 from whispertide.types import FloatArray, IntArray, Span, to_samples
 from whispertide.understand.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.understand.ctc_prefix import Sums
@@ -70,7 +69,6 @@ class Understood:
     start, end  samples of the stream; `end` is as far as was heard
     perplexity  of the decoder: 1 is sure
     chance      how likely the intent is, 0 to 1; None where the network does not tell
-    unsure      how likely a trained offramp finds what was understood here not good enough, 0 to 1; None: none is asked
     sent        the words are a server's
     wait_s      seconds since the audio with its end was pushed; of a guess, seconds that it took
     """
@@ -84,12 +82,6 @@ class Understood:
     chance: float | None = None
     sent: bool = False
     wait_s: float = field(default=0.0, compare=False)
-    unsure: float | None = None
-
-    @property
-    def certainty(self) -> float | None:
-        """What decides whether a server is asked, 0 to 1: an offramp's word, else the chance of the intent."""
-        return self.chance if self.unsure is None else 1 - self.unsure
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +112,6 @@ class _Search:
     known: Found | None
     final: bool
     began: float
-    offramp: OffloadModel | None
 
     def run(self, check: Check = lambda: None) -> tuple[Understood, Found]:
         context = self.model.contextualise(self.heard)
@@ -131,7 +122,6 @@ class _Search:
         said = Understood(
             *(meant.intent, meant.text, self.span.start, self.span.end, found.best.perplexity, self.final),
             chance=meant.chance,
-            unsure=self.offramp.offload_probability(found.best.said, self.heard.frames) if self.offramp else None,
             wait_s=time.perf_counter() - self.began,
         )
         return said, found
@@ -182,12 +172,10 @@ class Understanding:
         pilots: PilotTimes | None = None,
         search: CtcAttentionOptions | None = None,
         sending: Sending | None = None,
-        offramp: OffloadModel | None = None,
         live: bool = False,
     ) -> None:
         self.model, self.gate, self.sending, self.live = model, gate or SpeechGate(), sending, live
         self.pilots, self.search = pilots or PilotTimes(), search or CtcAttentionOptions()
-        self.offramp = offramp
         self._buffer = AudioBuffer()
         self._fed = 0  # how many samples the gate was given
         self._open: _Utterance | None = None
@@ -377,7 +365,7 @@ class Understanding:
         """Ask a server, where it is not certain what was wanted."""
         if self.sending is None:
             return None
-        return self.sending.ask(self._buffer.read(here.start, here.end), Span(here.start, here.end), here.certainty)
+        return self.sending.ask(self._buffer.read(here.start, here.end), Span(here.start, here.end), here.chance)
 
     def _sent(self, here: Understood, utterance: _Utterance, ended: float) -> Understood:
         """As the server hears it, if it was asked and its answer can be used; else as it was heard here."""
@@ -394,4 +382,4 @@ class Understanding:
         self, utterance: _Utterance, until: int, options: CtcAttentionOptions, began: float, *, final: bool = False
     ) -> _Search:
         span = Span(utterance.start, until)
-        return _Search(self.model, utterance.heard, span, options, utterance.found, final, began, self.offramp)
+        return _Search(self.model, utterance.heard, span, options, utterance.found, final, began)

@@ -155,7 +155,7 @@ def test_what_cannot_be_fitted(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("command", ["causal", "blocks", "drafter", "hush --model", "truncation", "steadiness"])
+@pytest.mark.parametrize("command", ["causal", "blocks", "hush --model", "truncation", "steadiness"])
 def test_an_output_that_cannot_be_written_is_said_before_training(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,30 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import Oracle, audio_between, make_gate, speech
-from reference import nano
-from whispertide.audio.file import load_audio
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.checkpoint import ModelDims
-from whispertide.decoding.longform import Cost
-from whispertide.decoding.search import Guard
+from whispertide.decoding.search import Cost, Guard
 from whispertide.errors import SessionError
 from whispertide.events import RoundStats
-from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
-from whispertide.model.whisper import WhisperModel
+from whispertide.methods.agreement.whole_window import HeardSegments
 from whispertide.options import DecodeOptions
-from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
-from whispertide.streaming.framing import get_framing
-from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
-from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
+from whispertide.streaming.pipelined import PipelinedExecutor
+from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import BestEffort, Fixed
-from whispertide.streaming.stages import SerialExecutor
-from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, to_samples
-from whispertide_lab.evaluation.clock import _TwoWorkers, play
+from whispertide.types import SAMPLE_RATE, FloatArray, Word, to_samples
+from whispertide_lab.evaluation.clock import play
 from whispertide_lab.evaluation.flops import encoder_gflop
 from whispertide_lab.evaluation.holding import ANOTHER_ROUND
-from whispertide_lab.evaluation.pace import SimulatedClock
 from whispertide_lab.evaluation.trace import ClockName, Trace
 
 CLIP = Path(__file__).parents[2] / "clips" / "quiet.flac"
@@ -303,58 +295,6 @@ def test_two_workers_encode_a_round_while_the_one_before_is_decoded() -> None:
         {"w0": 3.6, "w1": 4.6, "w2": 5.6}  # heard by two rounds, the second of which is decoded then
     )
     assert confirmed_at(two).keys() == confirmed_at(one).keys() == {f"w{at}" for at in range(6)}
-
-
-def test_the_worker_that_encodes_is_occupied_by_what_it_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """0.8 s of encoding and half of 0.8 s of decoding: a round every 1.2 s where one every 0.8 s could be."""
-    monkeypatch.setattr("whispertide_lab.evaluation.clock.decoding", lambda stages, *_: stages)  # the first goes on
-    exchange = Exchange(cast(WhisperModel, None), 0.5)
-    session = Session(FIXED, PipelinedExecutor(InTwoStages(numbered(6)), exchange))
-    found = confirmed_at(play(session, audio(6), compute_time=lambda _: 1.6))
-    assert {word: found[word] for word in ("w0", "w1")} == pytest.approx({"w0": 3.8, "w1": 5.0})
-
-
-def test_in_a_measurement_the_workers_are_told_apart_at_the_hand_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Encoding takes 1 s, the decode 2 s until it is handed over, and 4 s more."""
-    told = SimpleNamespace(now=0.0, hand_over=None)
-
-    class HandingOver(InTwoStages):
-        def encode(self, plan: RoundPlan, audio: FloatArray, state: Any) -> Any:
-            told.now += 1.0
-            return super().encode(plan, audio, state)
-
-        def decode(self, *given: Any) -> RoundResult[Any]:
-            told.now += 2.0
-            told.hand_over()
-            told.now += 4.0
-            return super().decode(*given)
-
-    def begun(stages: HandingOver, exchange: object, plan: object, hand_over: Callable[[], None]) -> HandingOver:
-        told.hand_over = hand_over
-        return stages
-
-    clocks = SimpleNamespace(perf_counter=lambda: told.now, process_time=lambda: told.now)
-    monkeypatch.setattr("whispertide_lab.evaluation.pace.time", clocks)
-    monkeypatch.setattr("whispertide_lab.evaluation.clock.decoding", begun)
-    executor = PipelinedExecutor(HandingOver(numbered(1)))
-    workers = _TwoWorkers(executor, SimulatedClock(measured=True), None, lambda result, *_: result)
-    workers.begin(RoundPlan(0, Span(0, to_samples(1.0)), WholeWindow()), audio(1.0), DecodeOptions())
-    assert (workers.encoder_free, workers.decoder_free) == (3.0, 7.0)
-
-
-@pytest.mark.slow
-def test_a_decode_that_is_exchanged_holds_up_the_next_round() -> None:
-    """With all of the decode on the worker that encodes there is one worker; without a share there are two."""
-    model = nano()
-    recipe = get_recipe("whisper-streaming").replace(search="verified", framing="bare", vad=False, step_s=1)
-    samples = load_audio(CLIP)[: to_samples(6.0)]
-    shown = []
-    for share in (0.0, 1.0):
-        executor = PipelinedExecutor(SerialExecutor(Equipment(model, get_framing("bare"))), Exchange(model, share))
-        shown.append(play(Session(recipe, executor), samples, compute_time=lambda _: 1.6))
-    two, one = shown
-    assert one.words == two.words
-    assert one.shown[-1].at_s > two.shown[-1].at_s + 0.5
 
 
 @pytest.mark.soak

@@ -239,8 +239,8 @@ def test_a_tuned_row_is_named_so(runner: Runner, monkeypatch: pytest.MonkeyPatch
     """Not by what was found, which holds a rule of many numbers; that is in the settings of the cell."""
     found = calibration.Calibration({"framing": "pad30", "rule": shipped_rule().text()}, "for a test")
     monkeypatch.setattr(Transcriber, "calibration", found)
-    asked = get_recipe("tide").replace(steadiness=0.1)
-    for recipe, name in ((get_recipe("tide"), "tide tuned"), (asked, "tide steadiness=0.1 tuned")):
+    asked = get_recipe("tide").replace(max_revision_rate=0.1)
+    for recipe, name in ((get_recipe("tide"), "tide tuned"), (asked, "tide max_revision_rate=0.1 tuned")):
         job = runner.jobs(CellRequest("tide", "nano.en", "silence", recipe))[-1]
         assert job.spec.label == name
         assert job.spec.settings["rule"] == found.changes["rule"]

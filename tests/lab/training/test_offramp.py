@@ -13,7 +13,7 @@ from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 from whispertide.methods.pilot.pilot import Scores
-from whispertide.methods.pilot.trained_offramp import TRAINED, Trained, TrainedOfframp
+from whispertide_lab.evaluation.trained_offramp import TRAINED, Trained, TrainedOfframp
 from whispertide_lab.training.augment import Augmentation
 from whispertide_lab.training.offramp import (
     Example,

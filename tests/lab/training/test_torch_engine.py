@@ -14,7 +14,6 @@ from whispertide.errors import GraphError, ProviderError
 from whispertide.events import Confirmed
 from whispertide.features import log_mel
 from whispertide.methods.agreement.whole_window import WholeWindow
-from whispertide.model.batched import BatchedEngine
 from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, DecoderRun, Encoded, EncoderState
 from whispertide.model.installed import is_accelerated, is_installed, load_engine
 from whispertide.model.onnx_engine import of_onnx_runtime
@@ -93,7 +92,7 @@ def test_windows(graphs: WhisperModel, backed: WhisperModel, mel: FloatArray, se
 
 
 def conversation(state: DecoderRun, vocabulary: int) -> list[DecodeOutput]:
-    """A prefill, a beam of three that changes places, a rewind, a block, one under suppression, and a tree."""
+    """A prefill, a beam of three that changes places, a rewind, a block, one under suppression, and hidden states."""
     suppress = np.zeros(vocabulary, np.float32)
     suppress[:1000] = -np.inf
     outputs = [state.run(DecodeRequest(np.array([PROMPT]), (0, 3), need="times"))]
@@ -102,9 +101,8 @@ def conversation(state: DecoderRun, vocabulary: int) -> list[DecodeOutput]:
     outputs.append(state.run(DecodeRequest(three[::-1], (0,), parents=(2, 0, 0), suppress=suppress, need="times")))
     state.rewind(1)
     outputs.append(state.run(DecodeRequest(np.array([[11, 290, 262]]), (0, 1, 2), parents=(1,))))
-    tree = DecodeRequest(np.array([[464, 290, 11, 257]]), (0, 1, 2, 3), follows=(-1, 0, 0, 2), hidden=True)
-    outputs.append(state.run(tree))
-    state.rewind(3, (1, 2))
+    outputs.append(state.run(DecodeRequest(np.array([[464, 290, 11, 257]]), (0, 1, 2, 3), hidden=True)))
+    state.rewind(3)
     outputs.append(state.run(DecodeRequest(np.array([[383]]), (0,))))
     return outputs
 
@@ -220,7 +218,6 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "features of another shape": (lambda model, mel: model.encode(mel[:40]), GraphError, "expected log-mel"),
     "heads that there are not": (lambda model, mel: model.decoder(model.encode(mel), heads=[(9, 0)]), GraphError, "9"),
     "graphs": (lambda model, mel: of_onnx_runtime(model.engine), ProviderError, "ONNX Runtime"),
-    "shared runs": (lambda model, mel: BatchedEngine(model.engine, most=2, lanes=1), ProviderError, "ONNX Runtime"),
     "encoder state": (lambda model, mel: model.encode(mel, state=EncoderState({}, 3)), GraphError, "no encoder state"),
     "layers that there are not": (lambda model, mel: model.encode(mel, taps=(9,)), GraphError, "taps"),
     "another precision": (lambda model, mel: model.view(BYTES).encode(mel), ProviderError, "int8: say --precision fp"),

@@ -1,6 +1,6 @@
 import pytest
 
-from whispertide.methods.attention.attended_decode import fit_context
+from whispertide.decoding.prompt import fit_context
 
 
 def letters(said: str) -> list[int]:

@@ -1,19 +1,23 @@
 """Marks at the end of what was heard: they wait for what follows, and unlikely ones for the end of the turn."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from policy_rounds import Rounds, S, texts, word
 from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord
-from whispertide.methods.attention.align_att import AlignAtt, AlignAttState
+from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.marks import is_mark
 from whispertide.methods.attention.single_pass import SinglePass
+from whispertide.methods.attention.steadiness import FEATURES, Rule
+from whispertide.methods.attention.tide import Tide
 from whispertide.streaming.round import Commit
 
-POLICY = AlignAtt(truncate="none", reopen_s=1.2, waiting_marks=True)
+BY_FRONTIER = Rule(tuple({"firm": 60.0, "one": -30.0}.get(name, 0.0) for name in FEATURES)).text()
+POLICY = Tide(reopen_s=1.2, rule=BY_FRONTIER, min_shown_probability=0.0)
 SURE, UNSURE = 0.9, 0.4
 
 
@@ -23,7 +27,7 @@ def ending(text: str, mark: str, start: float, end: float, chance: float = SURE)
     return one, replace(after, word=replace(after.word, text=mark, probability=chance))
 
 
-class Play(Rounds[AlignAttState]):
+class Play(Rounds[Any]):
     def hear(
         self, end: float, *words: TokenWord, last: tuple[TokenWord, TokenWord] | None = None, is_last: bool = False
     ) -> Commit:
@@ -90,7 +94,7 @@ def test_as_published_no_mark_waits() -> None:
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_where_marks_wait_they_may_attend_anywhere_in_the_last_round(waits: bool) -> None:
-    play = Play(AlignAtt(waiting_marks=waits))
+    play = Play(Tide(waiting_marks=waits))
     found = []
     for is_last in (False, True):
         hearing = play.plan(1, is_last=is_last).hearing
@@ -114,7 +118,7 @@ def test_in_the_last_round_an_unlikely_one_is_left_to_the_end_of_the_turn() -> N
     assert texts(commit.confirmed) == ["Americans"]
     assert commit.closing is not None
     assert commit.closing.text == "."
-    assert play.policy.start(3 * S, play.state).context == " Americans"
+    assert play.policy.start(3 * S, play.state).window.context == " Americans"
 
 
 def test_so_is_one_whose_word_is_confirmed_already() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from policy_rounds import S, texts, word
 from whispertide.decoding.token_words import TokenWord
-from whispertide.methods.attention.align_att import AlignAtt, AlignAttState
+from whispertide.methods.attention.align_att import AlignAtt
+from whispertide.methods.attention.forced_window import ForcedWindow
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.said_once import said_once, without_loops
 from whispertide.streaming.round import RoundResult
@@ -60,7 +61,7 @@ def test_single_words_other_words_and_words_without_attention_stand() -> None:
 def test_a_last_round_confirms_no_copies(loop_guard: bool) -> None:
     policy = AlignAtt(truncate="none", loop_guard=loop_guard)
     state = policy.start(round(5.32 * S))
-    state.add(SAID)
+    state.confirm(SAID, len(SAID), loop_guard=False)
     plan = policy.plan(state, round(8.56 * S), search=Greedy(), round_id=0, is_last=True)
     words = (*FIRST, *COPY)
     commit = policy.apply(state, RoundResult(plan, HeardWords(words, len(words))))
@@ -68,11 +69,11 @@ def test_a_last_round_confirms_no_copies(loop_guard: bool) -> None:
 
 
 def test_what_was_said_is_remembered_where_the_window_begins_anew() -> None:
-    state = AlignAttState(0)
-    state.add(SAID)
+    state = ForcedWindow(0)
+    state.confirm(SAID, len(SAID), loop_guard=False)
     state.words = []  # as `reopen_s` leaves it
     copied = state.copy()
-    state.add(FIRST)
+    state.confirm(FIRST, len(FIRST), loop_guard=False)
     assert (texts(one.word for one in copied.said), len(state.said)) == (["And", "so", "am"], 6)
 
 

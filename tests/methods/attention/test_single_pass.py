@@ -17,21 +17,22 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint.generation import Head
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier, Halt, Scene
+from whispertide.decoding.prompt import MARGIN_TOKENS
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.token_search import build_search
 from whispertide.decoding.token_words import TokenWord
 from whispertide.features import raw_columns
-from whispertide.methods.attention import attended_decode
-from whispertide.methods.attention.attended_decode import MARGIN_TOKENS, AttendedDecode
+from whispertide.methods.attention import single_pass
 from whispertide.methods.attention.backward_shift import BackwardShift
 from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.single_pass import UNHEARD, SinglePass
+from whispertide.methods.attention.single_pass import UNHEARD, AttendedDecode, SinglePass
 from whispertide.model.engine import LAST_LAYER, DecodeRequest
 from whispertide.model.runtime import in_runtime
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, FRAMINGS, PAD30, Buckets, Framing, get_framing
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span, join_words
 
@@ -46,7 +47,7 @@ def model() -> WhisperModel:
 
 @pytest.fixture(scope="module")
 def executor(model: WhisperModel) -> SerialExecutor:
-    return SerialExecutor(Equipment(model, PAD30))
+    return SerialExecutor(RoundResources(model, PAD30))
 
 
 def hear(executor: SerialExecutor, listen: SinglePass, *, count: int | None = None, beam: int = 1, **plan: Any) -> Any:
@@ -58,7 +59,7 @@ def hear(executor: SerialExecutor, listen: SinglePass, *, count: int | None = No
 @cache
 def plain(beam: int = 1) -> Any:
     """The whole clip, padded and watched by nobody: what most tests compare with."""
-    return hear(SerialExecutor(Equipment(nano(), PAD30)), SinglePass(), beam=beam)
+    return hear(SerialExecutor(RoundResources(nano(), PAD30)), SinglePass(), beam=beam)
 
 
 def listened(result: Any) -> HeardWords:
@@ -127,7 +128,7 @@ def test_a_decode_that_ends_where_the_audio_ends_is_not_done_again(executor: Ser
 
 def test_a_guess_follows_where_it_is_wanted(executor: SerialExecutor) -> None:
     cut = listened(hear(executor, SinglePass(watch=(Frontier(margin=200),))))
-    more = listened(hear(executor, SinglePass(watch=(Frontier(margin=200, beyond=4),))))
+    more = listened(hear(executor, SinglePass(watch=(Frontier(margin=200, lookahead_tokens=4),))))
     assert more.halt == cut.halt
     assert len(more.words) > len(cut.words)
     assert text(more.words[: more.firm]) == text(cut.words[: more.firm])
@@ -167,7 +168,7 @@ def test_all_heads_of_the_last_layer_are_watched(executor: SerialExecutor, model
 
 
 def test_the_same_halt_again_leads_to_a_padded_decode(model: WhisperModel) -> None:
-    executor = SerialExecutor(Equipment(model, BARE))
+    executor = SerialExecutor(RoundResources(model, BARE))
     listen = SinglePass(watch=(BackwardShift(near_end=10_000),))
     halt = listened(hear(executor, listen)).halt
     assert halt is not None
@@ -212,7 +213,7 @@ def test_what_shifts_backward_is_heard_once_more_in_the_other_framing(
     model: WhisperModel, frame: Framing, other: Framing
 ) -> None:
     """After the same prefix, and watched as the plan says for that."""
-    executor = SerialExecutor(Equipment(model, frame))
+    executor = SerialExecutor(RoundResources(model, frame))
     whole = listened(hear(executor, SinglePass())).words
     prefix = tuple(token for word in whole[:2] for token in word.tokens)
     cut = hear(executor, SinglePass(watch=(Shifting(2),)), prefix=prefix)
@@ -222,7 +223,10 @@ def test_what_shifts_backward_is_heard_once_more_in_the_other_framing(
     assert listened(again).retried
     padded = [cost.pieces == ((1500, None),) for cost in again.costs if cost.stage == "encode"]
     assert padded == [frame == PAD30, other == PAD30]
-    assert again.heard.tokens == hear(SerialExecutor(Equipment(model, other)), SinglePass(), prefix=prefix).heard.tokens
+    assert (
+        again.heard.tokens
+        == hear(SerialExecutor(RoundResources(model, other)), SinglePass(), prefix=prefix).heard.tokens
+    )
     watched = hear(executor, SinglePass(watch=(Shifting(2),), again=(Shifting(4),)), prefix=prefix)
     assert watched.heard.tokens == again.heard.tokens[:4]
     assert listened(watched).halt == Halt("backward-shift", 4, again.heard.tokens[4])
@@ -237,7 +241,7 @@ def test_another_halt_is_no_reason_to_hear_it_again(executor: SerialExecutor) ->
     assert not listened(hear(executor, SinglePass(again=()))).retried
 
 
-class Asked(Equipment):
+class Asked(RoundResources):
     """Remembers which tokens were suppressed, and whether something had to be said."""
 
     asked: ClassVar[tuple[object, bool]] = (None, False)
@@ -269,7 +273,7 @@ def test_the_padded_decode_has_no_prefix_and_no_annotations_and_speaks(model: Wh
 @pytest.mark.slow
 def test_the_padded_decode_does_not_end_before_there_are_tokens_for_its_length(model: WhisperModel) -> None:
     listen = SinglePass(no_speech=1.0, loop_guard=False, must_speak=True)
-    executor = SerialExecutor(Equipment(model, BARE))
+    executor = SerialExecutor(RoundResources(model, BARE))
     samples = np.pad(load_audio(CLIP)[:32_000], (0, 8 * 16_000))
 
     def run(listen: SinglePass) -> Any:
@@ -283,7 +287,7 @@ def test_the_padded_decode_does_not_end_before_there_are_tokens_for_its_length(m
 
 
 def test_only_text_is_said_and_something_where_it_must(executor: SerialExecutor, model: WhisperModel) -> None:
-    free, forced = (executor.equipment.rules(DecodeOptions(), must_speak) for must_speak in (False, True))
+    free, forced = (executor.resources.rules(DecodeOptions(), must_speak) for must_speak in (False, True))
     eot, (blank,) = model.tokenizer.eot, model.tokenizer.encode(" ")
     for rules in (free, forced):
         later = rules.suppression([[1000]])
@@ -291,7 +295,7 @@ def test_only_text_is_said_and_something_where_it_must(executor: SerialExecutor,
         assert (later[[eot, blank]] == 0).all()
     assert (free.suppression([[]])[[eot, blank]] == 0).all()
     assert np.isneginf(forced.suppression([[]])[[eot, blank]]).all()
-    strict = executor.equipment.rules(DecodeOptions(suppress_tokens=(NON_SPEECH,)), False).suppression([[]])
+    strict = executor.resources.rules(DecodeOptions(suppress_tokens=(NON_SPEECH,)), False).suppression([[]])
     assert np.isneginf(strict[list(model.tokenizer.non_speech_tokens)]).all()
 
 
@@ -331,14 +335,14 @@ def test_silence_after_the_last_window_counts_for_nothing_but_the_end(executor: 
 
 
 def test_only_the_last_window_is_followed_by_silence(model: WhisperModel) -> None:
-    executor = SerialExecutor(Equipment(model, BARE))
+    executor = SerialExecutor(RoundResources(model, BARE))
     for is_last, encoded in ((False, 125), (True, 150)):  # 2.5 s, and half a second of silence
         result = hear(executor, SinglePass(silence=8_000), count=40_000, is_last=is_last)
         assert [cost.pieces for cost in result.costs if cost.stage == "encode"] == [((encoded, None),)]
 
 
 def test_silence_is_left_out_where_the_window_is_full(model: WhisperModel) -> None:
-    executor = SerialExecutor(Equipment(model, BARE))
+    executor = SerialExecutor(RoundResources(model, BARE))
     samples = np.tile(load_audio(CLIP), 5)[: 30 * 16_000 - 100]
     plan = RoundPlan(0, Span(0, len(samples)), is_last=True, hearing=SinglePass(silence=8_000, max_tokens=2))
     assert listened(executor.run(plan, samples, DecodeOptions())).frames == 1500
@@ -377,7 +381,7 @@ def test_a_text_that_was_not_watched_while_beams_found_it_is_watched_afterwards(
     rule = Frontier(margin=listened(plain()).frames // 2)
     with_guards = listened(hear(executor, SinglePass(watch=(rule,)), beam=3))
     monkeypatch.setattr(
-        attended_decode, "build_search", lambda *args, **more: build_search(*args, **{**more, "guards": ()})
+        single_pass, "build_search", lambda *args, **more: build_search(*args, **{**more, "guards": ()})
     )
     without = listened(hear(executor, SinglePass(watch=(rule,)), beam=3))
     assert without.halt is not None
@@ -418,7 +422,7 @@ class Detector:
 @pytest.mark.parametrize("answer", [True, False])
 def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer: bool) -> None:
     detector = Detector(answer)
-    executor = SerialExecutor(Equipment(model, PAD30, detector=detector))
+    executor = SerialExecutor(RoundResources(model, PAD30, detector=detector))
     result = listened(hear(executor, SinglePass(detect_end=True)))
     assert detector.shapes == [(result.frames, model.dims.n_audio_state)]
     assert result.word_ended is answer
@@ -427,8 +431,8 @@ def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer:
 
 def test_the_detector_is_not_asked_about_a_word_that_others_follow(model: WhisperModel) -> None:
     detector = Detector(answer=False)
-    executor = SerialExecutor(Equipment(model, PAD30, detector=detector))
-    guessed = listened(hear(executor, SinglePass(detect_end=True, watch=(Frontier(margin=200, beyond=4),))))
+    executor = SerialExecutor(RoundResources(model, PAD30, detector=detector))
+    guessed = listened(hear(executor, SinglePass(detect_end=True, watch=(Frontier(margin=200, lookahead_tokens=4),))))
     assert guessed.firm < len(guessed.words)
     assert (guessed.word_ended, detector.shapes) == (None, [])
 
@@ -446,7 +450,7 @@ def test_attention_is_kept_where_it_is_wanted(executor: SerialExecutor) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("framing", [*map(get_framing, FRAMINGS), Buckets(masked=True)], ids=str)
 def test_every_framing_hears_the_clip(model: WhisperModel, framing: Framing) -> None:
-    result = listened(hear(SerialExecutor(Equipment(model, framing)), SinglePass()))
+    result = listened(hear(SerialExecutor(RoundResources(model, framing)), SinglePass()))
     assert result.frames == -(-len(load_audio(CLIP)) // FRAME_SAMPLES)
     assert len(result.words) > 3
 
@@ -488,7 +492,7 @@ def test_the_decoder_does_not_see_the_padding(model: WhisperModel, masked: bool)
 @pytest.mark.parametrize("layers", [2, 4])
 def test_few_decoder_layers_and_a_language_without_spaces(layers: int, tmp_path: Path) -> None:
     """As in distil models and large-v3-turbo: no alignment heads are named, and they are chosen by the rule."""
-    executor = SerialExecutor(Equipment(small_multilingual(tmp_path / "model", layers), BARE))
+    executor = SerialExecutor(RoundResources(small_multilingual(tmp_path / "model", layers), BARE))
     samples = load_audio(CLIP)[:48_000]
     plan = RoundPlan(0, Span(0, len(samples)), SinglePass())
     for watch in (Frontier(margin=20), BackwardShift(near_end=30)):
@@ -517,7 +521,7 @@ def test_few_decoder_layers_and_a_language_without_spaces(layers: int, tmp_path:
 def test_a_round_after_another_finds_what_it_would_find_alone(
     model: WhisperModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    executor = SerialExecutor(Equipment(model, BARE))
+    executor = SerialExecutor(RoundResources(model, BARE))
     samples, listen = load_audio(CLIP), SinglePass(silence=SAMPLE_RATE)
     options, frames = DecodeOptions(), []
 

@@ -9,19 +9,16 @@ import numpy as np
 import pytest
 
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story, telling
-from stepwise import Stepwise
 from whispertide.checkpoint.generation import Head
 from whispertide.decoding.guards import Halt, HaltReason, Scene
 from whispertide.decoding.language import ENOUGH
-from whispertide.decoding.rules import build_rules
-from whispertide.graphs.chunks import UnrolledLayout
-from whispertide.methods.attention import attended_decode
-from whispertide.methods.attention.attended_decode import MARGIN_TOKENS, RETRY_TOKENS_PER_S
+from whispertide.decoding.prompt import MARGIN_TOKENS
 from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.single_pass import UNHEARD, SinglePass
+from whispertide.methods.attention.single_pass import RETRY_TOKENS_PER_S, UNHEARD, SinglePass
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FRAME_SAMPLES, N_SAMPLES, FloatArray, Span, join_words
 
@@ -42,7 +39,7 @@ def hear(
     suffix: FloatArray | None = None,
     **plan: Any,
 ) -> Any:
-    executor = SerialExecutor(Equipment(model, frame, suffix, detector))  # type: ignore[arg-type]
+    executor = SerialExecutor(RoundResources(model, frame, suffix, detector))  # type: ignore[arg-type]
     planned = RoundPlan(7, Span(START, START + samples), hearing=listen or SinglePass(), **plan)
     return executor.run(planned, np.zeros(samples, np.float32), options or DecodeOptions())
 
@@ -529,89 +526,6 @@ class TestBeams:
         found = hear(telling(WALK), SinglePass(watch=(watch,)), options=DecodeOptions(beam=3))
         assert (found.heard.tokens, listened(found).halt, found.heard.stop) == (TOKENS, None, "end_of_text")
         assert len(watch.scenes) == 2
-
-
-class Chunks:
-    """Static graphs of a scripted model: chunks of four tokens, two of them the start sequence."""
-
-    def __init__(self, model: ScriptedModel, *plans: tuple[int, ...]) -> None:
-        self.model = model
-        self.layout = UnrolledLayout(2, plans=plans or ((4, 4),), buckets=(4,))
-        self.starts: list[tuple[Head, ...]] = []
-
-    def start(self, encoded: Any, heads: Sequence[Head]) -> Stepwise:
-        self.starts.append(tuple(heads))
-        vocabulary = build_rules(self.model, DecodeOptions()).vocabulary  # type: ignore[arg-type]
-        return Stepwise(self.model.decoder(encoded, heads=heads), vocabulary)
-
-
-def in_chunks(
-    model: ScriptedModel, listen: SinglePass, *plans: tuple[int, ...], beam: int = 1, **about: Any
-) -> tuple[Any, Chunks]:
-    chunks = Chunks(model, *plans)
-    executor = SerialExecutor(Equipment(model, BARE, unrolled=chunks))  # type: ignore[arg-type]
-    assert executor.equipment.open_unrolled() is chunks  # type: ignore[comparison-overlap]
-    plan = RoundPlan(7, Span(START, START + SECONDS), hearing=replace(listen, unrolled=True), **about)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attended_decode, "start_chunks", Chunks.start)
-        return executor.run(plan, np.zeros(SECONDS, np.float32), DecodeOptions(beam=beam)), chunks
-
-
-class TestChunks:
-    def test_the_same_words_in_fewer_runs(self) -> None:
-        model = telling(WALK)
-        result, chunks = in_chunks(model, SinglePass())
-        plain = hear(telling(WALK))
-        assert (result.heard.words, result.heard.tokens, result.heard.stop) == (
-            plain.heard.words,
-            plain.heard.tokens,
-            plain.heard.stop,
-        )
-        assert listened(result).words == listened(plain).words
-        assert chunks.starts == [HEADS]
-        assert result.stats.decoder_runs == 2
-        assert len(model.decoders) == 1
-        silent, _ = in_chunks(telling([]), SinglePass(must_speak=True, max_tokens=2))
-        assert len(silent.heard.tokens) > 0
-
-    def test_what_chunks_cannot_hold_goes_on_step_by_step(self) -> None:
-        """What they found is checked as one block."""
-        model = telling([*WALK, *OTHER])
-        result, _ = in_chunks(model, SinglePass(), (4,))
-        assert result.heard.tokens == (*TOKENS, *(token for token, _ in OTHER))
-        whole = model.decoders[1].requests
-        assert whole[0].tokens[0].tolist() == [*model.tokenizer.sot_sequence(None, "transcribe", False), *TOKENS]
-        assert result.stats.decoder_runs == 1 + len(whole)
-        cut, _ = in_chunks(telling([*WALK, *OTHER]), SinglePass(max_tokens=3), (4,))
-        assert (cut.heard.tokens, cut.heard.stop, cut.stats.decoder_runs) == (TOKENS, "length", 1)
-
-    @pytest.mark.parametrize(
-        ("about", "fits"),
-        [
-            ({}, True),
-            ({"beam": 2}, False),
-            ({"prompt": "Then"}, False),
-            ({"prefix": TOKENS}, True),
-            ({"prefix": (*TOKENS, *TOKENS)}, True),
-            ({"prefix": (*TOKENS, *TOKENS, 1000)}, False),
-        ],
-    )
-    def test_what_fits_into_chunks(self, about: dict[str, Any], fits: bool) -> None:
-        _, chunks = in_chunks(telling([*WALK, *WALK, *OTHER]), SinglePass(), **about)
-        assert bool(chunks.starts) is fits
-
-    def test_guards_end_it_inside_a_chunk(self) -> None:
-        for at in range(3):
-            result, _ = in_chunks(telling(WALK), SinglePass(watch=(Stop(at),)))
-            assert (result.heard.tokens, result.heard.stop) == (TOKENS[:at], "guard")
-            assert listened(result).halt == Halt("frontier", at, TOKENS[at])
-
-    def test_without_an_end_of_text(self) -> None:
-        far = OTHER[2][0]
-        model = telling(WALK, next_best=far)
-        result, _ = in_chunks(model, SinglePass(real_end=False, max_tokens=5, loop_guard=False))
-        assert result.heard.tokens == (*TOKENS, far, far)
-        assert in_chunks(telling(WALK, next_best=far), SinglePass())[0].heard.tokens == TOKENS
 
 
 class TestRescue:

@@ -10,18 +10,17 @@ from hypothesis import strategies as st
 from policy_rounds import S, texts
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
-from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.steadiness import (
     FEATURES,
     STALE,
     Facts,
     Rule,
-    calm,
     facts_of,
+    likely_shown,
     read_rule,
     shipped_rule,
-    steady,
 )
+from whispertide.methods.attention.tide import Tide
 from whispertide.types import Word
 
 FACTS = Facts(S, S, 5, 0.9, 0.8, 1.0, None, 0, 1, True, False, S // 4)
@@ -77,7 +76,7 @@ def test_a_chance_is_the_logistic_function_of_the_weighted_features() -> None:
 
 def stands(*chances: float, frontier: float = 0.2, firm: bool = True) -> int:
     facts = [replace(FACTS, frontier=round(frontier * S), firm=firm)] * len(chances)
-    return steady(facts, chances, 0.05, settle=S)
+    return Tide(max_revision_rate=0.05, settle_s=1.0).stands(facts, chances)
 
 
 def test_words_stand_up_to_the_first_that_may_change() -> None:
@@ -100,7 +99,7 @@ def test_a_rule_is_written_and_read_again() -> None:
         with pytest.raises(OptionError, match="train steadiness"):
             read_rule(wrong)
     with pytest.raises(OptionError, match="train steadiness"):
-        AlignAtt(rule="1 2 3")
+        Tide(rule="1 2 3")
 
 
 def test_the_shipped_rule_trusts_what_was_heard_long_ago_and_surely() -> None:
@@ -118,7 +117,7 @@ def view(
     shown: tuple[Word, ...], *heard: tuple[TokenWord, float], confirmed: float = 0.0, end: float = 3.0
 ) -> tuple[Word, ...]:
     guess, chances = zip(*heard, strict=True) if heard else ((), ())
-    return calm(shown, guess, chances, least=0.7, confirmed=round(confirmed * S), end=round(end * S))
+    return likely_shown(shown, guess, chances, least=0.7, confirmed=round(confirmed * S), end=round(end * S))
 
 
 def test_only_likely_words_come_into_view_and_nothing_after_an_unlikely_one() -> None:

@@ -42,9 +42,9 @@ class Rewinding(ScriptedDecoder):
 
     dropped: int = 0
 
-    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
+    def rewind(self, drop: int) -> None:
         self.dropped += drop
-        super().rewind(drop, keep)
+        super().rewind(drop)
 
 
 def searched(

@@ -21,20 +21,21 @@ from whispertide.checkpoint.layout import to_openai_name
 from whispertide.checkpoint.low_rank import merge_adapter
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
+from whispertide.decoding.prompt import MARGIN_TOKENS
 from whispertide.errors import CheckpointNotFoundError, OptionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats, SpeechStart
-from whispertide.methods.attention.attended_decode import MARGIN_TOKENS
 from whispertide.methods.causal.stable_beam import StableBeam
 from whispertide.methods.causal.stable_search import Scored
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.recipes.assembly import make_executor
-from whispertide.recipes.catalogue import get_recipe, make_gate
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span
 from whispertide_lab.speech.noise import KINDS
@@ -191,7 +192,7 @@ def test_sounds_without_words_say_nothing(vad: bool) -> None:
     heard = {}
     for kind, make in KINDS.items():
         sound = np.asarray(0.3 * make(3 * SAMPLE_RATE, dice), np.float32)
-        stream = Session(recipe, executor(recipe), make_gate(recipe))
+        stream = Session(recipe, executor(recipe), recipe.schedule.gate())
         play(stream, sound)
         heard[kind] = said(stream)
     assert {kind for kind, text in heard.items() if text} == set(), heard
@@ -205,7 +206,7 @@ def test_the_first_block_is_filled_from_before_the_speech(monkeypatch: pytest.Mo
     encode = nano().causal.encode
     for pre_roll in (1.0, 0.0):
         recipe = RECIPE.replace(vad=True, vad_pre_roll_s=pre_roll, step_s=0.1)
-        stream = Session(recipe, executor(recipe), make_gate(recipe))
+        stream = Session(recipe, executor(recipe), recipe.schedule.gate())
 
         def note(mel: FloatArray, *, pre_roll: float = pre_roll, stream: Session = stream, **options: Any) -> Encoded:
             encoded = encode(mel, **options)
@@ -317,7 +318,7 @@ def test_a_prefix_for_which_the_text_has_no_room_is_left_out() -> None:
     guess = Scored((11,) * (context - MARGIN_TOKENS - 2), (-1.0,) * (context - MARGIN_TOKENS - 2))
     plan = RoundPlan(0, Span(0, 16_000), StableBeam(16_000, (guess,)), prefix=(7, 8, 9))
     prompt, prefix = StableBeam(16_000, (guess,))._prompt(
-        Equipment(nano(), RECIPE.framing), plan, DecodeOptions(), None
+        RoundResources(nano(), RECIPE.framing), plan, DecodeOptions(), None
     )
     assert (prefix, len(prompt.tokens) + len(guess.tokens) <= context) == ((), True)
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,8 +23,7 @@ from whispertide.errors import OptionError
 from whispertide.methods.pilot.circuit_breaker import CircuitBreaker
 from whispertide.methods.pilot.remote import Remote, Server
 from whispertide.methods.pilot.sending import Question, Sending
-from whispertide.methods.pilot.trained_offramp import TrainedOfframp
-from whispertide.types import FloatArray, Span
+from whispertide.types import Span
 from whispertide.understand.checkpoint import LateCheckpoint, save_late
 from whispertide.understand.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.understand.model import LateModel
@@ -100,33 +99,6 @@ def test_what_is_certain_stays_here(model: LateModel) -> None:
         to.below = float(np.nextafter(certain, 1))
         assert final(model, to).sent
     assert len(server.bodies) == 1
-
-
-class Offramp:
-    """Finds every text as bad as it is told, and notes what it was asked."""
-
-    hears = True
-
-    def __init__(self, answer: float) -> None:
-        self.answer = answer
-        self.asked: list[tuple[int, int]] = []
-
-    def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
-        assert states is not None
-        self.asked.append((len(logprobs), len(states)))
-        return self.answer
-
-
-@pytest.mark.parametrize(("answer", "sent"), [(0.4, False), (0.6, True)])
-def test_a_trained_offramp_decides_in_place_of_the_intents_chance(model: LateModel, answer: float, sent: bool) -> None:
-    with fake_remote() as server, sending(server.url, below=0.5) as to:
-        offramp = Offramp(answer)
-        stream = Understanding(model, gate=Told(), pilots=AT_PAUSES, search=SEARCH, sending=to, offramp=offramp)
-        said = [*stream.push(SPOKEN), *stream.finish()]
-    assert [each.unsure for each in said] == [answer] * len(said)
-    assert [each.sent for each in said if each.final] == [sent]
-    assert len(offramp.asked) == len(said) - 1, "what a pause found is the answer, and was judged already"
-    assert all(tokens > 0 and frames > 0 for tokens, frames in offramp.asked)
 
 
 def test_a_network_that_does_not_tell_how_likely_it_is_keeps_all(model: LateModel) -> None:
@@ -268,24 +240,3 @@ def test_the_command_sends_what_it_is_not_sure_of(
     assert [last["sent"] for last in lasts] == [False, True]
     assert lasts[1]["text"] == TEXT
     assert 0 <= lasts[0]["chance"] <= 1
-
-
-def test_the_command_asks_the_offramp_that_is_named(
-    model: LateModel, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("whispertide.understand.understanding.SpeechGate", Told)
-    monkeypatch.setattr(LateModel, "open", lambda path: model)
-    save_wav(tmp_path / "said.wav", SPOKEN)
-    understand = ["understand", str(tmp_path / "said.wav"), "--model", str(tmp_path), "--json"]
-    asked = [*understand, "--send-below", "0.5", "--send-by"]
-    monkeypatch.setenv("WHISPERTIDE_REMOTE", "http://127.0.0.1:9")
-    without = CliRunner().invoke(app, [*understand, "--send-by", "linear"])
-    assert (without.exit_code, "--send-below" in without.stderr) == (ExitCode.USAGE, True)
-    unknown, missing = (CliRunner().invoke(app, [*asked, name]) for name in ("courage", "linear"))
-    assert (unknown.exit_code, missing.exit_code) == (ExitCode.USAGE, ExitCode.MODEL)
-    assert "intent, bilstm, cnn, linear" in unknown.stderr
-    assert "whispertide train offramp" in missing.stderr
-    arrays = {"out.weight": np.zeros((1, model.dims.width), np.float32), "out.bias": np.zeros(1, np.float32)}
-    TrainedOfframp("linear", arrays, model.checkpoint.content_hash).save(tmp_path)
-    told = CliRunner().invoke(app, [*asked, "linear"])
-    assert [json.loads(line)["unsure"] for line in told.stdout.splitlines()] == [0.5] * len(told.stdout.splitlines())

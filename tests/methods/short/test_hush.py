@@ -32,7 +32,8 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import parse_overrides
 from whispertide.session import Session
 from whispertide.streaming.framing import BARE, Hush
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span, Word
@@ -134,8 +135,8 @@ def test_the_hush_word_next_to_the_checkpoint_is_found(own_model: WhisperModel, 
     assert isinstance(serial, SerialExecutor)
     assert isinstance(single, SerialExecutor)
     for executor in (serial, single):
-        assert executor.equipment.suffix is not None
-        np.testing.assert_array_equal(executor.equipment.suffix, samples)
+        assert executor.resources.suffix is not None
+        np.testing.assert_array_equal(executor.resources.suffix, samples)
     with pytest.raises(CheckpointNotFoundError, match=r"hush-0\.25s\.npz"):
         make_executor(own_model, recipe.replace(hush_s=0.25))
 
@@ -183,8 +184,6 @@ def test_recipes_know_the_framing() -> None:
     assert not base.has("hush_s"), "the length belongs to this framing alone"
     with pytest.raises(OptionError, match="hush_s between"):
         hushed.replace(hush_s=6.0)
-    with pytest.raises(OptionError, match="search=unrolled"):
-        hushed.replace(search="unrolled")
 
 
 # --- after the window -------------------------------------------------------------------------------------------------
@@ -249,11 +248,11 @@ def test_speech_in_the_suffix_is_not_emitted(model: WhisperModel, kind: str) -> 
     count = len(clip) // 2 // 320 * 320
     speech, suffix = clip[:count], clip[count : count + 5 * SAMPLE_RATE]
     hearing = WholeWindow() if kind == "whole" else SinglePass()
-    executor = SerialExecutor(Equipment(model, BARE, suffix))
+    executor = SerialExecutor(RoundResources(model, BARE, suffix))
     plan = RoundPlan(0, Span(32_000, 32_000 + count), hearing, is_last=True)
     result: Any = executor.run(plan, speech, GREEDY).heard
     whole: Any = (
-        SerialExecutor(Equipment(model, BARE))
+        SerialExecutor(RoundResources(model, BARE))
         .run(RoundPlan(0, Span(0, len(clip)), hearing, is_last=True), clip, GREEDY)
         .heard
     )
@@ -291,7 +290,7 @@ def test_those_of_the_bundled_model_are_its_own(model: WhisperModel) -> None:
 @pytest.mark.parametrize("count", [1, 159, 160, 320, 1000, 4801, N_SAMPLES - 100, N_SAMPLES])
 def test_windows_of_any_length_are_no_error(model: WhisperModel, count: int) -> None:
     audio = noise(count, 0.01)
-    executor = SerialExecutor(Equipment(model, BARE, noise()))
+    executor = SerialExecutor(RoundResources(model, BARE, noise()))
     for hearing in (WholeWindow(), SinglePass(max_tokens=3)):
         plan = RoundPlan(0, Span(0, count), hearing, is_last=True)
         result = executor.run(plan, audio, DecodeOptions(temperatures=(0.0,), max_tokens=3))

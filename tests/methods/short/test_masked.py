@@ -120,7 +120,7 @@ def trained(mask: str) -> Recipe:
 def test_what_was_learned_belongs_to_the_checkpoint_and_not_to_what_an_adapter_makes_of_it() -> None:
     recipe = get_recipe("simulstreaming").replace(framing="masked", mask="d750", truncate="detector")
     executor = make_executor(nano(), recipe)
-    assert executor.equipment.detector is not None  # type: ignore[attr-defined]
+    assert executor.resources.detector is not None  # type: ignore[attr-defined]
 
 
 def test_a_checkpoint_without_an_adapter_is_refused() -> None:

@@ -33,7 +33,7 @@ from served import in_thread
 from watcher import Watcher
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
-from whispertide.recipes.catalogue import get_recipe, make_gate
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import Limits, ServerOptions, Work
 from whispertide.server.protocols.base import Audio, Configure, Finish, Flush
@@ -75,7 +75,7 @@ class Served:
         live = watched.live
         executor = self.model.session(live.asked_recipe).executor
         session = Session(
-            live.asked_recipe, executor, make_gate(live.asked_recipe),
+            live.asked_recipe, executor, live.asked_recipe.schedule.gate(),
             options=live.asked_options, schedule=watched.schedule,
         )  # fmt: skip
         for command in watched.commands:
@@ -110,9 +110,7 @@ def served() -> Iterator[Served]:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Served]:
-        options = ServerOptions(
-            Limits(stall_s=600.0), Work(workers=1, batch=1, degrade=False)
-        )  # a slow machine is fine
+        options = ServerOptions(Limits(stall_s=600.0), Work(workers=1, degrade=False))  # a slow machine is fine
         hub = Hub({"nano.en": model}, RECIPE, options, version="test", record=served.watcher.opened)
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(run_server(hub))

@@ -32,7 +32,7 @@ from watcher import Watcher
 from wav_file import save_wav
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
-from whispertide.recipes.catalogue import get_recipe, make_gate
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import Limits, ServerOptions, Work
 from whispertide.server.serving import run_server
@@ -102,7 +102,7 @@ def served() -> Iterator[Served]:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Served]:
-        options = ServerOptions(Limits(stall_s=600.0), Work(workers=1, batch=1, degrade=False))
+        options = ServerOptions(Limits(stall_s=600.0), Work(workers=1, degrade=False))
         served.hub = Hub({"nano.en": served.model}, RECIPE, options, record=served.watcher.opened)
         served.call = asyncio.get_running_loop().call_soon_threadsafe
         async with run_server(served.hub) as server:
@@ -158,7 +158,7 @@ def local(served: Served, number: int, sound: FloatArray) -> str:
     watched = served.watcher.sessions[number]
     executor = served.model.session(RECIPE).executor
     session = Session(
-        RECIPE, executor, make_gate(RECIPE), options=watched.live.asked_options, schedule=watched.schedule
+        RECIPE, executor, RECIPE.schedule.gate(), options=watched.live.asked_options, schedule=watched.schedule
     )
     session.push(sound)
     session.finish()

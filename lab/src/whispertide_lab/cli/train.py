@@ -11,7 +11,6 @@ from whispertide_lab.cli.train_blocks import blocks
 from whispertide_lab.cli.train_card import card, curve
 from whispertide_lab.cli.train_causal import causal
 from whispertide_lab.cli.train_commands import commands
-from whispertide_lab.cli.train_drafter import drafter
 from whispertide_lab.cli.train_fit import export, fit, plot, resume
 from whispertide_lab.cli.train_heads import heads
 from whispertide_lab.cli.train_hush import hush
@@ -59,7 +58,6 @@ for command in (
     hush,
     causal,
     blocks,
-    drafter,
     commands,
     latecontext,
     offramp,

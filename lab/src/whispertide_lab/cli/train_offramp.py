@@ -11,7 +11,6 @@ import typer
 from whispertide.atomic import writing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.errors import OptionError
 from whispertide_lab.cli.train_epochs import timed_speech, told_figures
 from whispertide_lab.cli.train_fit import train_device
 
@@ -22,12 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Listener:
-    """A model that hears utterances: its folder, what their last texts were like, and which it can learn from."""
+    """A model that hears utterances: its folder, and what their last texts were like."""
 
     folder: Path
     content_hash: str
     hear: "Callable[[list[Utterance], OfframpOptions], Iterator[Example | None]]"
-    suits: "Callable[[Utterance], bool]" = lambda _: True
 
 
 def _listener(name: str) -> _Listener:
@@ -38,19 +36,6 @@ def _listener(name: str) -> _Listener:
     loaded = whispertide.load(name, announce=say)
     hear = partial(hear_examples, loaded.model, loaded.framed(pilots_recipe()).recipe)
     return _Listener(loaded.model.checkpoint.folder, loaded.model.content_hash, hear)
-
-
-def _commands_listener(name: str, data: list[Path] | None) -> _Listener:
-    """A network of late contextualisation. Raises `OptionError` without commands."""
-    from whispertide.understand.checkpoint import place_of
-    from whispertide.understand.model import LateModel
-    from whispertide_lab.training.latecontext.offramp import hear_commands
-
-    if not data:
-        raise OptionError(f"expected commands for {name}: --data FOLDER, of `whispertide train commands`; got none")
-    model = LateModel.open(Path(name))
-    hear = partial(hear_commands, model)
-    return _Listener(place_of(Path(name)), model.checkpoint.content_hash, hear, lambda said: said.intent is not None)
 
 
 @guarded
@@ -67,28 +52,27 @@ def offramp(
     utterances: Annotated[int, typer.Option("--utterances", min=50, help="That are heard at most.")] = 2000,
     seed: Annotated[int, typer.Option("--seed", help="Seed for speech, noise and training.")] = 0,
 ) -> ExitCode:
-    """Train networks that tell which utterances a model hears badly (pilot, executor.offramp=bilstm, cnn or linear).
+    """Train networks that tell which utterances a model hears badly, to compare them with perplexity.
 
     The model hears every utterance, in noise and rooms, with pilots. From the newest pilot the networks learn which
-    texts had more than 10 % of wrong words. Of a network of `train latecontext` they learn which intents were wrong, so
-    --data has commands (`train commands`); `understand --send-by` asks them.
+    texts had more than 10 % of wrong words. `bench paper pilot` compares those next to the model with perplexity, over
+    which they gained nothing.
     """
     train_device("cpu")
     from whispertide.atomic import check_place
     from whispertide.cli.progress import counting
-    from whispertide.methods.pilot.trained_offramp import TRAINED
-    from whispertide.understand.checkpoint import is_late
+    from whispertide_lab.evaluation.trained_offramp import TRAINED
     from whispertide_lab.training.offramp import OfframpOptions, fitting, train_offramp
 
     options = OfframpOptions(utterances=utterances, seed=seed)
-    listener = _commands_listener(model, data) if is_late(Path(model)) else _listener(model)
+    listener = _listener(model)
     folder = output or listener.folder
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         check_place(folder / TRAINED[0])
     examples = []
     with timed_speech(data, minutes, seed) as speech:
-        said = fitting(speech, options, listener.suits)
+        said = fitting(speech, options)
         with counting("utterances") as advance:
             for number, example in enumerate(listener.hear(said, options), 1):
                 examples += [] if example is None else [example]

@@ -24,7 +24,7 @@ def steadiness(
         list[Path] | None,
         typer.Option("--audio", metavar="FILE", help="Recordings, no text needed. Default: short synthetic talks."),
     ] = None,
-    recipe: Annotated[str, typer.Option("--recipe", help="A recipe whose policy is align-att.")] = "tide",
+    recipe: Annotated[str, typer.Option("--recipe", help="A recipe whose policy is tide.")] = "tide",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Keep the rule as JSON.")
     ] = None,
@@ -35,7 +35,7 @@ def steadiness(
         int, typer.Option("--seed", help="Of the synthetic talks. The default is kept for fitting: report on others.")
     ] = 909,
 ) -> ExitCode:
-    """Fit the rule by which `steadiness` and `calm` tell words that will stay from words that will change.
+    """Fit the rule by which `tide` tells words that will stay from words that will change.
 
     It needs no text: streams are recorded, and guesses compared with what was confirmed in the end. Several models hear
     the recordings in turn, and the rule is one for all. Every figure is of recordings, or voices, that the rule was not

@@ -14,8 +14,7 @@ the session is finished then.
 
 An executor that overlaps rounds has two workers, one per stage: in a simulation each is occupied for the time that its
 stage took alone, so a round is encoded while the one before it is decoded, and what both lose to each other's use of
-memory and caches is not in it. Where the first worker begins the decode (`pipelined.Exchange`), it is occupied by
-that part too. In real time the workers are the executor's own. Knows no reference.
+memory and caches is not in it. In real time the workers are the executor's own. Knows no reference.
 """
 
 import time
@@ -32,7 +31,7 @@ from whispertide.methods.pilot.pilot import HeardUtterance
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
-from whispertide.streaming.pipelined import PipelinedExecutor, decoding
+from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.stages import Pending, Ready
@@ -63,9 +62,8 @@ def play(
     """Play `samples` [n] to a new session.
 
     With `compute_time` a round takes what that says and everything else nothing, so that the trace is a function of
-    the audio; so it is on the free clock. Where stages overlap each takes half of it, and of a decode that is exchanged
-    the first worker does the stated share. `dims` are the model's, to count the encoder's work. Raises `SessionError`
-    for a session without executor, and what the executor raises.
+    the audio; so it is on the free clock. Where stages overlap each takes half of it. `dims` are the model's, to count
+    the encoder's work. Raises `SessionError` for a session without executor, and what the executor raises.
     """
     compute_time = (lambda _: 0.0) if clock == FREE else compute_time
     ticking = WallClock() if clock == "live" else SimulatedClock(measured=compute_time is None, name=clock)
@@ -295,11 +293,10 @@ class _Flight:
 
 @dataclass(frozen=True, slots=True)
 class _Took:
-    """Seconds of a round: encoding, then as much of the decode as the first worker does, and the rest of it."""
+    """Seconds of a round."""
 
     encode_s: float
-    first_s: float
-    second_s: float
+    decode_s: float
 
 
 @dataclass(slots=True)
@@ -363,30 +360,26 @@ class _TwoWorkers:
         if self.executor.rounds.alone:
             self.encoder_free = max(self.encoder_free, self.decoder_free)
         encoded_at = max(start, self.encoder_free) + took.encode_s
-        self.encoder_free = encoded_at + took.first_s
-        self.decoder_free = max(self.encoder_free, self.decoder_free) + took.second_s
-        spent = took.encode_s + took.first_s + took.second_s
+        self.encoder_free = encoded_at
+        self.decoder_free = max(encoded_at, self.decoder_free) + took.decode_s
+        spent = took.encode_s + took.decode_s
         return _Flight(self, start, Ready(result), spent, worked, self.decoder_free, encoded_at)
 
     def _compute(
         self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None
     ) -> tuple[RoundResult[Any], _Took]:
         """The round, and what it takes on this clock."""
-        stages, exchange = self.executor.stages, self.executor.exchange
+        stages = self.executor.stages
         began = self.clock.timer()
         opened = stages.encode(plan, audio, state)
         encoded = self.clock.timer()
-        handed_over: list[float] = []
-        stages = decoding(stages, exchange, plan, lambda: handed_over.append(self.clock.timer()))
-        share = exchange.share if exchange is not None and not handed_over else 0.0
         result = stages.decode(plan, opened, options)
         done = self.clock.timer()
         self.computed_s += done - began
         if self.compute_time is not None:
             half = self.compute_time(result) / 2
-            return result, _Took(half, share * half, (1 - share) * half)
-        moved = handed_over[0] if handed_over else done
-        return result, _Took(encoded - began, moved - encoded, done - moved)
+            return result, _Took(half, half)
+        return result, _Took(encoded - began, done - encoded)
 
     def stop(self, flight: _Flight) -> None:
         """A round is given up now: it ends with the stage it is in, or with the next run of the decoder."""

@@ -1,18 +1,19 @@
 """Why a round does not confirm a word that it heard: the reason that the policy had, in a few words.
 
-Looks at a policy's state before the result is applied. Only AlignAtt has more than one reason; of a learned rule the
-part of its features is named by which the chance falls shortest of that of a word that has long been settled.
+Looks at a policy's state before the result is applied. Only AlignAtt and `tide` have more than one reason; of the
+learned rule the part of its features is named by which the chance falls shortest of that of a word that has long been
+settled.
 """
 
 from typing import Any
 
 from whispertide.decoding.token_words import spoken
-from whispertide.methods.attention.align_att import AlignAtt, AlignAttState
+from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, read_rule, steady
+from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, read_rule
+from whispertide.methods.attention.tide import Tide, TideState
 from whispertide.session import Session
 from whispertide.streaming.round import RoundResult
-from whispertide.types import to_samples
 
 ANOTHER_ROUND = "another round must hear it"
 NEAR_THE_END = "too near to the end of the audio"
@@ -47,18 +48,17 @@ def holds_back(session: Session, result: RoundResult[Any]) -> str:
     policy, heard = session.recipe.policy, result.heard
     if heard is None or result.plan.is_last:
         return ""
-    if not isinstance(policy, AlignAtt) or not isinstance(heard, HeardWords):
+    if isinstance(policy, AlignAtt) and isinstance(heard, HeardWords):
+        return _by_thresholds(policy, heard)
+    if not isinstance(policy, Tide) or not isinstance(heard, HeardWords):
         return ANOTHER_ROUND
     utterance = session.snapshot().turns.utterance
-    if utterance is None:
-        return ""
-    state: AlignAttState = utterance.policy
-    return _by_rule(policy, state, heard, result) if policy.patience.steadiness else _by_thresholds(policy, heard)
+    return "" if utterance is None else _by_rule(policy, utterance.policy, heard, result)
 
 
-def _by_rule(policy: AlignAtt, state: AlignAttState, heard: HeardWords, result: RoundResult[Any]) -> str:
+def _by_rule(policy: Tide, state: TideState, heard: HeardWords, result: RoundResult[Any]) -> str:
     rule, facts = read_rule(policy.rule), policy.known(state, heard, result.plan)
-    firm = steady(facts, rule.chances(facts), policy.patience.steadiness, settle=to_samples(policy.patience.settle_s))
+    firm = policy.stands(facts, rule.chances(facts))
     if firm < len(facts):
         return furthest_short(rule, facts[firm])
     return GOES_ON if heard.word_ended is False and facts else ""
@@ -72,10 +72,5 @@ def furthest_short(rule: Rule, facts: Facts) -> str:
 
 
 def _by_thresholds(policy: AlignAtt, heard: HeardWords) -> str:
-    """The first of the thresholds that a word does not reach."""
-    words = spoken(heard.words)
-    firm = len(spoken(heard.words[: heard.firm]))
-    stands = policy.attentive(heard)
-    if stands == len(words):
-        return ""
-    return NEAR_THE_END if stands == firm else GOES_ON
+    """What is after the frontier is not heard at all; a last word may still be spoken."""
+    return "" if policy.firm(heard) == len(spoken(heard.words)) else GOES_ON

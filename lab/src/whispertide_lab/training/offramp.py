@@ -18,17 +18,6 @@ from torch.nn import functional
 from whispertide.audio.buffer import to_float
 from whispertide.errors import CorpusError, OptionError
 from whispertide.methods.pilot.pilot import HeardUtterance, Scores
-from whispertide.methods.pilot.trained_offramp import (
-    CHANNELS,
-    DENSE,
-    HIDDEN,
-    KERNEL,
-    STRIDE,
-    Trained,
-    TrainedOfframp,
-    padded,
-    signs,
-)
 from whispertide.model.whisper import WhisperModel
 from whispertide.recipes.assembly import make_executor
 from whispertide.recipes.catalogue import get_recipe
@@ -38,6 +27,18 @@ from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray
 from whispertide_lab.evaluation.items.commands import area
 from whispertide_lab.evaluation.items.offloading import WRONG
+from whispertide_lab.evaluation.trained_offramp import (
+    CHANNELS,
+    DENSE,
+    HIDDEN,
+    KERNEL,
+    STRIDE,
+    Asking,
+    Trained,
+    TrainedOfframp,
+    padded,
+    signs,
+)
 from whispertide_lab.evaluation.wer import align
 from whispertide_lab.speech.noise import between
 from whispertide_lab.training.augment import Augmentation, vary
@@ -123,9 +124,9 @@ def hear_examples(
     executor = make_executor(model, recipe)
     assert isinstance(executor, SerialExecutor)
     kept = Kept()
-    executor.equipment.offramp = kept
+    asking = Asking.of(executor.resources, kept)
     for utterance, samples in varied(said, options):
-        yield _heard(executor, kept, recipe, samples, utterance.text)
+        yield _heard(asking, kept, recipe, samples, utterance.text)
 
 
 def varied(said: Sequence[Utterance], options: OfframpOptions) -> Iterator[tuple[Utterance, FloatArray]]:
@@ -327,11 +328,9 @@ def pilots_recipe() -> Recipe:
     return get_recipe("pilot").replace(vad=False, step_s=0.5)
 
 
-def fitting(
-    said: Sequence[Utterance], options: OfframpOptions, suits: Callable[[Utterance], bool] = lambda _: True
-) -> list[Utterance]:
-    """Some of the utterances that suit and that one round can hear, in an order of the seed's."""
+def fitting(said: Sequence[Utterance], options: OfframpOptions) -> list[Utterance]:
+    """Some of the utterances that one round can hear, in an order of the seed's."""
     order = np.random.RandomState(options.seed % 2**32).permutation(len(said))
     chosen = (said[int(at)] for at in order)
     fits = (one for one in chosen if len(to_float(one.samples)) <= _LONGEST_S * SAMPLE_RATE and one.text.split())
-    return [one for one, _ in zip(filter(suits, fits), range(options.utterances), strict=False)]
+    return [one for one, _ in zip(fits, range(options.utterances), strict=False)]

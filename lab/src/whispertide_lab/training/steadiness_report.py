@@ -8,18 +8,18 @@ from whispertide.atomic import write_text
 from whispertide.methods.attention.steadiness import FEATURES, Rule
 from whispertide.tuning.steadiness import reliability
 
-STEPS = (0.02, 0.05, 0.1, 0.2)  # of `steadiness`, that a report shows
+STEPS = (0.02, 0.05, 0.1, 0.2)  # of `max_revision_rate`, that a report shows
 
 
-def accepted(chances: Sequence[float], stayed: Sequence[bool], steadiness: float) -> tuple[float, float]:
-    """Of all words the share that is more likely to stay than `1 - steadiness`, and of these the share that changed."""
-    taken = [outcome for chance, outcome in zip(chances, stayed, strict=True) if chance >= 1 - steadiness]
+def accepted(chances: Sequence[float], stayed: Sequence[bool], rate: float) -> tuple[float, float]:
+    """Of all words the share that is more likely to stay than `1 - rate`, and of these the share that changed."""
+    taken = [outcome for chance, outcome in zip(chances, stayed, strict=True) if chance >= 1 - rate]
     changed = sum(not outcome for outcome in taken)
     return len(taken) / max(len(stayed), 1), changed / max(len(taken), 1)
 
 
 def report(chances: Sequence[float], stayed: Sequence[bool]) -> str:
-    """What predictions were worth, for a person: a table of chances, and one of what each `steadiness` would accept."""
+    """The worth of predictions, for a person: a table of chances, and one of what each `max_revision_rate` accepts."""
     found = reliability(chances, stayed)
     lines = [
         f"{len(stayed)} words of guesses, {sum(stayed) / len(stayed):.1%} of which stayed; each predicted by a rule",
@@ -27,11 +27,11 @@ def report(chances: Sequence[float], stayed: Sequence[bool]) -> str:
         f"{found.base:.4f})",
         "predicted  stayed   words",
         *(f"{one.predicted:9.3f}  {one.stayed:6.3f}  {one.count:6d}" for one in found.bins),
-        "steadiness  accepted  of these changed",
+        "max_revision_rate  accepted  of these changed",
     ]
-    for steadiness in STEPS:
-        taken, changed = accepted(chances, stayed, steadiness)
-        lines.append(f"{steadiness:10.2f}  {taken:8.1%}  {changed:16.2%}")
+    for rate in STEPS:
+        taken, changed = accepted(chances, stayed, rate)
+        lines.append(f"{rate:17.2f}  {taken:8.1%}  {changed:16.2%}")
     return "\n".join(lines)
 
 

@@ -155,24 +155,22 @@ class TorchRun:
             for key, value in zip(encoded.cross_k, encoded.cross_v, strict=True)
         ]
 
-    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
-        """Forget the newest `drop` positions of every row, but those at the places `keep` among them."""
+    def rewind(self, drop: int) -> None:
+        """Forget the newest `drop` positions of every row."""
         if not 0 <= drop <= self._length:
             raise ValueError(f"expected to drop 0 to {self._length} cached positions; got {drop}")
-        before = self._length - drop
-        places = [*range(before), *(before + place for place in keep)]
-        self._length = len(places)
-        self._past = [(key[:, :, places], value[:, :, places]) for key, value in self._past]
+        self._length -= drop
+        self._past = [(key[:, :, : self._length], value[:, :, : self._length]) for key, value in self._past]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` after the cache; as `model.decoder.DecoderState.run` does."""
         network, past = self._engine.network.decoder, self._length
-        length, depths = request.tokens.shape[1], request.depths
-        check_context(past, int(depths.max()) + 1, self._engine.dims)
+        length = request.tokens.shape[1]
+        check_context(past, length, self._engine.dims)
         tokens = torch.from_numpy(np.ascontiguousarray(request.tokens, np.int64)).to(self._engine.device)
-        x = network.embed_tokens(tokens) + network.embed_positions.weight[past + depths]
-        sees = torch.from_numpy(request.sees).to(self._engine.device)
+        x = network.embed_tokens(tokens) + network.embed_positions.weight[past : past + length]
+        sees = torch.ones((length, length), dtype=torch.bool, device=self._engine.device).tril()
         grown, seen = [], {}
         for number, layer in enumerate(network.layers):
             normed = layer.self_attn_layer_norm(x)

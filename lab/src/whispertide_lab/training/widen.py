@@ -8,7 +8,7 @@ because the embedding that reads it is tied. Cost is then truly that of the larg
 really knows. Source: Net2Net (Chen et al., 2016), section 2; lab/docs/benchmarks.md says what it is used for.
 
 Numpy only. This module knows nothing of graphs, nor of how a checkpoint is run; hush words, a detector and adapters
-next to the checkpoint are carried over. A drafter is not: it reads the hidden state, which is another one.
+next to the checkpoint are carried over.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -24,8 +24,9 @@ from whispertide.methods.agreement.early_stop import EarlyStop
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.streaming.choice import setting
+from whispertide.streaming.policy import Bounded, commit
 from whispertide.streaming.repetition import normalise
-from whispertide.streaming.round import Bounded, Commit, RoundPlan, RoundResult, commit
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.streaming.window_state import ROOM, WindowState

@@ -20,12 +20,13 @@ from whispertide.decoding.draft import Reference
 from whispertide.methods.agreement.boundary import first_fresh, fresh_by_time
 from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegments, WholeWindow, segment_cut
 from whispertide.options import check_range
-from whispertide.streaming.choice import setting
+from whispertide.streaming.choice import in_samples, setting
+from whispertide.streaming.policy import Bounded
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops, normalise, waits
-from whispertide.streaming.round import Bounded, Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut, sentence_cut
-from whispertide.types import CHUNK_SECONDS, Span, Word, align_down, to_samples
+from whispertide.types import CHUNK_SECONDS, Span, Word, align_down
 
 Compare = Literal["normalised", "exact"]
 Boundary = Literal["align", "time"]
@@ -69,7 +70,7 @@ class LocalAgreement(Bounded):
     kind: ClassVar[str] = "local-agreement"
     overlaps: ClassVar[bool] = True
     forces: ClassVar[bool] = False
-    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified", "drafted")
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified")
 
     agreement: int = setting(2, "so many rounds must hear a word", least=2, most=10)
     compare: Compare = setting("normalised", '"normalised": without case and punctuation; "exact": as written')
@@ -93,6 +94,9 @@ class LocalAgreement(Bounded):
         most=1,
     )
     settle_s: float = setting(1.0, "the end of the window in which such words wait", least=0, most=CHUNK_SECONDS)
+
+    trim_after: int = in_samples("trim_s")
+    settle: int = in_samples("settle_s")
 
     def check(self) -> None:
         """A window that is cut fits into the longest."""
@@ -209,9 +213,7 @@ class LocalAgreement(Bounded):
             if len({self._key(word.text) for word in hypotheses}) > 1:
                 break
             newest = hypotheses[0]
-            if waits(
-                newest.probability, newest.end, end, below=self.least_probability, settle=to_samples(self.settle_s)
-            ):
+            if waits(newest.probability, newest.end, end, below=self.least_probability, settle=self.settle):
                 break
             agreed += 1
         return agreed
@@ -240,7 +242,7 @@ class LocalAgreement(Bounded):
 
     def _trim(self, state: AgreementState, result: RoundResult[HeardSegments]) -> None:
         """Cut at a confirmed segment or sentence end, if the window is longer than `trim`."""
-        if not state.confirmed or result.plan.window.end - state.start <= to_samples(self.trim_s):
+        if not state.confirmed or result.plan.window.end - state.start <= self.trim_after:
             return
         if self.trim == "segment":
             self._cut(state, segment_cut(_segments(result), state.last_time))

@@ -13,7 +13,8 @@ from whispertide.decoding.search import Guard
 from whispertide.features import Features
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult
+from whispertide.streaming.resources import EncodedWindow, RoundResources
+from whispertide.streaming.round import RoundPlan, RoundResult, result_of
 from whispertide.types import N_FRAMES, FloatArray, Span, Word
 
 if TYPE_CHECKING:
@@ -54,28 +55,28 @@ class WholeWindow:
     reread: bool = True
 
     def encode(
-        self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
+        self, resources: RoundResources, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
     ) -> EncodedWindow | None:
         """The first window, and usually the only one. None: there is less than 10 ms."""
         began = time.perf_counter()
-        features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
+        features = Features.of([audio], resources.encodes.dims.n_mels, resources.suffix)
         if not features.frames:
             return None
-        return equipment.open(features, min(features.frames, N_FRAMES), state, began=began)
+        return resources.open(features, min(features.frames, N_FRAMES), state, began=began)
 
     def decode(
         self,
-        equipment: Equipment,
+        resources: RoundResources,
         plan: RoundPlan,
         opened: EncodedWindow,
         options: DecodeOptions,
         guards: Sequence[Guard] = (),
     ) -> RoundResult[HeardSegments]:
         """All of it, window after window."""
-        model = equipment.model
-        language = equipment.language(opened.encoded, options, plan)
-        if equipment.waits(plan, language):
-            return equipment.result(plan, None, language, (opened.cost,), 0)
+        model = resources.model
+        language = plan.language(resources.language(opened.encoded, options))
+        if plan.waits(language):
+            return result_of(resources, plan, None, language, (opened.cost,), 0)
         transcription = Transcription(
             model,
             opened.features,
@@ -83,11 +84,10 @@ class WholeWindow:
             language.language,
             seek=0,
             end=opened.features.frames,
-            frame=_opened(opened, equipment.frame),
+            frame=_opened(opened, resources.frame),
             context=_context(model, plan, options),
             reread=self.reread,
             guards=guards,
-            drafter=equipment.drafter,
             reference=plan.reference and plan.reference.since(plan.window.start),
         )
         segments: list[OfflineSegment] = []
@@ -97,7 +97,7 @@ class WholeWindow:
         # The first of the transcription's costs is for handing out the window that was encoded before (`_opened`).
         costs = (opened.cost, *transcription.costs[1:])
         heard = HeardSegments(tuple(_segment(segment, plan.window) for segment in segments), tokens)
-        return equipment.result(plan, heard, language, costs, len(tokens))
+        return result_of(resources, plan, heard, language, costs, len(tokens))
 
 
 def _context(model: "WhisperModel", plan: RoundPlan, options: DecodeOptions) -> list[int]:

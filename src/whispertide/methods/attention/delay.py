@@ -1,8 +1,9 @@
 """One knob for how soon words must stand: which patience gives which delay, by measurement on OpenAI's weights.
 
 A stream that confirms later makes fewer errors, as far as what comes later helps. Two settings of the policy decide:
-`steadiness`, how likely a word must be to stay, and `settle_s`, how long one waits that never gets likely. Nobody can
-guess what they come to in seconds; so it was measured, and the knob takes seconds (docs/guides/tide.md has the curve).
+`max_revision_rate`, how likely a word must be to stay, and `settle_s`, how long one waits that never gets likely.
+Nobody can guess what they come to in seconds; so it was measured, and the knob takes seconds (docs/guides/tide.md
+has the curve).
 """
 
 import math
@@ -16,11 +17,11 @@ SOONEST_S, LATEST_S = 0.35, 2.0
 class Patience:
     """How long a word waits to be confirmed.
 
-    steadiness  the accepted share of confirmed words that would have changed
-    settle_s    seconds of audio after which a word stands, likely or not
+    max_revision_rate  the accepted share of confirmed words that would have changed
+    settle_s           seconds of audio after which a word stands, likely or not
     """
 
-    steadiness: float
+    max_revision_rate: float
     settle_s: float
 
 
@@ -42,5 +43,5 @@ def patience(delay_s: float) -> Patience:
     (low, soon), (high, late) = MEASURED[after - 1 : after + 1]
     way = min(max((delay_s - low) / (high - low), 0.0), 1.0)
     # Shares of changed words differ by factors, so they are taken by their logarithms.
-    steadiness = math.exp((1 - way) * math.log(soon.steadiness) + way * math.log(late.steadiness))
-    return Patience(steadiness, (1 - way) * soon.settle_s + way * late.settle_s)
+    rate = math.exp((1 - way) * math.log(soon.max_revision_rate) + way * math.log(late.max_revision_rate))
+    return Patience(rate, (1 - way) * soon.settle_s + way * late.settle_s)

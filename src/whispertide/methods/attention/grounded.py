@@ -14,17 +14,19 @@ decodes what is left. The policy sees words, tokens and halts, no audio and no m
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.errors import OptionError
+from whispertide.methods.attention.attending import Attending
+from whispertide.methods.attention.backward_shift import BackwardShift, ShiftRow
 from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.single_pass import Attending, frames
 from whispertide.options import check_range
-from whispertide.streaming.choice import setting
+from whispertide.streaming.choice import in_frames, in_samples, setting
+from whispertide.streaming.policy import commit
 from whispertide.streaming.repetition import CONTEXT, normalise
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN
 from whispertide.types import CHUNK_SECONDS, Span, Word, align_down, to_samples
@@ -63,7 +65,7 @@ class Grounded(Attending):
     """The policy. In the last round nothing ends the decode near the end."""
 
     kind: ClassVar[str] = "grounded"
-    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled", "drafted")
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
     near_end_s: float = setting(
         0.5, "a word this close to the end ends the decode (0 = none does)", least=0, most=CHUNK_SECONDS
@@ -80,13 +82,52 @@ class Grounded(Attending):
     same_token: int = setting(
         0, "so many copies of a token in a row end a decode and are dropped (0 = none do)", least=0, most=100
     )
+    shift_guard: bool = setting(False, "whether backward shifts end a decode")
+    shift_median: int = setting(7, "width of the first filter, in frames", least=1, most=101)
+    shift_average: int = setting(10, "width of the second filter, in frames", least=1, most=100)
+    shift_row: ShiftRow = setting("predicting", "whose attention a token's is")
+    shift_from_s: float = setting(0.0, "where in the window arrival is looked for", least=0, most=CHUNK_SECONDS)
+    least_s: float = setting(
+        0.0, "shorter windows are not decoded, unless they are the last", least=0, most=CHUNK_SECONDS
+    )
+    silence_s: float = setting(
+        0.0, "silence after the last window of an utterance, so that its text may end", least=0, most=CHUNK_SECONDS
+    )
+    short_s: float = setting(
+        0.0,
+        "an utterance of at most so much audio, the pause before it included, is heard padded to 30 s in the end, "
+        "whatever the framing (0 = none is)",
+        least=0,
+        most=CHUNK_SECONDS,
+    )
+    heads_first: bool = setting(False, "heads are averaged before word times are worked out")
+
+    near_end: int = in_frames("near_end_s")
+    shift_from: int = in_frames("shift_from_s")
+    carry_back: int = in_samples("carry_back_s")
+    carry_most: int = in_samples("carry_most_s")
 
     def check(self) -> None:
-        """What is carried fits into the longest window; one token is no copy."""
+        """What is carried fits into the longest window; a median needs a middle; one token is no copy."""
         Attending.check(self)
+        if self.shift_median % 2 == 0:
+            raise OptionError(f"expected shift_median to be odd; got {self.shift_median}")
         check_range("carry_most_s", self.carry_most_s, 1, self.hard_cap_s)
         if self.same_token == 1:
             raise OptionError("expected same_token=0, which is never, or at least 2; got 1")
+
+    def derive(self) -> dict[str, Any]:
+        """The settings as the decode takes them."""
+        hearing = replace(
+            Attending.derive(self)["hearing"],
+            least=to_samples(self.least_s),
+            silence=to_samples(self.silence_s),
+            short=to_samples(self.short_s),
+            heads_first=self.heads_first,
+            real_end=self.real_end,
+            same_token=self.same_token,
+        )
+        return {"hearing": hearing}
 
     @property
     def usual_s(self) -> float:
@@ -96,7 +137,7 @@ class Grounded(Attending):
     @property
     def most(self) -> int:
         """`carry_most_s` in samples, or less: the longest window has room for new audio, too."""
-        return min(to_samples(self.carry_most_s), self.hard_cap - self.hard_cap // 8)
+        return min(self.carry_most, self.hard_cap - self.hard_cap // 8)
 
     def start(self, at: int, after: GroundedState | None = None) -> GroundedState:
         """Nothing carried over."""
@@ -106,17 +147,22 @@ class Grounded(Attending):
         self, state: GroundedState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
     ) -> RoundPlan:
         """Carried-over and new audio, after the carried word."""
-        near_end = None if is_last else frames(self.near_end_s) or None
-        watch = replace(self.shift(), near_end=near_end, finish_word=self.finish_word)
+        watch = BackwardShift(
+            detect=self.shift_guard,
+            median=self.shift_median,
+            average=self.shift_average,
+            row=self.shift_row,
+            search_from=self.shift_from,
+            near_end=None if is_last else self.near_end or None,
+            finish_word=self.finish_word,
+        )
         # Only where the window begins where it did: a second halt at the same token of it asks for padding.
         again = state.halt if self.way == 3 and state.halt_at == state.start else None
         return RoundPlan(
             round_id,
             Span(state.start, frontier),
             replace(
-                self.hearing(search),
-                real_end=self.real_end,
-                same_token=self.same_token,
+                self.hearing,
                 watch=(watch,),
                 retry=again,
                 unheard_from=_heard_to(state) if is_last else None,
@@ -178,7 +224,7 @@ class Grounded(Attending):
         state.guess = tuple(words[certain:])
         if certain:
             state.prefix = (words[certain - 1],)
-            self._move(state, words[certain - 1].start - to_samples(self.carry_back_s), end)
+            self._move(state, words[certain - 1].start - self.carry_back, end)
         return [*words[:certain], *self._overtaken(state)]
 
     def _carry_all(self, state: GroundedState, end: int) -> list[TokenWord]:

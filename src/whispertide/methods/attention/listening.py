@@ -1,22 +1,22 @@
 """How a window is heard in one decode, what that hears, and what a round has cost so far.
 
-What policies ask for and get back (`Listening`, `HeardWords`); `attended_decode` is the decode itself.
+What policies ask for and get back (`DecodeSettings`, `HeardWords`); `single_pass` is the decode itself.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from whispertide.decoding.guards import Halt, Watch
-from whispertide.decoding.longform import Cost
-from whispertide.decoding.search import Guard, StopReason
+from whispertide.decoding.search import Cost, Guard, StopReason
 from whispertide.decoding.token_words import TokenWord, WordTimes, tokens_of
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class DecodeSettings:
     """How a window is heard in one decode, without timestamps, watched by its own attention.
 
     watch           guards of the attention
@@ -40,7 +40,6 @@ class Listening:
     unheard_from    heard by earlier rounds up to this sample; where a guard stops more than `UNHEARD` before the
                     window's end, it is decoded again, watched by `unbounded` alone; None: never
     rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
-    unrolled        search greedily in static graphs of several steps each, as far as these hold the text
     keep_attention  put the attention into the result
     """
 
@@ -66,7 +65,6 @@ class Listening:
     unbounded: tuple[Watch, ...] = ()
     rescue: float | None = None
     rescue_beam: int = 5
-    unrolled: bool = False
     keep_attention: bool = False
 
 
@@ -102,21 +100,41 @@ class HeardWords:
     attention: FloatArray | None = field(default=None, compare=False, repr=False)
 
     @property
+    def rewound(self) -> bool:
+        """Whether the decode had lost its place, so that nothing of it stands."""
+        return self.halt is not None and self.halt.reason == "rewind"
+
+    @property
+    def loops(self) -> bool:
+        """Whether the guard against repetition ended the text: no guard of the attention did."""
+        return self.stop == "guard" and self.halt is None
+
+    def stops_short(self, no_speech: float) -> bool:
+        """Whether a guard or the limit has ended the text before the audio does; the frontier alone is no such end, and
+        of silence, with a higher probability than `no_speech`, nothing is unheard.
+        """
+        if self.no_speech_prob > no_speech:
+            return False
+        if self.halt is None:
+            return self.stop != "end_of_text"
+        return self.halt.reason != "frontier"
+
+    @property
     def tokens(self) -> tuple[int, ...]:
         """Those of all words."""
         return tokens_of(self.words)
 
 
 @dataclass(slots=True)
-class Job:
+class RoundJob:
     """A round: what it is given, and what it has cost so far.
 
     `silence` is how many frames of it end the window, `hushed` whether a hush word follows them.
     """
 
-    equipment: Equipment
+    resources: RoundResources
     plan: RoundPlan
-    listen: Listening
+    listen: DecodeSettings
     options: DecodeOptions
     guards: Sequence[Guard]
     silence: int = 0

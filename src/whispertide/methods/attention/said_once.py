@@ -10,8 +10,10 @@ where windows are not padded. Here the text says which jumps are copies. Ours.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from whispertide.decoding.token_words import TokenWord
+from whispertide.methods.attention.listening import HeardWords
 from whispertide.streaming import repetition
 from whispertide.streaming.repetition import LOOP_LIKE, normalise, runs
 from whispertide.types import SAMPLE_RATE
@@ -20,6 +22,12 @@ LEAST = 2  # words of a copy: a single one may be said twice within the time tha
 # So near to each other two words attend to the same sound; people say no two equal ones so fast.
 NEAR = SAMPLE_RATE // 5
 STEP = SAMPLE_RATE // 8  # "no no no" comes up to eight times a second
+
+
+def without_copies(said: Sequence[TokenWord], heard: HeardWords) -> HeardWords:
+    """What was heard, without copies of what was said before or in itself."""
+    kept = said_once(said, heard.words)
+    return replace(heard, words=tuple(heard.words[at] for at in kept), firm=sum(at < heard.firm for at in kept))
 
 
 def said_once(said: Sequence[TokenWord], words: Sequence[TokenWord]) -> list[int]:

@@ -1,51 +1,256 @@
 """A round in one decode that its attention watches, and in a second one where the first went wrong.
 
-What AlignAtt, NPUsper and their kin need: `SinglePass` is how they hear a window, `Attending` the settings from which
-they make one. Knows the model and the framing, nothing of what is confirmed, of other rounds or of sessions.
+What AlignAtt, `tide`, NPUsper and their kin need: `SinglePass` is how they hear a window. The forced prefix carries
+what is confirmed, so only what is new is decoded: without timestamps, without a fallback to higher temperatures. Its
+own attention times the words. Knows the model and the framing, nothing of what is confirmed, of other rounds or of
+sessions.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from whispertide.decoding.guards import Halt
-from whispertide.decoding.longform import Cost
-from whispertide.decoding.search import Guard
-from whispertide.decoding.token_words import WordTimes
-from whispertide.errors import OptionError
+from whispertide.checkpoint.generation import Head
+from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
+from whispertide.decoding.accept import GREEDY
+from whispertide.decoding.draft import Reference
+from whispertide.decoding.end import End, SecondBest
+from whispertide.decoding.guards import Halt, SameToken, Scene, WatchingGuard, with_loop_guard
+from whispertide.decoding.prompt import MARGIN_TOKENS, Prompt, fit_context
+from whispertide.decoding.rules import NON_SPEECH, Rules
+from whispertide.decoding.search import Cost, Guard, Hypothesized, SearchResult, run_search
+from whispertide.decoding.token_search import TokenSearch, build_search, joined, truncation
+from whispertide.decoding.token_words import Sampled, TokenWord, part_marks, read_words, whole_words
+from whispertide.decoding.word_end import WordEndDetector
 from whispertide.features import Columns, Features
-from whispertide.methods.attention.attended_decode import AttendedDecode
-from whispertide.methods.attention.backward_shift import BackwardShift, ShiftRow
-from whispertide.methods.attention.listening import HeardWords, Job, Listening
-from whispertide.model.engine import LAST_LAYER, EncoderState
+from whispertide.methods.attention.listening import DecodeSettings, HeardWords, RoundJob
+from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.choice import setting
-from whispertide.streaming.framing import BARE, FRAMES_PER_S, PAD30
-from whispertide.streaming.round import Bounded, EncodedWindow, Equipment, RoundPlan, RoundResult
-from whispertide.streaming.searches import Search
-from whispertide.types import (
-    CHUNK_SECONDS,
-    FRAME_SAMPLES,
-    HOP_LENGTH,
-    N_SAMPLES,
-    SAMPLE_RATE,
-    FloatArray,
-    Span,
-    to_samples,
-)
+from whispertide.streaming.framing import BARE, PAD30
+from whispertide.streaming.resources import EncodedWindow, RoundResources
+from whispertide.streaming.round import RoundPlan, RoundResult, result_of
+from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
 LOG_MEL = "log_mel"  # in the state of an encoder that hears every window by itself: the `Columns` that are known
 UNHEARD = SAMPLE_RATE  # so much audio after the last word may be the pause that ended the utterance
+RETRY_TOKENS_PER_S = 1.5  # speech is denser; until then a retried decode may not end (NPUsper)
+
+
+class AttendedDecode:
+    """One search over one encoded window, and the reading of its outcome. `found` is set by `run`."""
+
+    def __init__(
+        self,
+        job: RoundJob,
+        listen: DecodeSettings,
+        encoded: Encoded,
+        frames: int,
+        language: str | None,
+        prefix: tuple[int, ...],
+    ) -> None:
+        self.job = job
+        self.listen = listen
+        self.model = job.resources.model
+        self.tokenizer = job.resources.model.tokenizer
+        self.encoded = encoded
+        self.frames = frames
+        self.language = language
+        self.prefix = prefix
+        self.kinds = job.resources.kinds(language)
+        self.found: SearchResult
+
+    def run(self, detector: WordEndDetector | None) -> HeardWords:
+        """Decode; `detector` is asked whether the last word was spoken to its end."""
+        began, prompt = time.perf_counter(), self._prompt()
+        watchers = self._search(prompt)
+        self.job.costs.append(Cost("decode", time.perf_counter() - began, steps=self.found.steps))
+        best = self.found.best
+        # Several may stop at one token, since all of them are asked; then the policy's order decides.
+        halt = next((watcher.halt for watcher in watchers if watcher.halt is not None), None)
+        last_frame = next((watcher.last_frame for watcher in watchers if watcher.last_frame is not None), None)
+        heard = HeardWords(
+            frames=self.frames,
+            stop=best.stop,
+            avg_logprob=best.avg_logprob,
+            no_speech_prob=self.found.no_speech_prob,
+            attention=joined(best.attention) if self.listen.keep_attention else None,
+        )
+        # Not where it is unknown: nan is larger than nothing.
+        if self.found.no_speech_prob > self.listen.no_speech:
+            return heard
+        began, words = time.perf_counter(), self._words(best, prompt)
+        self.job.costs.append(Cost("align", time.perf_counter() - began))
+        # Only the frontier lets a decode go on after it, with a guess; every other halt has cut the text already.
+        firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
+        firm = whole_words(words, firm_tokens)
+        ended = self._word_ended(halt, firm == len(words), detector)
+        ending = part_marks(words[-1], best.logprobs[-len(words[-1].tokens) :], self.kinds) if words else None
+        return replace(heard, words=words, firm=firm, halt=halt, last_frame=last_frame, word_ended=ended, ending=ending)
+
+    # --- the decode ---------------------------------------------------------------------------------------------------
+
+    def _prompt(self) -> Prompt:
+        """Context, start sequence and forced prefix, fitted into the text context."""
+        tokenizer, plan, room = self.tokenizer, self.job.plan, self.model.dims.n_text_ctx - MARGIN_TOKENS
+        start = self.job.resources.start(self.language, self.job.options.task)
+        # The end of a prefix that is too long: the text goes on right after it.
+        prefix = self.prefix[-(room - len(start) - 1) :] if self.prefix else ()
+        # Guards and word times must count from what is really fed, not from what was asked for.
+        self.prefix = prefix
+        # One position less, for the token that stands in front of the context.
+        left = min(self.listen.context_tokens, room - len(start) - len(prefix) - 1)
+        said = plan.prompt if self.job.options.condition_on_previous_text is not False else ""
+        context = fit_context(
+            tokenizer.encode,
+            self.job.options.prompt,
+            said,
+            left,
+            static=self.listen.static_prompt,
+            spaced=self.language not in UNSPACED_LANGUAGES,
+        )
+        head = (tokenizer.sot_prev, *context) if context else ()
+        tokens = (*head, *start, *prefix)
+        limit = min(self.listen.max_tokens, self.job.options.max_tokens or self.listen.max_tokens)
+        # One more than there are positions left: the last token is predicted and never fed.
+        limit = min(limit, self.model.dims.n_text_ctx + 1 - len(tokens))
+        return Prompt(tokens, sot_index=len(head), limit=limit)
+
+    def _search(self, prompt: Prompt) -> list[WatchingGuard]:
+        """Decode; the guards that watched are returned. With `rescue` the better of two decodes counts."""
+        watchers = self._attempt(prompt, self.job.options)
+        found = self.found
+        if self.listen.rescue is None or found.best.avg_logprob >= self.listen.rescue or self.job.options.beam > 1:
+            return watchers
+        # The patience is meant for another beam; one hypothesis has to end in any case.
+        patience = max(self.job.options.patience, 1 / self.listen.rescue_beam)
+        wider = replace(self.job.options, beam=self.listen.rescue_beam, patience=patience)
+        again = self._attempt(prompt, wider)
+        steps = found.steps + self.found.steps
+        # A rewind voids the whole round, so that a better score would not make up for it.
+        has_lost_its_place = any(watcher.halt is not None and watcher.halt.reason == "rewind" for watcher in again)
+        if self.found.best.avg_logprob > found.best.avg_logprob and not has_lost_its_place:
+            found, watchers = self.found, again
+        # Both searches were paid for, whichever is kept.
+        self.found = replace(found, steps=steps)
+        return watchers
+
+    def _attempt(self, prompt: Prompt, options: DecodeOptions) -> list[WatchingGuard]:
+        """One search; the guards that watched are returned."""
+        watchers, guards = self._guards(prompt)
+        self.found = self._searched(prompt, options, guards, self.job.plan.reference)
+        return watchers if options.beam == 1 else self._watched_anew(prompt, watchers)
+
+    def _watched_anew(self, prompt: Prompt, watchers: list[WatchingGuard]) -> list[WatchingGuard]:
+        """What the guards say of the text that a beam search found; during it they saw whichever text led."""
+        every = (self.found.best, *self.found.others)
+        halted = any(watcher.halt is not None for watcher in watchers)
+        # A text that a guard has cut keeps the attention of what was dropped: it has more pieces of that than tokens.
+        dropped = (text for text in every if text.stop == "guard" and len(text.attention) > len(text.tokens))
+        if halted and (cut := next(dropped, None)) is not None:  # the others have not been looked at so far
+            self.found = replace(self.found, best=cut)
+            return watchers
+        best = self.found.best
+        again, _ = self._guards(prompt)
+        for count in range(1, len(best.tokens) + 1):
+            keep = truncation(again, best.tokens[:count], best.attention[:count], best.logprobs[:count])
+            if keep is not None:
+                self.found = replace(self.found, best=best.cut(keep))
+                break
+        return again
+
+    def _guards(self, prompt: Prompt) -> tuple[list[WatchingGuard], list[Guard]]:
+        """Fresh guards: those that watch the attention, and all together."""
+        opening, silence = len(prompt.tokens), self.job.silence
+        scene = Scene(self.kinds, self._heads(), opening, self.prefix, self.frames, silence)
+        watchers = [watch.guard(scene, self.model) for watch in self.listen.watch]
+        guards = with_loop_guard([*watchers, *self.job.guards], self.tokenizer.eot, wanted=self.listen.loop_guard)
+        if self.listen.same_token:
+            guards.append(SameToken(self.listen.same_token))
+        return watchers, guards
+
+    def _searched(
+        self, prompt: Prompt, options: DecodeOptions, guards: Sequence[Guard], reference: Reference | None
+    ) -> SearchResult:
+        """What a search finds; `reference` is what an earlier round has heard: checked as one block."""
+        rules, end = self._rules(options), self._end()
+        if end is not None:  # whatever the options say: the second-best token is greedy search's
+            search = TokenSearch(prompt, rules, GREEDY, end=end, guards=guards)
+        elif options.beam == 1:
+            known = None if reference is None else reference.draft(self.tokenizer, rules)
+            search = build_search(prompt, rules, options, draft=known, guards=guards)
+        else:
+            search = build_search(prompt, rules, options, guards=guards)
+        return run_search(search, self.model.decoder(self.encoded, heads=self._heads()))
+
+    def _is_retry(self) -> bool:
+        return self.job.listen.retry is not None and self.listen.retry is None
+
+    def _rules(self, options: DecodeOptions) -> Rules:
+        if self._is_retry():
+            options = replace(options, suppress_tokens=(NON_SPEECH,))
+        return self.job.resources.rules(options, self.listen.must_speak)
+
+    def _end(self) -> End | None:
+        """When end of text does not end the text; None: it always does."""
+        least = 0
+        if self._is_retry():
+            least = int(RETRY_TOKENS_PER_S * self.frames * FRAME_SAMPLES / SAMPLE_RATE)
+        elif self.listen.real_end:
+            return None
+        return SecondBest(self.kinds.speaks, self.tokenizer.eot, least, self.listen.real_end)
+
+    def _heads(self) -> tuple[Head, ...]:
+        wanted = {*self.model.alignment_heads}
+        for watch in self.listen.watch:
+            wanted.update(watch.heads(self.model))
+        # Sorted, because a head's place here is its row in the attention (`_words`).
+        return tuple(sorted(wanted))
+
+    # --- what it says -------------------------------------------------------------------------------------------------
+
+    def _words(self, best: Hypothesized, prompt: Prompt) -> tuple[TokenWord, ...]:
+        """All words of the decode; a character that is not whole yet is held back.
+
+        What is heard in the hush word was not said and is left out.
+        """
+        heads = self._heads()
+        rows = [heads.index(head) for head in self.model.alignment_heads]
+        window = self.job.plan.window
+        # With a hush word its frames stay in, so that what was heard there is timed there and can be left out below.
+        frames = self.encoded.valid_frames if self.job.hushed else self.frames
+        sampled = Sampled.of(best, self.tokenizer, frames, len(prompt.tokens), self.prefix, rows)
+        words = read_words(
+            sampled,
+            self.tokenizer,
+            window,
+            language=self.language,
+            times=self.listen.times,
+            heads_first=self.listen.heads_first,
+        )
+        # No word goes beyond the window, so what begins at its end was heard in the hush word.
+        return tuple(word for word in words if word.start < window.end) if self.job.hushed else words
+
+    def _word_ended(self, halt: Halt | None, at_the_end: bool, detector: WordEndDetector | None) -> bool | None:
+        """Whether the last firm word is whole, as far as the token that was dropped or the detector can tell."""
+        dropped = halt is not None and halt.reason in ("frontier", "backward-shift")
+        if halt is not None and dropped and at_the_end and self.kinds.continues(halt.token):
+            return False
+        if detector is None or LAST_LAYER not in self.encoded.taps or not at_the_end:
+            return None
+        return detector.fires(self.encoded.taps[LAST_LAYER][: self.frames])
 
 
 @dataclass(frozen=True, slots=True)
-class SinglePass(Listening):
+class SinglePass(DecodeSettings):
     """A `round.Hearing`: one decode."""
 
+    decodes: ClassVar[type[AttendedDecode]] = AttendedDecode
+
     def encode(
-        self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
+        self, resources: RoundResources, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
     ) -> EncodedWindow | None:
         """The window, with what follows it. None: it is too short."""
         if len(audio) < HOP_LENGTH or (len(audio) < self.least and not plan.is_last):
@@ -54,51 +259,50 @@ class SinglePass(Listening):
         if 0 < silence <= N_SAMPLES - len(audio):  # so that the text may end; where a window has room for that
             audio = np.pad(audio, (0, silence))
         began = time.perf_counter()
-        features = _features(equipment, plan.window, audio, state)
-        taps = (LAST_LAYER,) if equipment.detector is not None and self.detect_end else ()
+        features = _features(resources, plan.window, audio, state)
+        taps = (LAST_LAYER,) if resources.detector is not None and self.detect_end else ()
         frame = PAD30 if self._is_short(plan) else None
-        opened = equipment.open(features, features.frames, state, taps, frame, began=began)
-        if equipment.suffix is not None or opened.encoded.state is not None:
+        opened = resources.open(features, features.frames, state, taps, frame, began=began)
+        if resources.suffix is not None or opened.encoded.state is not None:
             return opened  # what is known would not be asked for, or the framing keeps something itself
         known = Columns.of_window(features.raw[:, :], plan.window.start // HOP_LENGTH, len(plan.window))
         return replace(opened, encoded=replace(opened.encoded, state=EncoderState({LOG_MEL: known}, 0)))
 
     def decode(
         self,
-        equipment: Equipment,
+        resources: RoundResources,
         plan: RoundPlan,
         opened: EncodedWindow,
         options: DecodeOptions,
         guards: Sequence[Guard] = (),
     ) -> RoundResult[HeardWords]:
         """The decode, and another where that one shifted backward or stopped short."""
-        job = Job(equipment, plan, self, options, guards, hushed=opened.hushed, costs=[opened.cost])
+        job = RoundJob(resources, plan, self, options, guards, hushed=opened.hushed, costs=[opened.cost])
         features, encoded = opened.features, opened.encoded
         # From the plan's window and not from the features, which may have silence and a hush word at their end.
         frames = _encoder_frames(len(plan.window) // HOP_LENGTH)
         # What was appended so that the text may end. It is heard, but what attends to it was not said.
         job.silence = _encoder_frames(features.frames) - frames
-        detector = equipment.detector if self.detect_end else None
-        language = equipment.language(encoded, options, plan)
-        if equipment.waits(plan, language):
-            return equipment.result(plan, None, language, job.costs, 0)
-        decode = AttendedDecode(job, encoded, min(frames, encoded.valid_frames), language.language, plan.prefix)
-        listen: Listening = self
-        heard = decode.run(listen, detector)
+        detector = resources.detector if self.detect_end else None
+        language = plan.language(resources.language(encoded, options))
+        if plan.waits(language):
+            return result_of(resources, plan, None, language, job.costs, 0)
+        decode = self.decodes(job, self, encoded, min(frames, encoded.valid_frames), language.language, plan.prefix)
+        heard = decode.run(detector)
         if (again := self._again(heard.halt)) is not None:
-            decode = self._once_more(job, features.window(0, features.frames), frames, language.language)
-            # The window was encoded again without the layer that the detector looks at.
-            listen, detector = again, None
-            heard = replace(decode.run(listen, None), retried=True)
+            decode = self._once_more(job, again, features.window(0, features.frames), frames, language.language)
+            detector = None  # the window was encoded again without the layer that it looks at
+            heard = replace(decode.run(None), retried=True)
         if self._stopped_short(heard, plan):
-            heard = replace(decode.run(replace(listen, watch=self.unbounded), detector), retried=heard.retried)
-        return equipment.result(plan, heard, language, job.costs, len(decode.found.best.tokens))
+            decode.listen = replace(decode.listen, watch=self.unbounded)
+            heard = replace(decode.run(detector), retried=heard.retried)
+        return result_of(resources, plan, heard, language, job.costs, len(decode.found.best.tokens))
 
     def _is_short(self, plan: RoundPlan) -> bool:
         """Whether the whole utterance is about a single word, which checkpoints hear worst without padding."""
         return plan.is_last and len(plan.window) <= self.short
 
-    def _again(self, halt: Halt | None) -> Listening | None:
+    def _again(self, halt: Halt | None) -> DecodeSettings | None:
         """How the window is heard once more; None: it is not."""
         if halt is None:
             return None
@@ -121,9 +325,11 @@ class SinglePass(Listening):
         heard_to = heard.words[-1].spoken_by if heard.words else self.unheard_from
         return plan.window.end - heard_to > UNHEARD
 
-    def _once_more(self, job: Job, mel: FloatArray, frames: int, language: str) -> AttendedDecode:
+    def _once_more(
+        self, job: RoundJob, again: DecodeSettings, mel: FloatArray, frames: int, language: str
+    ) -> AttendedDecode:
         """In the other framing, because in the same one it would say the same; NPUsper's fallback is always padded."""
-        usual = job.equipment.frame
+        usual = job.resources.frame
         other = BARE if usual == PAD30 else usual if self._is_short(job.plan) else PAD30
         is_fallback = self.retry is not None
         frame = PAD30 if is_fallback else other
@@ -131,16 +337,16 @@ class SinglePass(Listening):
         job.hushed = False
         began = time.perf_counter()
         # On the model that decodes: the one that encodes may be busy with the next round.
-        encoded = frame(job.equipment.model, mel)
+        encoded = frame(job.resources.model, mel)
         job.costs.append(Cost("encode", time.perf_counter() - began, encoded.computed))
-        return AttendedDecode(job, encoded, frames, language, () if is_fallback else job.plan.prefix)
+        return self.decodes(job, again, encoded, frames, language, () if is_fallback else job.plan.prefix)
 
 
-def _features(equipment: Equipment, window: Span, audio: FloatArray, state: EncoderState | None) -> Features:
+def _features(resources: RoundResources, window: Span, audio: FloatArray, state: EncoderState | None) -> Features:
     """Those of a window's audio and the silence after it; what the round before left is not computed again."""
-    n_mels = equipment.encodes.dims.n_mels
-    if equipment.suffix is not None:
-        return Features.of([audio], n_mels, equipment.suffix)
+    n_mels = resources.encodes.dims.n_mels
+    if resources.suffix is not None:
+        return Features.of([audio], n_mels, resources.suffix)
     known = None if state is None else state.tensors.get(LOG_MEL)
     raw = (known or Columns.none(n_mels)).window(audio, window.start // HOP_LENGTH, len(window))
     return Features.of_raw(raw, len(audio))
@@ -153,81 +359,3 @@ def _turned_back(halt: Halt) -> bool:
 
 def _encoder_frames(mel_frames: int) -> int:
     return -(-mel_frames * HOP_LENGTH // FRAME_SAMPLES)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attending(Bounded):
-    """Settings of a policy that watches attention. Times in seconds."""
-
-    shift_guard: bool = setting(
-        False,
-        "whether backward shifts end a decode; AlignAtt then hears the window once more, padded to 30 s, or bare where "
-        "it was padded",
-    )
-    shift_median: int = setting(7, "width of the first filter, in frames", least=1, most=101)
-    shift_average: int = setting(10, "width of the second filter, in frames", least=1, most=100)
-    shift_row: ShiftRow = setting("predicting", "whose attention a token's is")
-    shift_from_s: float = setting(0.0, "where in the window arrival is looked for", least=0, most=CHUNK_SECONDS)
-    least_s: float = setting(
-        0.0, "shorter windows are not decoded, unless they are the last", least=0, most=CHUNK_SECONDS
-    )
-    silence_s: float = setting(
-        0.0, "silence after the last window of an utterance, so that its text may end", least=0, most=CHUNK_SECONDS
-    )
-    short_s: float = setting(
-        0.0,
-        "an utterance of at most so much audio, the pause before it included, is heard padded to 30 s in the end, "
-        "whatever the framing (0 = none is)",
-        least=0,
-        most=CHUNK_SECONDS,
-    )
-    max_tokens: int = setting(224, "the most that a round decodes", least=1, most=400)
-    context_tokens: int = setting(
-        223, "how much text before the window precedes it (0 = none, not even the user's prompt)", least=0, most=400
-    )
-    static_prompt: bool = setting(
-        True, "the user's prompt stays in front of it; else it scrolls away with what is said"
-    )
-    word_times: WordTimes = setting(
-        "dtw",
-        '"dtw", "attended" (where the attention of the first and last token is strongest), or "checked": "dtw" unless '
-        "that puts a word long before what it attends to",
-    )
-    heads_first: bool = setting(False, "heads are averaged before word times are worked out")
-
-    def check(self) -> None:
-        """A median needs a middle."""
-        Bounded.check(self)
-        if self.shift_median % 2 == 0:
-            raise OptionError(f"expected shift_median to be odd; got {self.shift_median}")
-
-    def shift(self) -> BackwardShift:
-        """The guard against backward shifts."""
-        return BackwardShift(
-            detect=self.shift_guard,
-            median=self.shift_median,
-            average=self.shift_average,
-            row=self.shift_row,
-            search_from=frames(self.shift_from_s),
-        )
-
-    def hearing(self, search: Search) -> SinglePass:
-        """How rounds are heard, but for what watches them."""
-        return SinglePass(
-            least=to_samples(self.least_s),
-            silence=to_samples(self.silence_s),
-            short=to_samples(self.short_s),
-            no_speech=self.no_speech,
-            loop_guard=self.loop_guard,
-            max_tokens=self.max_tokens,
-            context_tokens=self.context_tokens,
-            static_prompt=self.static_prompt,
-            times=self.word_times,
-            heads_first=self.heads_first,
-            unrolled=search.static,
-        )
-
-
-def frames(seconds: float) -> int:
-    """Encoder frames of 20 ms."""
-    return round(seconds * FRAMES_PER_S)

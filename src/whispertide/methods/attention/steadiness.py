@@ -2,7 +2,7 @@
 
 Whether a word will still be there when the utterance is over is a prediction, and the answer is in every stream without
 a transcript: record the rounds, look at the end. `facts_of` takes down what a round knows, a `Rule` turns that into a
-chance, `calm` chooses by it what of a guess is shown. `tuning.steadiness` fits the weights.
+chance, `likely_shown` chooses by it what of a guess is shown. `tuning.steadiness` fits the weights.
 
 Pure functions over words; the arithmetic is a sum of products, so that it is the same everywhere. Times are samples.
 """
@@ -205,19 +205,7 @@ def shipped_rule() -> Rule:
     return Rule(tuple(float(about["weights"][name]) for name in FEATURES))
 
 
-def steady(facts: Sequence[Facts], chances: Sequence[float], steadiness: float, *, settle: int) -> int:
-    """How many words stand before the first one that is more likely than `steadiness` to change.
-
-    A word that the frontier's guard let stand waits no longer than for `settle` samples of audio after it. Some words
-    never get likely, and a window that grows with what waits is heard worse.
-    """
-    for number, (known, chance) in enumerate(zip(facts, chances, strict=True)):
-        if chance < 1 - steadiness and not (known.firm and known.frontier >= settle):
-            return number
-    return len(chances)
-
-
-def calm(
+def likely_shown(
     shown: Sequence[Word],
     guess: Sequence[TokenWord],
     chances: Sequence[float],

@@ -18,13 +18,14 @@ from typing import ClassVar
 from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.methods.causal.stable_beam import HeardStream, StableBeam
 from whispertide.methods.causal.stable_search import Rule, Scored
-from whispertide.streaming.choice import Choice, setting
+from whispertide.streaming.choice import Choice, in_samples, setting
+from whispertide.streaming.policy import commit, drop_below_setting
 from whispertide.streaming.repetition import CONTEXT, waits, without_loops
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit, drop_below_setting
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.streaming.window_state import ROOM
-from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, align_down, to_samples
+from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, align_down
 
 TOKENS_PER_S = 12  # more than anybody says
 
@@ -98,6 +99,11 @@ class Stable(Choice):
     carry: int = setting(2, "so many confirmed words begin the next stream (0 = none, as published)", least=0, most=20)
     loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
 
+    confirm: int = in_samples("confirm_s")
+    settle: int = in_samples("settle_s")
+    stuck: int = in_samples("stuck_s")
+    longest: int = in_samples("stream_s")
+
     @property
     def usual_s(self) -> float:
         """A stream may get as long as it can."""
@@ -114,7 +120,7 @@ class Stable(Choice):
 
     def limit(self, state: StableState) -> int:
         """The end of a stream of `stream_s`."""
-        return state.start + to_samples(self.stream_s)
+        return state.start + self.longest
 
     def plan(
         self, state: StableState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
@@ -143,7 +149,7 @@ class Stable(Choice):
             self._take(state, result.heard, end)
         settled = len(state.guess) if is_last else self._settled(state, end)
         confirmed = self._confirm(state, settled)
-        if not is_last and end - state.start > to_samples(self.stream_s) - ROOM:
+        if not is_last and end - state.start > self.longest - ROOM:
             confirmed += self._begin_again(state, end)
         elif not is_last and self._is_stuck(state, end):
             self._try_again(state, end)
@@ -170,9 +176,9 @@ class Stable(Choice):
         for number, word in enumerate(state.guess):
             done += len(word.tokens)
             # A word is as old as the youngest token up to its end: what follows a change has to settle anew.
-            if end - max(state.found_at[:done], default=end) < to_samples(self.confirm_s):
+            if end - max(state.found_at[:done], default=end) < self.confirm:
                 return number
-            settle, probability = to_samples(self.settle_s), word.word.probability
+            settle, probability = self.settle, word.word.probability
             if waits(probability, word.spoken_by, end, below=self.least_probability, settle=settle):
                 return number
         return len(state.guess)
@@ -218,7 +224,7 @@ class Stable(Choice):
         if not self.stuck_s or state.guess:
             return False
         last = state.words[-1].end if state.words else state.start
-        return end - max(last, state.tried) > to_samples(self.stuck_s)
+        return end - max(last, state.tried) > self.stuck
 
     def _try_again(self, state: StableState, end: int) -> None:
         """A new stream, with the last words. If that one said nothing either, with none, and only what is newest: where
@@ -229,7 +235,7 @@ class Stable(Choice):
         if carried and len(state.words) > state.carried and start > state.start:
             self._begin(state, start, state.words[-carried:])
         else:
-            self._begin(state, align_down(end - to_samples(self.stuck_s)), ())
+            self._begin(state, align_down(end - self.stuck), ())
         state.tried, state.hypotheses, state.found_at = end, (), ()
 
     def _carried_from(self, state: StableState, carried: int) -> int:

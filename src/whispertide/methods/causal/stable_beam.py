@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING
 
 from whispertide.decoding.accept import Beam
 from whispertide.decoding.guards import with_loop_guard
-from whispertide.decoding.longform import Cost
-from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.search import Guard, run_search
+from whispertide.decoding.prompt import MARGIN_TOKENS, Prompt
+from whispertide.decoding.search import Cost, Guard, run_search
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.errors import GraphError
-from whispertide.methods.attention.attended_decode import MARGIN_TOKENS
 from whispertide.methods.causal.blocks import Blocks
 from whispertide.methods.causal.stable_search import Rule, Scored, StableSearch
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan, RoundResult, result_of
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
@@ -69,15 +68,15 @@ class StableBeam:
     loop_guard: bool = True
 
     def encode(
-        self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
+        self, resources: RoundResources, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
     ) -> OpenedStream | None:
         """The blocks that are whole and not encoded yet. None: there is no new one."""
-        blocks = equipment.frame
+        blocks = resources.frame
         if not isinstance(blocks, Blocks):
             raise GraphError(f"expected framing=blocks for a stream; got framing={blocks.kind}")
         began = time.perf_counter()
         encoded = blocks.advance(
-            equipment.encodes, audio, plan.window.start, state, first_round=self.first_round, is_last=plan.is_last
+            resources.encodes, audio, plan.window.start, state, first_round=self.first_round, is_last=plan.is_last
         )
         if encoded is None or encoded.state is None:
             return None
@@ -88,21 +87,21 @@ class StableBeam:
 
     def decode(
         self,
-        equipment: Equipment,
+        resources: RoundResources,
         plan: RoundPlan,
         opened: OpenedStream,
         options: DecodeOptions,
         guards: Sequence[Guard] = (),
     ) -> RoundResult[HeardStream]:
         """The text goes on."""
-        model, encoded = equipment.model, opened.encoded
-        language = equipment.language(encoded, options, plan)
-        if equipment.waits(plan, language):
-            return equipment.result(plan, None, language, (opened.cost,), 0)
+        model, encoded = resources.model, opened.encoded
+        language = plan.language(resources.language(encoded, options))
+        if plan.waits(language):
+            return result_of(resources, plan, None, language, (opened.cost,), 0)
         began = time.perf_counter()
-        prompt, prefix = self._prompt(equipment, plan, options, language.language)
+        prompt, prefix = self._prompt(resources, plan, options, language.language)
         watch = with_loop_guard(guards, model.tokenizer.eot, wanted=self.loop_guard)
-        rules = equipment.rules(options, must_speak=False)
+        rules = resources.rules(options, must_speak=False)
         search = StableSearch(
             prompt, rules, Beam(options.beam), self.earlier, last=self.last, rule=self.rule, guards=watch
         )
@@ -113,14 +112,14 @@ class StableBeam:
         words = read_words(sampled, model.tokenizer, plan.window, language=language.language, times="attended")
         costs = (opened.cost, decoded, Cost("align", time.perf_counter() - began))
         hypotheses = tuple(Scored.of(each) for each in (found.best, *found.others)[: options.beam])
-        return equipment.result(plan, HeardStream(words, hypotheses), language, costs, len(found.best.tokens))
+        return result_of(resources, plan, HeardStream(words, hypotheses), language, costs, len(found.best.tokens))
 
     def _prompt(
-        self, equipment: Equipment, plan: RoundPlan, options: DecodeOptions, language: str | None
+        self, resources: RoundResources, plan: RoundPlan, options: DecodeOptions, language: str | None
     ) -> tuple[Prompt, tuple[int, ...]]:
         """Start sequence and forced prefix; of a prefix that does not fit the end is kept."""
-        model = equipment.model
-        start = equipment.start(language, options.task)
+        model = resources.model
+        start = resources.start(language, options.task)
         # Also the earlier text is fed again, so the forced prefix must leave room for that, too.
         said = max((len(each.tokens) for each in self.earlier), default=0)
         room = model.dims.n_text_ctx - MARGIN_TOKENS - len(start) - said

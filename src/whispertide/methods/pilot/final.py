@@ -16,7 +16,8 @@ from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.methods.pilot.length_cap import ALLOWANCE, expected_length
 from whispertide.methods.pilot.pilot import LONGEST, HeardUtterance, Pilot
 from whispertide.streaming.choice import setting
-from whispertide.streaming.round import Bounded, Commit, RoundPlan, RoundResult, commit
+from whispertide.streaming.policy import Bounded, commit
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import forced_cut
 from whispertide.streaming.window_state import ROOM, WindowState

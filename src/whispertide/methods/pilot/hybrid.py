@@ -18,12 +18,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from whispertide.decoding.longform import Cost
-from whispertide.decoding.search import Guard
+from whispertide.decoding.search import Cost, Guard
 from whispertide.decoding.token_words import TokenWord
 from whispertide.methods.pilot.circuit_breaker import CircuitBreaker
 from whispertide.methods.pilot.offramp import Hybrid, Offramp
@@ -37,16 +36,13 @@ from whispertide.streaming.round import Opened, RoundPlan, RoundResult, stats_of
 from whispertide.streaming.stages import Staged
 from whispertide.types import FloatArray
 
-if TYPE_CHECKING:
-    from whispertide.streaming.pipelined import Exchange
-
 log = logging.getLogger("whispertide.hybrid")
 
 REMEMBERED = 8  # searches here: the longest of so many says how long the next one may take
 MOST_UPLOADS = 32  # early ones under way; of more the oldest is abandoned, as its session may be gone
 
 
-class OneAtATime(PipelinedRound):
+class _OneAtATime(PipelinedRound):
     """A round that keeps both workers until it is done, because they are one."""
 
     alone: ClassVar[bool] = True
@@ -70,15 +66,14 @@ class OneAtATime(PipelinedRound):
                 stages.withdraw(opened)
             raise
 
-    def _decoding(self, stages: Staged, exchange: "Exchange | None") -> Staged:
-        """What decodes it, without leaving the first worker to the next round."""
-        return stages
+    def _between(self) -> None:
+        """The first worker is not left to the next round."""
 
 
 class HybridExecutor(PipelinedExecutor):
     """Runs one round after the other in the background: a pilot, and the last round that may overtake it."""
 
-    rounds: ClassVar[type[PipelinedRound]] = OneAtATime
+    rounds: ClassVar[type[PipelinedRound]] = _OneAtATime
 
 
 @dataclass(frozen=True, slots=True)

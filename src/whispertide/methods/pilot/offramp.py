@@ -6,27 +6,21 @@ in it. A score above the threshold is an utterance for the other one. Source: pi
     perplexity  of the pilot's text
     entropy     of its first token, as DeeBERT decides (arXiv 2004.12993): a baseline
     random      a share of all utterances, 1 - threshold: what any other has to beat
-    bilstm, cnn, linear
-                the probability that its text is not good enough, by a small network (`trained_offramp`)
+
+Networks that were trained to decide gained nothing over perplexity (docs/internals/pilot.md).
 """
 
 import random
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeGuard
+from typing import ClassVar, Literal
 
 from whispertide.errors import OptionError
 from whispertide.methods.pilot.pilot import Scores
-from whispertide.methods.pilot.trained_offramp import TRAINED, Trained
 from whispertide.streaming.choice import setting
 from whispertide.streaming.executors import Where
 from whispertide.types import Span
 
-Signal = Literal["perplexity", "entropy", "random", "bilstm", "cnn", "linear"]
-
-
-def is_trained(signal: Signal) -> TypeGuard[Trained]:
-    """Whether a network decides."""
-    return signal in TRAINED
+Signal = Literal["perplexity", "entropy", "random"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +36,6 @@ class Offramp:
             # Seeded by the window, so that a recording gives the same choices each time. As a text, because the
             # generator takes no pair of numbers.
             return random.Random(f"{window.start} {window.end}").random()
-        if is_trained(self.signal):
-            return pilot.offload_probability
         return pilot.perplexity if self.signal == "perplexity" else pilot.entropy
 
     def sends(self, pilot: Scores | None, window: Span) -> bool:
@@ -63,7 +55,7 @@ class Hybrid(Where):
     offramp: Signal = setting(
         "perplexity",
         'what sends an utterance there: the newest pilot\'s "perplexity", the "entropy" of its first token, '
-        '"bilstm", "cnn" or "linear" (networks of `whispertide train offramp`), or "random" choice',
+        'or "random" choice',
     )
     threshold: float = setting(2.0, "it is sent where that is more than this (0 = always)", least=0, most=1e6)
     remote_s: float = setting(2.0, "so long after the end of speech its answer counts", least=0.05, most=60)
@@ -71,9 +63,9 @@ class Hybrid(Where):
     early: bool = setting(False, "uploads begin while somebody speaks, where the pilots are that unlikely")
 
     def check(self) -> None:
-        """A trained offramp gives probabilities, and chance numbers from 0 to 1."""
+        """Chance gives numbers from 0 to 1."""
         Where.check(self)
-        if (is_trained(self.offramp) or self.offramp == "random") and self.threshold >= 1:
+        if self.offramp == "random" and self.threshold >= 1:
             raise OptionError(
                 f"expected a threshold below 1 for offramp={self.offramp}, whose numbers all are; got "
                 f"{self.threshold:g}: choose threshold=0.5, for instance"

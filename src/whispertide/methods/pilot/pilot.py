@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 
 from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.guards import with_loop_guard
-from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import build_prompt
-from whispertide.decoding.search import Guard, StopReason, run_search
+from whispertide.decoding.search import Cost, Guard, StopReason, run_search
 from whispertide.decoding.token_search import TokenSearch
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.features import Features
 from whispertide.methods.pilot.first_entropy import FirstEntropy
 from whispertide.methods.pilot.length_cap import Capped
-from whispertide.model.engine import LAST_LAYER, EncoderState
+from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult
+from whispertide.streaming.resources import EncodedWindow, RoundResources
+from whispertide.streaming.round import RoundPlan, RoundResult, result_of
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, FloatArray
 
 LONGEST = 224  # tokens
@@ -33,14 +33,12 @@ LONGEST = 224  # tokens
 class Scores:
     """How sure a decode was of its text.
 
-    logprobs             of its tokens, without the end of text
-    entropy              of what the first token could have been, in nats
-    offload_probability  how likely the text is not good enough, by a trained offramp; 0 where there is none
+    logprobs  of its tokens, without the end of text
+    entropy   of what the first token could have been, in nats
     """
 
     logprobs: tuple[float, ...] = ()
     entropy: float = 0.0
-    offload_probability: float = 0.0
 
     @property
     def perplexity(self) -> float:
@@ -84,30 +82,28 @@ class Pilot:
     before: Scores | None = None
 
     def encode(
-        self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
+        self, resources: RoundResources, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
     ) -> EncodedWindow | None:
         """The window. None: there is less than 10 ms."""
         began = time.perf_counter()
-        features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
+        features = Features.of([audio], resources.encodes.dims.n_mels, resources.suffix)
         if len(audio) < HOP_LENGTH:
             return None
-        offramp = equipment.offramp
-        taps = (LAST_LAYER,) if offramp is not None and offramp.hears else ()
-        return equipment.open(features, features.frames, state, taps, began=began)
+        return resources.open(features, features.frames, state, began=began)
 
     def decode(
         self,
-        equipment: Equipment,
+        resources: RoundResources,
         plan: RoundPlan,
         opened: EncodedWindow,
         options: DecodeOptions,
         guards: Sequence[Guard] = (),
     ) -> RoundResult[HeardUtterance]:
         """The search, and the times of its words."""
-        model, encoded = equipment.model, opened.encoded
-        language = equipment.language(encoded, options, plan)
+        model, encoded = resources.model, opened.encoded
+        language = plan.language(resources.language(encoded, options))
         began = time.perf_counter()
-        search = self._search(equipment, plan, options, language.language, guards)
+        search = self._search(resources, plan, options, language.language, guards)
         found = run_search(search, model.decoder(encoded, heads=model.alignment_heads))
         costs = [opened.cost, Cost("decode", time.perf_counter() - began, steps=found.steps)]
         best, heard = found.best, HeardUtterance(stop=found.best.stop)
@@ -118,20 +114,20 @@ class Pilot:
             sampled = Sampled.of(best, model.tokenizer, frames, len(search.prompt.tokens), plan.prefix)
             words = read_words(sampled, model.tokenizer, plan.window, language=language.language)
             logprobs = best.logprobs[: len(best.tokens)]
-            scores = Scores(logprobs, search.entropy, _offload_probability(equipment, logprobs, opened))
+            scores = Scores(logprobs, search.entropy)
             heard = replace(heard, words=words, tokens=best.tokens, scores=scores)
             costs.append(Cost("align", time.perf_counter() - began))
-        return equipment.result(plan, heard, language, costs, len(best.tokens))
+        return result_of(resources, plan, heard, language, costs, len(best.tokens))
 
     def _search(
         self,
-        equipment: Equipment,
+        resources: RoundResources,
         plan: RoundPlan,
         options: DecodeOptions,
         language: str | None,
         guards: Sequence[Guard],
     ) -> FirstEntropy:
-        model = equipment.model
+        model = resources.model
         # Times come from the attention, so none are decoded.
         options = replace(options, timestamps=False)
         said = model.tokenizer.encode(" " + options.prompt.strip()) if options.prompt.strip() else ()
@@ -139,7 +135,7 @@ class Pilot:
             model.tokenizer, model.dims.n_text_ctx, options, language=language, previous=said, prefix=plan.prefix
         )
         prompt = replace(prompt, limit=min(prompt.limit, self.most))
-        rules = equipment.rules(options, must_speak=False)
+        rules = resources.rules(options, must_speak=False)
         beam = options.beam if self.beam is None else min(self.beam, options.beam)
         watch = with_loop_guard(guards, model.tokenizer.eot, wanted=self.loop_guard)
         search = TokenSearch(
@@ -153,13 +149,3 @@ class Pilot:
             guards=watch,
         )
         return FirstEntropy(search, prompt)
-
-
-def _offload_probability(equipment: Equipment, logprobs: Sequence[float], opened: EncodedWindow) -> float:
-    """What the trained offramp says, if there is one."""
-    if equipment.offramp is None:
-        return 0.0
-    states = opened.encoded.taps.get(LAST_LAYER)
-    return equipment.offramp.offload_probability(
-        logprobs, None if states is None else states[: opened.encoded.valid_frames]
-    )

@@ -7,9 +7,9 @@ the plan's affair (`RoundPlan.provisional`).
 from dataclasses import dataclass
 from typing import ClassVar
 
-from whispertide.streaming.choice import setting
+from whispertide.streaming.choice import in_samples, setting
 from whispertide.streaming.schedule import Adaptive
-from whispertide.types import CHUNK_SECONDS, to_samples
+from whispertide.types import CHUNK_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,8 @@ class Pilots(Adaptive):
 
     at_pauses: bool = setting(True, "the last round is computed while the voice gate waits whether somebody speaks on")
 
+    pilots_from: int = in_samples("pilots_from_s")
+
     @property
     def ahead(self) -> bool:
         """As `at_pauses` says."""
@@ -37,5 +39,5 @@ class Pilots(Adaptive):
     def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
         """All that has arrived, once that is enough. Where no round has looked past `known`, there was none yet."""
         if last <= known:
-            return received if received - known >= to_samples(self.pilots_from_s) else None
+            return received if received - known >= self.pilots_from else None
         return Adaptive.frontier(self, last, known, received, spent, pending=pending)

@@ -29,7 +29,6 @@ class Masked(Framing):
     """Windows of 30 s under a mask of blocks."""
 
     kind: ClassVar[str] = "masked"
-    fixed: ClassVar[bool] = True
     mask: MaskName = setting(
         "d750", "d750, d500, d250: blocks of 15, 10, 5 s that hear themselves; c250: and those before"
     )

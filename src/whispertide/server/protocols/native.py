@@ -21,7 +21,7 @@ from whispertide.server.protocols.encodings import MOST_CHANNELS, AudioInput
 from whispertide.types import SAMPLE_RATE
 
 VERSION = 1
-SUBPROTOCOL = "whispertide"
+_SUBPROTOCOL = "whispertide"
 RATES = (8_000, 192_000)  # what microphones and sound files have
 
 _SETTINGS = {item.name for item in fields(base.Settings)} - {"strict_model"}
@@ -39,7 +39,7 @@ class NativeProtocol(base.WireProtocol):
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         # A page that offers its key as a subprotocol insists on an answer.
-        self.subprotocol = SUBPROTOCOL if SUBPROTOCOL in opening.subprotocols else None
+        self.subprotocol = _SUBPROTOCOL if _SUBPROTOCOL in opening.subprotocols else None
         self._format: dict[str, Any] = {"rate": SAMPLE_RATE, "channels": 1, "format": "s16le"}
         self._pcm = self._input()
         self._state: str = "idle"  # idle, resuming, open, finishing

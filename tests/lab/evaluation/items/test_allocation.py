@@ -17,7 +17,7 @@ ONE, TWO = Placement("cpu", 1), Placement("cpu", 2)
 FOUND = [
     Measured(Allocation(TWO), 0.2, 0.2),
     Measured(Allocation(ONE, ONE), 0.35, 0.15),
-    Measured(Allocation(ONE, ONE, 0.5), 0.3, 0.2),
+    Measured(Allocation(ONE, TWO), 0.3, 0.2),
 ]
 
 
@@ -60,4 +60,4 @@ def test_a_row_for_each_model_and_division(monkeypatch: pytest.MonkeyPatch) -> N
     assert rows[1][1:] == ("pipelined: encoder 1 thread, cpu; decoder 1 thread, cpu", "350", "150", "425")
     labels = [row[0] for row in outcome.plots[0].drawing.rows]
     assert "large, 1 + 1" in labels
-    assert "large, 1 + 1, at 50%" in labels
+    assert "large, 1 + 2" in labels

@@ -129,13 +129,6 @@ def test_the_table_of_delays_tells_what_is_sent_by_how_often_there_is_a_guess(
     assert items.frequency_table(runner).tables == (alone,), "without a server nothing is sent"
 
 
-def test_trained_offramps_next_to_the_network_take_part(here: dict[str, list[CommandResult]]) -> None:
-    assert not any(name == "bilstm" for name in by_first(items.sending_table(RUNNER)))
-    here[items.USUAL][:] = [replace(one, unsure={"bilstm": 1 - one.errors / 4}) for one in here[items.USUAL]]
-    rows = by_first(items.sending_table(RUNNER))
-    assert (rows["perplexity"][0], rows["bilstm"][0]) == ("50.0", "100.0"), "it finds the wrong one the surest"
-
-
 def test_those_with_a_pilot_are_sent_by_its_perplexity() -> None:
     outcome = items.sending_table(RUNNER)
     assert by_first(outcome)["perplexity"][:1] == ("50.0",), "the one that the server hears better goes first"

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from whispertide.understand import understanding
 from whispertide.understand.checkpoint import save_late
 from whispertide.understand.model import LateModel
 from whispertide.understand.understanding import PilotTimes, Understood
-from whispertide_lab.evaluation.items.offloading import Asked
 from whispertide_lab.training.latecontext.understood import (
     BASE,
     WAYS,
@@ -21,7 +19,6 @@ from whispertide_lab.training.latecontext.understood import (
     Way,
     around,
     hear,
-    hear_asking,
     score,
 )
 from whispertide_lab.training.shards import Utterance
@@ -94,23 +91,6 @@ def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypat
     assert hear(model, command(), WAYS[BASE]) == CommandResult(3, 3, False, 3.0, None, pushes + 1, None)
     told.told = [said("play some music", "alarm_set", 0.1)]
     assert not hear(model, command(), WAYS[BASE]).right
-
-
-def test_offramps_are_asked_about_the_last_guess(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not about the final text, which a decision cannot wait for; and their time is in no wait."""
-    told = [said("play", "play_music", 0.5, final=False), said("play music", "play_music", 0.2)]
-
-    def stream(model: LateModel, *, offramp: Asked, **_: Any) -> Scripted:
-        for number in range(3):
-            offramp.offload_probability((-1.0 * number,), None)
-        return Scripted(told)
-
-    monkeypatch.setattr("whispertide_lab.training.latecontext.understood.Understanding", stream)
-    offramp: Any = SimpleNamespace(kind="bilstm", hears=False, offload_probability=lambda logprobs, _: logprobs[0])
-    asked = Asked([offramp], [((-7.0,), None)])
-    heard = hear_asking(model, command(), WAYS[BASE], asked)
-    assert (heard.guesses, heard.unsure) == (1, {"bilstm": 0.0}), "of this command's first text, of three"
-    assert hear_asking(model, command(), WAYS[BASE], Asked()).unsure == {}
 
 
 def test_all_commands_together() -> None:

@@ -44,10 +44,9 @@ def division_figure(runner: "Runner") -> Outcome:
 
 
 def _threads(allocation: Allocation) -> str:
-    """Of the encoder, and of the decoder if it has a worker of its own; when that takes over, unless at once."""
+    """Of the encoder, and of the decoder if it has a worker of its own."""
     places = (allocation.encoder, allocation.decoder)
-    threads = " + ".join(str(place.threads) for place in places if place is not None)
-    return f"{threads}, at {allocation.exchange:.0%}" if allocation.exchange else threads
+    return " + ".join(str(place.threads) for place in places if place is not None)
 
 
 def _measure(runner: "Runner", model: str) -> list[Measured]:

@@ -13,15 +13,12 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from whispertide.checkpoint import load_checkpoint
-from whispertide.graphs.chunks import Plan, decoder_name, frames_of, layout_for, unrolled_decoder
-from whispertide.graphs.store import GraphFiles
-from whispertide.model.static import StaticEngine
+from whispertide.checkpoint.cache import cache_path
+from whispertide.graphs.store import build_once
 from whispertide.options import DecodeOptions
-from whispertide.recipes.catalogue import get_recipe, make_gate
-from whispertide.recipes.recipe import parse_overrides
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.session import Session
-from whispertide.streaming.round import Equipment
-from whispertide.streaming.stages import SerialExecutor
+from whispertide.streaming.resources import RoundResources
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import report
 from whispertide_lab.evaluation.clock import play
@@ -30,6 +27,10 @@ from whispertide_lab.evaluation.paper import Outcome
 from whispertide_lab.evaluation.score import aggregate, judge
 from whispertide_lab.evaluation.store import Json
 from whispertide_lab.evaluation.watch import showing
+from whispertide_lab.npu.chunks import MANIFEST, Plan, decoder_name, frames_of, layout_for
+from whispertide_lab.npu.engine import StaticEngine
+from whispertide_lab.npu.export import build
+from whispertide_lab.npu.rounds import ChunkedExecutor
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
@@ -42,7 +43,6 @@ PUBLISHED = {
     5: ("1.943", "0.389", "0.510", "1.946"),
     7: ("2.015", "0.356", "0.475", "2.040"),
 }
-UNROLLED = ("search=unrolled", "framing=buckets")
 ROUNDS, QUICK_ROUNDS = 9, 3
 MADE_BY = (__name__, Chunked.__module__)
 
@@ -106,14 +106,14 @@ def chunk_table(runner: "Runner") -> Outcome:
 def score_with(runner: "Runner", plan: Plan) -> Json:
     """The corpus's scores, decoding with graphs of that plan."""
     transcriber = runner.transcriber(runner.models[0])
-    recipe, engine = parse_overrides(get_recipe("npusper"), UNROLLED), opened(transcriber.model, plan)
-    executor = SerialExecutor(Equipment(transcriber.model, recipe.framing, unrolled=engine))
+    recipe, engine = get_recipe("npusper").replace(framing="buckets"), opened(transcriber.model, plan)
+    executor = ChunkedExecutor(RoundResources(transcriber.model, recipe.framing), engine)
     rows, said = [], list(runner.corpus.utterances())
     label = f"npusper in chunks of {plan[-1]} {runner.corpus.name}"
     with showing(runner.watch, label, sum(utterance.seconds for utterance in said)):
         for utterance in said:
             options = DecodeOptions(language=utterance.language)
-            session = Session(recipe, executor, make_gate(recipe), options=options, live=True)
+            session = Session(recipe, executor, recipe.schedule.gate(), options=options, live=True)
             trace = play(session, utterance.audio(), utterance=utterance.id, dims=transcriber.dims)
             rows.append(judge(utterance, trace))
             runner.watch.advance(utterance.seconds)
@@ -126,8 +126,9 @@ def opened(model: "WhisperModel", plan: Plan) -> StaticEngine:
     Raises `GraphError` where they cannot be built.
     """
     layout = layout_for(model.checkpoint, plans=(plan, (*reversed(OPENING), *plan[len(OPENING) :])))
-    manifest = GraphFiles(model.checkpoint, "fp32")[unrolled_decoder(layout)]
-    engine = StaticEngine(manifest.parent, model.checkpoint, model.options)
+    folder = cache_path("graphs", f"{model.checkpoint.content_hash[:20]}-fp32-static_export-{layout}-v1")
+    build_once(folder, (folder / MANIFEST).is_file, partial(build, model.checkpoint, "fp32", layout=layout))
+    engine = StaticEngine(folder, model.checkpoint, model.options)
     for bucket, chunk in product(layout.buckets, layout.chunks):
         engine.session(decoder_name(frames_of(bucket), chunk))
     return engine

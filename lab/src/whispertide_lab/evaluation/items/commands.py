@@ -21,16 +21,16 @@ from whispertide.methods.pilot.hybrid import HybridExecutor
 from whispertide.methods.pilot.pilot import HeardUtterance, Pilot, Scores
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.recipes.catalogue import get_recipe, make_gate
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.ahead import HeardAhead
-from whispertide.streaming.offload import OffloadModel
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor, Staged
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 from whispertide_lab.evaluation.clips import cut_sentences
 from whispertide_lab.evaluation.clock import play
+from whispertide_lab.evaluation.trained_offramp import Asking, OffloadModel
 from whispertide_lab.evaluation.wer import align
 from whispertide_lab.speech.utterance import Utterance
 
@@ -157,10 +157,9 @@ def hear(
     recipe = model.framed(recipe).recipe
     executor = model.session(recipe.replace(executor="serial"), vad=False).executor
     assert isinstance(executor, SerialExecutor)
-    executor.equipment.offramp = offload
-    counted = Counted(executor, wall)
+    counted = Counted(executor if offload is None else Asking.of(executor.resources, offload), wall)
     where = HybridExecutor(counted) if recipe.executor.kind == "hybrid" else counted
-    session = Session(recipe, where, make_gate(recipe), live=True)
+    session = Session(recipe, where, recipe.schedule.gate(), live=True)
     audio = np.concatenate((sentence.audio, SILENCE)) if gated else sentence.audio
     trace = play(session, audio, compute_time=lambda result: result.stats.encode_s + result.stats.decode_s)
     final = max((shown.at_s for shown in trace.shown if shown.confirmed), default=trace.shown[-1].at_s)
@@ -176,7 +175,7 @@ def hear(
 
 def _ended_s(recipe: Recipe, audio: FloatArray) -> float:
     """When the voice gate knows that speech is over."""
-    gate = make_gate(recipe)
+    gate = recipe.schedule.gate()
     assert gate is not None
     stops = [event for event in gate.feed(audio) if isinstance(event, SpeechStopped)]
     return seconds(stops[-1].decided_at if stops else len(audio))

@@ -21,7 +21,8 @@ from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing
-from whispertide.streaming.round import Equipment, RoundPlan
+from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve
@@ -282,12 +283,12 @@ def decode_clip(model: "WhisperModel", frame: Framing, clip: Clip, layers: Seque
     watches = tuple(replace(USUAL, detect=False, layer=layer) for layer in layers)
     hearing = SinglePass(watch=watches, loop_guard=False, context_tokens=0, keep_attention=True)
     plan = RoundPlan(0, Span(0, len(clip.samples)), hearing, is_last=True)
-    equipment = Equipment(model, frame)
-    result = SerialExecutor(equipment).run(plan, clip.samples, DecodeOptions(language=clip.language))
+    resources = RoundResources(model, frame)
+    result = SerialExecutor(resources).run(plan, clip.samples, DecodeOptions(language=clip.language))
     heard = result.heard or HeardWords()
     heads = tuple(sorted({*model.alignment_heads, *(head for watch in watches for head in watch.heads(model))}))
     opening = len(model.tokenizer.sot_sequence(clip.language, timestamps=False))
-    scene = Scene(equipment.kinds(clip.language), heads, opening, (), heard.frames)
+    scene = Scene(resources.kinds(clip.language), heads, opening, (), heard.frames)
     stats = result.stats
     return Unguarded(heard.tokens, heard.attention, scene, stats.encode_s - stats.features_s)
 

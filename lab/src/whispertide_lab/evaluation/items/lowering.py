@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.graphs.chunks import PLANS
-from whispertide.graphs.portable import ConvolvedBuilder, PortableBuilder
-from whispertide.graphs.static_encoder import StaticEncoderGraph
 from whispertide.model.runtime import GraphSession
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation.items.static_decoding import AUDIO_S, FRAMES, Chunked, exactly, workshop
 from whispertide_lab.evaluation.paper import Outcome
 from whispertide_lab.evaluation.watch import showing
+from whispertide_lab.npu.chunks import PLANS
+from whispertide_lab.npu.encoder import StaticEncoderGraph
+from whispertide_lab.npu.portable import ConvolvedBuilder, PortableBuilder
 
 if TYPE_CHECKING:
     from whispertide_lab.evaluation.runner import Runner

@@ -16,17 +16,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from whispertide.api import Transcriber
-from whispertide.methods.pilot.trained_offramp import TrainedOfframp, trained_in
 from whispertide.options import DecodeOptions
 from whispertide.types import SAMPLE_RATE, FloatArray
-from whispertide.understand.checkpoint import LateCheckpoint
-from whispertide.understand.offramp import load_offramp
 from whispertide_lab.evaluation.items.commands import WAYS, Sentence, Way, area, hear
+from whispertide_lab.evaluation.trained_offramp import TrainedOfframp, trained_in
 from whispertide_lab.evaluation.wer import align
 
 LINKS = ((0.05, 20e6), (0.1, 5e6), (0.3, 1e6), (1.0, 0.3e6))  # round trip in s, bits per s
@@ -141,11 +138,6 @@ def mean_wait_s(heard: Sequence[Both], scores: Sequence[float], sent: int, link:
     order = enumerate(in_order(scores))
     waits = [heard[at].sent_s(*link) if place < sent else heard[at].local_wait_s for place, at in order]
     return float(np.mean(waits))
-
-
-def asked_of(folder: Path, network: LateCheckpoint) -> Asked:
-    """The trained offramps next to a network of late contextualisation, which lies in `folder`."""
-    return Asked([load_offramp(folder, network, kind) for kind in trained_in(folder)])
 
 
 def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) -> list[Both]:

@@ -28,10 +28,6 @@ from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import GraphError
 from whispertide.graphs.builder import WeightFile
-from whispertide.graphs.chunks import DUMMY, PLANS, Chunk, chunks_of, layout_for
-from whispertide.graphs.portable import PortableBuilder
-from whispertide.graphs.static_encoder import StaticEncoderGraph
-from whispertide.graphs.unrolled import UnrolledGraph
 from whispertide.model.providers import thread_count
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
@@ -41,6 +37,10 @@ from whispertide.tuning.page import Table
 from whispertide.types import FRAME_SAMPLES, seconds
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.watch import Watch, showing
+from whispertide_lab.npu.chunks import DUMMY, PLANS, Chunk, chunks_of, layout_for
+from whispertide_lab.npu.decoder import UnrolledGraph
+from whispertide_lab.npu.encoder import StaticEncoderGraph
+from whispertide_lab.npu.portable import PortableBuilder
 
 if TYPE_CHECKING:
     from whispertide_lab.evaluation.runner import Runner

@@ -20,7 +20,7 @@ from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE
-from whispertide.understand.checkpoint import is_late, load_late, place_of
+from whispertide.understand.checkpoint import is_late, load_late
 from whispertide.understand.intent_words import plain
 from whispertide.understand.model import LateModel
 from whispertide_lab.evaluation import report
@@ -28,7 +28,6 @@ from whispertide_lab.evaluation.items import pilot as by_whisper
 from whispertide_lab.evaluation.items.commands import Sentence
 from whispertide_lab.evaluation.items.offloading import (
     Both,
-    asked_of,
     choice,
     errors_in,
     heard_there,
@@ -44,7 +43,6 @@ from whispertide_lab.training.latecontext.understood import (
     CommandResult,
     Score,
     hear,
-    hear_asking,
     score,
 )
 from whispertide_lab.training.shards import Utterance
@@ -216,13 +214,12 @@ def _hear(runner: "Runner", names: Sequence[str], model: str) -> dict[str, list[
     said = commands_of(runner)
     options = EngineOptions(threads=thread_count(runner.setup.engine), precision="fp32")
     network = LateModel.open(Path(model), options)
-    asked = asked_of(place_of(Path(model)), network.checkpoint)
     found: dict[str, list[CommandResult]] = {name: [] for name in names}
     for name in found:
         hear(network, utterance_of(said[0]), WAYS[name])  # once without counting
     for one in by_whisper.watched(runner, f"pilots: {Path(model).name}", said):
         for name, heard in found.items():
-            heard.append(hear_asking(network, utterance_of(one), WAYS[name], asked))
+            heard.append(hear(network, utterance_of(one), WAYS[name]))
     return found
 
 
@@ -277,7 +274,7 @@ def _sent(runner: "Runner", said: Sequence[Sentence], way: str) -> list[Both]:
             Both(
                 heard.words,
                 heard.speech_s,
-                {"perplexity": heard.perplexity, **heard.unsure},
+                {"perplexity": heard.perplexity},
                 heard.errors,
                 heard.wait_s,
                 errors_in(text, one),

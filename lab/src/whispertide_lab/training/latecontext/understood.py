@@ -10,19 +10,17 @@ silence, is the same for every way and not counted. Processor time counts, so ot
 import math
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 
 from whispertide.audio.buffer import to_float
-from whispertide.streaming.offload import OffloadModel
 from whispertide.types import FloatArray, seconds, to_samples
 from whispertide.understand.ctc_attention import CtcAttentionOptions
 from whispertide.understand.model import LateModel
 from whispertide.understand.understanding import PilotTimes, Understanding, Understood
 from whispertide_lab.evaluation.energy import Meter
-from whispertide_lab.evaluation.items.offloading import Asked
 from whispertide_lab.evaluation.wer import align
 from whispertide_lab.training.augment import set_level
 from whispertide_lab.training.shards import Utterance
@@ -68,7 +66,6 @@ class CommandResult:
     chance      how likely the network finds the final intent, where it tells
     energy_j    of the whole machine meanwhile, where it tells
     guesses     how many there were
-    unsure      by each trained offramp how likely the last guess is not good enough
     """
 
     errors: int
@@ -82,12 +79,11 @@ class CommandResult:
     chance: float | None = None
     energy_j: float | None = None
     guesses: int = 0
-    unsure: dict[str, float] = field(default_factory=dict)
 
 
-def hear(model: LateModel, said: Utterance, way: Way, offramp: OffloadModel | None = None) -> CommandResult:
-    """One command; `offramp` is asked about every guess and about the final text."""
-    stream = Understanding(model, pilots=way.pilots, search=way.search, offramp=offramp)
+def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
+    """One command."""
+    stream = Understanding(model, pilots=way.pilots, search=way.search)
     sound, spent, told = around(said), 0.0, list[Understood]()
     waited: float | None = None
     meter = Meter()
@@ -113,13 +109,6 @@ def hear(model: LateModel, said: Utterance, way: Way, offramp: OffloadModel | No
         joules,
         len(guesses),
     )
-
-
-def hear_asking(model: LateModel, said: Utterance, way: Way, asked: Asked) -> CommandResult:
-    """One command, and what every offramp says of its last guess."""
-    asked.texts.clear()
-    heard = hear(model, said, way, asked)
-    return replace(heard, unsure=asked.said_of(heard.guesses - 1)) if heard.guesses and asked.offramps else heard
 
 
 def around(said: Utterance) -> FloatArray:

@@ -1,0 +1,42 @@
+"""Settings of policies that hear a window in one decode, watched by its attention. Times in seconds."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from whispertide.decoding.token_words import WordTimes
+from whispertide.methods.attention.single_pass import SinglePass
+from whispertide.streaming.choice import setting
+from whispertide.streaming.policy import Bounded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attending(Bounded):
+    """What they share. `hearing` is how rounds are heard, but for what watches them."""
+
+    max_tokens: int = setting(224, "the most that a round decodes", least=1, most=400)
+    context_tokens: int = setting(
+        223, "how much text before the window precedes it (0 = none, not even the user's prompt)", least=0, most=400
+    )
+    static_prompt: bool = setting(
+        True, "the user's prompt stays in front of it; else it scrolls away with what is said"
+    )
+    word_times: WordTimes = setting(
+        "dtw",
+        '"dtw", "attended" (where the attention of the first and last token is strongest), or "checked": "dtw" unless '
+        "that puts a word long before what it attends to",
+    )
+
+    hearing: SinglePass = field(init=False, repr=False, compare=False)
+
+    def derive(self) -> dict[str, Any]:
+        """The settings as the decode takes them."""
+        return {
+            "hearing": SinglePass(
+                no_speech=self.no_speech,
+                loop_guard=self.loop_guard,
+                max_tokens=self.max_tokens,
+                context_tokens=self.context_tokens,
+                static_prompt=self.static_prompt,
+                times=self.word_times,
+            )
+        }

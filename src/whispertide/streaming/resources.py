@@ -1,0 +1,114 @@
+"""What rounds are computed with: a model, a framing, and what goes with them. Knows no round and no session."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
+from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
+from whispertide.decoding.search import Cost
+from whispertide.decoding.token_words import TokenKinds
+from whispertide.decoding.word_end import WordEndDetector
+from whispertide.features import Features
+from whispertide.model.engine import Encoded, EncoderState
+from whispertide.options import DecodeOptions, Task
+from whispertide.streaming.framing import Framing
+from whispertide.types import FloatArray
+
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedWindow:
+    """What the first stage leaves to the second: the features of the round, and its first window encoded.
+
+    `hushed` says whether a hush word is after that window.
+    """
+
+    features: Features
+    encoded: Encoded
+    cost: Cost
+    hushed: bool
+
+
+@dataclass(slots=True)
+class RoundResources:
+    """What the rounds of any number of sessions are computed with, one at a time; it knows nothing of any of them.
+
+    model     decodes, and where there is no `encoder` also encodes
+    frame     how a window becomes encoder input
+    suffix    the samples of a hush word, if one goes after every window
+    detector  tells whether the last word was spoken to its end
+    encoder   runs the first stage, if that is not to be `model`
+    """
+
+    model: "WhisperModel"
+    frame: Framing
+    suffix: FloatArray | None = None
+    detector: WordEndDetector | None = None
+    encoder: "WhisperModel | None" = None
+    kinds: Callable[[str | None], TokenKinds] = field(init=False, repr=False)  # words from punctuation in a language
+    start: Callable[[str | None, Task], tuple[int, ...]] = field(init=False, repr=False)  # what begins a transcript
+    _rules: Callable[[tuple[int, ...] | None, bool], Rules] = field(init=False, repr=False)
+    _languages: dict[str | None, DetectedLanguage] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        tokenizer = self.model.tokenizer
+        # Caches of its own in place of cached methods, which would keep every resources alive.
+        self.kinds = lru_cache(maxsize=8)(lambda language: TokenKinds(tokenizer, language))
+        self.start = lru_cache(maxsize=8)(lambda language, task: tokenizer.sot_sequence(language, task, False))
+        self._rules = lru_cache(maxsize=8)(self._make_rules)
+
+    def language(self, encoded: Encoded, options: DecodeOptions) -> DetectedLanguage:
+        """What is wanted, English where there is no other, else what is heard in `encoded`.
+
+        Raises `UnknownLanguageError` for a wanted language that the checkpoint cannot write.
+        """
+        # Never kept: what is heard may be another language in the next round.
+        if options.language is None and self.model.tokenizer.is_multilingual:
+            return detect_language(self.model, encoded)
+        if options.language not in self._languages:
+            self._languages[options.language] = choose_language(self.model, lambda: encoded, options.language)
+        return self._languages[options.language]
+
+    @property
+    def encodes(self) -> "WhisperModel":
+        """What runs the first stage."""
+        return self.encoder or self.model
+
+    def open(
+        self,
+        features: Features,
+        frames: int,
+        state: EncoderState | None,
+        taps: Sequence[int] = (),
+        frame: Framing | None = None,
+        *,
+        began: float,
+    ) -> EncodedWindow:
+        """Encode the first `frames` mel frames of a round, after what left `state`, and note what that took since the
+        features `began`; `frame`: in another framing.
+        """
+        mel = features.followed(0, frames)
+        features_s = time.perf_counter() - began
+        encoded = (frame or self.frame).after(self.encodes, mel, state, taps=taps)
+        cost = Cost("encode", time.perf_counter() - began, encoded.computed, features_s=features_s)
+        # Only a hush word makes the features longer than the window.
+        return EncodedWindow(features, encoded, cost, hushed=mel.shape[1] > frames)
+
+    def rules(self, options: DecodeOptions, must_speak: bool) -> Rules:
+        """Text only: no timestamps, languages or other special tokens."""
+        return self._rules(options.suppress_tokens, must_speak)
+
+    def _make_rules(self, suppress: tuple[int, ...] | None, must_speak: bool) -> Rules:
+        tokenizer = self.model.tokenizer
+        never = suppressed_tokens(tokenizer, suppress, self.model.generation.suppress_tokens)
+        special = range(tokenizer.eot + 1, self.model.dims.n_vocab)
+        # Whisper's rule against a blank beginning forbids the end of text as the first token, too.
+        options = DecodeOptions(
+            timestamps=False, suppress_blank=must_speak, suppress_tokens=tuple(sorted({*never, *special}))
+        )
+        return build_rules(self.model, options)
