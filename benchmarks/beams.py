@@ -24,7 +24,7 @@ from whispertide.recipes.assembly import make_executor
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.tuning.profile import Recorded, record
+from whispertide.tuning.profile import RecordedRound, record_rounds
 from whispertide.types import SAMPLE_RATE
 from whispertide_lab.speech.talks import open_talks
 from whispertide_lab.speech.utterance import Beginnings
@@ -59,7 +59,7 @@ class Taken:
     runs: int
 
 
-def timed(executor: SerialExecutor, item: Recorded) -> dict[str, Taken]:
+def timed(executor: SerialExecutor, item: RecordedRound) -> dict[str, Taken]:
     """Every way to decode one round. The first decode after encoding meets cold caches, so one comes before that does
     not count.
     """
@@ -103,7 +103,7 @@ def main() -> None:
     length = round(arguments.seconds * SAMPLE_RATE)
     talks = open_talks(beginnings=Beginnings(1, length))
     audio = np.concatenate([utterance.audio() for utterance in talks.utterances()])[:length]
-    recorded = record(executor, recipe, audio, most_s=float("inf"))
+    recorded = record_rounds(executor, recipe, audio, most_s=float("inf"))
     rounds = [timed(executor, item) for item in recorded if item.plan.reference and item.plan.reference.words]
     figures = summary(rounds)
     print(f"{model.name}, int8, {arguments.threads} threads, {arguments.framing}, {len(rounds)} rounds that follow one")

@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from whispertide.checkpoint import Tokenizer, load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
-from whispertide.checkpoint.low_rank import merged
+from whispertide.checkpoint.low_rank import merge_adapter
 from whispertide.features import block_ends, causal_log_mel, log_mel, raw_log_mel
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
 from whispertide_lab.evaluation.bootstrap import interval
@@ -151,7 +151,7 @@ def main() -> None:
     torch.set_num_threads(1)
     checkpoint = load_checkpoint(asked.model)
     adapter = CausalAdapter.load(asked.adapter, checkpoint)
-    plain, adapted = load_network(checkpoint).eval(), load_network(merged(checkpoint, adapter)).eval()
+    plain, adapted = load_network(checkpoint).eval(), load_network(merge_adapter(checkpoint, adapter)).eval()
     ways: dict[str, Callable[[Asked], Result]] = {
         "again": partial(again, plain, checkpoint.tokenizer),
         "masked": partial(masked, plain, checkpoint.tokenizer),

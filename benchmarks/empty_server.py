@@ -22,7 +22,7 @@ from whispertide.events import Hypothesis, RoundStats
 from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegments
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.options import Limits, ServerOptions, Work
-from whispertide.server.serving import assemble, running
+from whispertide.server.serving import assemble, run_server
 from whispertide.session import Session
 from whispertide.streaming.round import RoundResult
 from whispertide.types import SAMPLE_RATE, Span, Word
@@ -71,7 +71,7 @@ async def empty_server(model: Model, journal: str = "") -> AsyncIterator[Any]:
     models: Any = {"empty": model}
     options = ServerOptions(limits=Limits(resume_s=0.5), work=Work(degrade=False), journal=journal or None)
     hub, close = assemble(models, RECIPE, options)
-    async with running(hub) as server:
+    async with run_server(hub) as server:
         yield server
     close()
 

@@ -32,7 +32,7 @@ from whispertide.cli.bundled import bundled_audio
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.nats_journal import NatsJournal
 from whispertide.server.nats_stream import SessionStream
-from whispertide.server.serving import assemble, running
+from whispertide.server.serving import assemble, run_server
 from whispertide.types import SAMPLE_RATE, seconds
 
 _PIECE = SAMPLE_RATE // 10
@@ -59,7 +59,7 @@ async def written(nats: Nats, audio_s: float) -> Written:
             {"nano.en": load("nano.en")}, get_recipe("tide"), replace(limited(), journal=wire.address)
         )
         try:
-            async with running(hub) as server, client(server) as one:
+            async with run_server(hub) as server, client(server) as one:
                 await one.send({"type": "start"})
                 await one.until("session")
                 journal = hub.journal

@@ -188,7 +188,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def untuned(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What somebody has tuned on this machine counts in no test."""
     folder = cache(lambda: tmp_path_factory.mktemp("tuned"))
-    monkeypatch.setattr(calibration, "cached", lambda *parts: folder().joinpath(*parts))
+    monkeypatch.setattr(calibration, "cache_path", lambda *parts: folder().joinpath(*parts))
 
 
 @pytest.fixture

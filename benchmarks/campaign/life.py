@@ -22,7 +22,7 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
 from whispertide.server.options import ServerOptions
-from whispertide.server.serving import Server, assemble, running
+from whispertide.server.serving import Server, assemble, run_server
 
 _PAGES = 2**30  # as many as SQLite may have
 
@@ -92,7 +92,7 @@ async def life(model: KnowingModel, journal: Path | None = None, **limits: Any) 
         disk = Disk(hub.journal._database, journal)
         hub.journal._database = disk  # type: ignore[assignment]
     try:
-        async with running(hub) as server:
+        async with run_server(hub) as server:
             yield Life(server, hub, disk)
     finally:
         await asyncio.to_thread(close)

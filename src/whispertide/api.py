@@ -1,4 +1,4 @@
-"""The public face: load a model, then transcribe a file, stream from anything that yields audio, or open a session.
+"""The public interface: load a model, then transcribe a file, stream from any iterable of audio, or open a session.
 
     model = whispertide.load("base")
     print(model.transcribe("talk.mp3").text)
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.atomic import printable
-from whispertide.audio.buffer import checked
+from whispertide.audio.buffer import check_samples
 from whispertide.audio.whole import Recording
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.languages import language_choice
@@ -59,7 +59,7 @@ Audio = str | Path | BinaryIO | Samples | Iterable[Samples]  # a file, samples a
 
 
 class Transcriber:
-    """A loaded model with everything that can be done with it.
+    """A loaded model, with all methods to use it.
 
     Any number of threads may use it at once, for sessions and for whole recordings. A session is for one thread at a
     time. Each call computes with `threads` of its own, so calls at once share the machine.
@@ -72,7 +72,7 @@ class Transcriber:
         hush: HushWord | None = None,
         measure: Callable[[WhisperModel], Costs] = measure_costs,
     ) -> None:
-        """`hush` is used where a hush word is asked for (`framing=hush`); None: the one next to the checkpoint.
+        """`hush` is used for `framing=hush`; None: the hush word next to the checkpoint.
 
         `measure` tells what rounds of the model take here, and is asked once, if at all (`framed`).
         """
@@ -88,7 +88,7 @@ class Transcriber:
 
     @property
     def source(self) -> str:
-        """What loads this model again in any working directory: its name, or the path of the user's own files."""
+        """The name that loads this model again in any working directory: its own, or the path of the user's files."""
         place = self.model.checkpoint.place
         return self.name if place is None else str(place.absolute())
 
@@ -99,12 +99,12 @@ class Transcriber:
 
     @property
     def is_bundled(self) -> bool:
-        """Whether this is the small model of the package, which was trained on synthetic speech."""
+        """True for the small model of the package, which was trained on synthetic speech."""
         return self.model.name == BUNDLED_MODEL
 
     @property
     def caution(self) -> str:
-        """What the model's maker warns of, for whoever is about to use it; "" where nothing is said."""
+        """The warning of the model's maker for its users; "" if there is none."""
         return self.model.checkpoint.caution
 
     @property
@@ -118,7 +118,7 @@ class Transcriber:
         return self.model.tokenizer
 
     def can_stream(self, recipe: Recipe) -> bool:
-        """Whether what the recipe needs next to the checkpoint is there: for `framing=hush` a hush word, for
+        """True if the files that the recipe needs next to the checkpoint are there: for `framing=hush` a hush word, for
         `framing=blocks` a causal adapter, for `framing=masked` one for its mask.
         """
         framing = recipe.framing
@@ -127,31 +127,31 @@ class Transcriber:
         return not isinstance(framing, Hush) or self.hush is not None or has_word(self.model, framing.hush_s)
 
     def framed(self, recipe: Recipe, *, live: bool = True) -> Framed:
-        """The recipe as this model gets it on this machine, and why: see `recipes.short_windows`.
+        """The recipe as this model gets it on this machine, and the reason: see `recipes.short_windows`.
 
         What `whispertide tune` has found counts first. The machine is measured the first time that this matters; from
-        then on the answer is the same. Where audio is not `live` nobody waits, and the machine does not matter.
+        then on the answer is the same. If audio is not `live`, the machine's speed does not matter.
         """
         costs = (lambda: self.costs) if live else None
         return choose_framing(recipe, self.model.knows_short, costs, self.calibration, self.model.options)
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """What `whispertide tune` has found out about this checkpoint, read once; None: nothing."""
-        return recall(self.model.heard_hash)
+        """The result of `whispertide tune` for this checkpoint, read once; None: there is none."""
+        return recall(self.model.adapted_hash)
 
     def look_again(self) -> None:
-        """Read the calibration anew, which has just been made."""
+        """Read the calibration anew, after tuning."""
         self.__dict__.pop("calibration", None)
 
     @property
     def is_known(self) -> bool:
-        """Whether anything is known of how the checkpoint hears short windows: from its maker, or by measuring."""
+        """True if it is known, from its maker or by measuring, how well the checkpoint handles short windows."""
         return self.model.knows_short or self.calibration is not None
 
     @cached_property
     def costs(self) -> Costs:
-        """What the parts of a round take here, measured once."""
+        """The costs of the parts of a round on this machine, measured once."""
         return self._measure(self.model)
 
     def warm_up(self) -> None:
@@ -170,9 +170,9 @@ class Transcriber:
     ) -> Document:
         """Transcribe a whole recording: a path, an open file, samples [n] at 16 kHz, or blocks of such samples.
 
-        `progress(done, total)` counts samples. A voice gate tells where somebody speaks: nothing else gets words, and
-        all of it is heard; without `vad` the model is believed, as by openai/whisper. Audio that is cut off or damaged
-        is transcribed as far as it goes: a `UserWarning` says what is wrong with it, and `complete` of the document is
+        `progress(done, total)` counts samples. A voice gate finds the speech: nothing else gets words, and all of it is
+        decoded; without `vad` the model is believed, as by openai/whisper. Audio that is cut off or damaged is
+        transcribed as far as it goes: a `UserWarning` says what is wrong with it, and `complete` of the document is
         False. Raises `AudioError` where there is no audio that can be used, `OptionError` for what this model cannot
         write (`UnknownLanguageError` for a language), and `GraphError`.
         """
@@ -199,8 +199,8 @@ class Transcriber:
         framing: str | None = None,
         vad: bool = True,
     ) -> Iterator[OfflineSegment]:
-        """The same, segment by segment as each 30 s window is done; whoever stops early keeps what there is. Of audio
-        that is cut off the `AudioError` is raised after the last segment.
+        """Transcribe segment by segment as each 30 s window is done; a caller that stops early keeps the segments so
+        far. For truncated audio the `AudioError` is raised after the last segment.
 
         `framing` is how windows reach the encoder (`streaming.framing`), of which only the last is shorter than 30 s;
         None: padded as by openai/whisper and faster-whisper. `vad` as there.
@@ -230,12 +230,12 @@ class Transcriber:
             vad=vad,
         )
 
-    def language_of(self, options: DecodeOptions, heard: str | None) -> str | None:
-        """The language of a recording, as a code: asked for, heard, or the only one that this model knows; None: nobody
-        can tell.
+    def language_of(self, options: DecodeOptions, detected: str | None) -> str | None:
+        """The language of a recording, as a code: the option, the `detected` one, or the only one that this model
+        knows; None: unknown.
         """
         only = None if self.dims.is_multilingual else "en"
-        return language_choice(options.language) or heard or only
+        return language_choice(options.language) or detected or only
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
@@ -251,10 +251,10 @@ class Transcriber:
         vad: bool | None = None,
         live: bool = False,
     ) -> Session:
-        """A session for one stream. `vad` overrides the recipe's voice gate.
+        """Open a session for one stream. `vad` overrides the recipe's voice gate.
 
         `live`: what is pushed has just been spoken, so how long rounds take counts, and a machine that is too slow for
-        the recipe's steps takes longer ones. Otherwise what comes out does not depend on the machine's speed.
+        the recipe's steps takes longer ones. Otherwise the result does not depend on the machine's speed.
 
         A recipe that leaves its framing open gets the one that suits the model (`framed`); the session's recipe says
         which. What the recipe needs besides the model is found or made now: the word-truncation detector next to the
@@ -272,7 +272,7 @@ class Transcriber:
         return Session(recipe, executor, recipe.schedule.gate(), options=options, live=live, possible=self._possible)
 
     def _executor(self, recipe: Recipe, allocation: Allocation | None) -> Executor:
-        """What computes the recipe's rounds, the same for all sessions of like settings."""
+        """The executor of the recipe's rounds, the same for all sessions of like settings."""
         key = executor_key(recipe), recipe.executor.kind, allocation
         with self._opening:  # what is built for one thread serves the others
             executor = self._executors.pop(key, None)
@@ -285,7 +285,9 @@ class Transcriber:
         return executor
 
     def _possible(self, options: DecodeOptions) -> DecodeOptions:
-        """The same with the language as a code, or None. Raises `OptionError` for what this model cannot write."""
+        """Check the options, with the language as a code, or None. Raises `OptionError` for one that this model does
+        not know.
+        """
         language = language_choice(options.language)
         self.tokenizer.sot_sequence(language, options.task)
         return replace(options, language=language)
@@ -299,13 +301,13 @@ class Transcriber:
         vad: bool | None = None,
         live: bool = False,
     ) -> Iterator[Event]:
-        """Events of a stream of blocks [n] of 16 kHz samples, the last one being `End`.
+        """Yield the events of a stream of blocks [n] of 16 kHz samples, the last one being `End`.
 
         `live`: the blocks come from a microphone or the like, see `session`. Otherwise the text is a function of the
         blocks. A stream may go on for days: nothing is kept that no later event depends on. Whoever holds a `session`
         lets go of that by calling its `forget`.
 
-        Where the audio breaks off (`blocks` raises `AudioError`, or a block is no audio), all that was said before is
+        Where the audio breaks off (`blocks` raises `AudioError`, or a block is no audio), all words before it are
         confirmed and `End` comes; then the error is raised. It is raised at once where there was no audio before.
         """
         session = self.session(recipe, options=options, vad=vad, live=live)
@@ -336,7 +338,7 @@ class Transcriber:
         vad: bool | None = None,
         live: bool = False,
     ) -> AsyncIterator[Event]:
-        """Like `stream`, for asyncio: the model computes in a worker thread and the event loop stays free."""
+        """Stream in asyncio: the model computes in a worker thread and the event loop stays free."""
         session = self.session(recipe, options=options, vad=vad, live=live)
         broken: AudioError | None = None
         try:
@@ -369,7 +371,7 @@ def load(
 ) -> Transcriber:
     """Load a model: "nano.en" (bundled), a short name like "base.en", a hub id, a folder, or an OpenAI `.pt`.
 
-    Downloads it and builds its graphs if this is the first time; `announce` is told so before. `threads` 0: as many as
+    Downloads it and builds its graphs if this is the first time; `announce` is called before. `threads` 0: as many as
     `whispertide tune` found best, or one per core, at most 4. Raises `CheckpointError`
     and its kin, `ProviderError`, `GraphError` and `OptionError`, each with what to do.
     """
@@ -379,16 +381,16 @@ def load(
 
 def _blocks(audio: Audio) -> Iterable[FloatArray]:
     if isinstance(audio, np.ndarray):
-        return (checked(audio)[0],)
+        return (check_samples(audio)[0],)
     if isinstance(audio, str | Path) or hasattr(audio, "read"):
         from whispertide.audio.file import decode_blocks
 
         return decode_blocks(cast("str | Path | BinaryIO", audio))
-    return (checked(block)[0] for block in audio)
+    return (check_samples(block)[0] for block in audio)
 
 
 def _then_fail(segments: Iterable[OfflineSegment], recording: Recording) -> Iterator[OfflineSegment]:
-    """The segments; then what was wrong with the rest of the recording is raised."""
+    """Yield the segments; then raise the error of the rest of the recording."""
     yield from segments
     broken = recording.broken
     if broken is not None:
@@ -399,7 +401,7 @@ def _then_fail(segments: Iterable[OfflineSegment], recording: Recording) -> Iter
 
 
 def text_segment(segment: OfflineSegment) -> TextSegment:
-    """A segment as documents have it, with its scores."""
+    """Convert a segment to that of documents, with its scores."""
     names = ("avg_logprob", "compression_ratio", "no_speech_prob", "temperature")
     scores = {name: getattr(segment, name) for name in names}
     return TextSegment(segment.span.start, segment.span.end, segment.text, segment.words, scores)

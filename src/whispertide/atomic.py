@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all, and one way to say that they cannot be written."""
+"""Files and folders that are complete or not there at all, and one message for failed writes."""
 
 import os
 import shutil
@@ -14,20 +14,20 @@ _ADDED = 40  # what a temporary name has more than the file's, and some room
 
 
 def shortened(name: str, room: int = _ADDED) -> str:
-    """The name of a file, or as much of it as leaves room for so many bytes more in a longer name."""
+    """Shorten the name of a file to leave room for so many more bytes in a longer name."""
     encoded = os.fsencode(name)
     longest = _LONGEST_NAME - room
     return name if len(encoded) <= longest else encoded[:longest].decode("utf-8", "ignore")
 
 
 def printable(name: str) -> str:
-    """A name of a file as UTF-8 can say it: one that is none holds surrogates, which nothing can print or write."""
+    """Make the name of a file valid UTF-8: surrogates cannot be printed or written."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # whatever the locale has for files
 
 
 def check_place(path: Path) -> None:
-    """Raise OSError where nothing can be written at `path`, before there is anything to write. Folders above it that
-    are missing can be made later.
+    """Raise OSError if nothing can be written at `path`, before there is anything to write. Missing folders above it
+    can be made later.
     """
     path.exists()  # an OSError for a name that is too long
     above = next(folder for folder in Path(os.path.abspath(path)).parents if folder.exists())
@@ -41,7 +41,7 @@ CHOOSE_CACHE = "make it writable, or set WHISPERTIDE_CACHE to another folder"
 
 @contextmanager
 def writing(place: Path | str, advice: str = "choose another place, or make room") -> Iterator[None]:
-    """Raise `OutputError`, which says that `place` cannot be written and gives `advice`, for an OSError of the block.
+    """Turn an OSError of the block into an `OutputError`, which says that `place` cannot be written and gives `advice`.
 
     An error of the tree passes, and so does one that says that the reader of our output has gone, which is no fault.
     """
@@ -55,8 +55,8 @@ def writing(place: Path | str, advice: str = "choose another place, or make room
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path in the same folder to write a file or a folder to. In the end it takes the name of `path`, in place of
-    what was there (a folder: only an empty one); after an error it is removed. Raises OSError.
+    """Yield a path in the same folder to write a file or a folder to. In the end it takes the name of `path` and
+    replaces what is there (a folder: only an empty one); after an error it is removed. Raises OSError.
     """
     whole = Path(os.path.abspath(path))  # "." has no name
     unfinished = whole.with_name(f".{shortened(whole.name)}.{os.getpid()}.part")

@@ -1,4 +1,4 @@
-"""A process that works for another one: it does not outlive it, and leaves Ctrl-C to it."""
+"""Processes that depend on another: they do not outlive it, and leave Ctrl-C to it."""
 
 import multiprocessing
 import os
@@ -7,7 +7,7 @@ import threading
 
 
 def depend_on_parent() -> None:
-    """Call it first in a process that `multiprocessing` started."""
+    """Depend on the parent. To be called first in a process that `multiprocessing` started."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as one tree.
+"""The errors, as one tree.
 
     WhispertideError
     ├── AudioError (ValueError)              the audio cannot be used
@@ -61,7 +61,7 @@ class DownloadError(CheckpointError, OSError):
 
 
 class UnreachableError(DownloadError):
-    """The Hugging Face hub, or the package index, did not answer as it should; `reason` says in what way."""
+    """The Hugging Face hub, or the package index, did not answer as it should; `reason` says how."""
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What a session says: one tagged union for the command line, the server and the evaluation.
+"""Events of a session: one tagged union for the command line, the server and the evaluation.
 
 Times are absolute samples at 16 kHz; `to_dict` turns them into seconds because JSON is an edge.
 `seq` numbers a session's events from 0 without gaps, so a client can resume after the last one it saw.
@@ -39,8 +39,8 @@ class SpeechStop(Event):
 
 @dataclass(frozen=True, slots=True)
 class RoundStats:
-    """What one round cost: wall seconds by stage, graph runs, and the audio it looked at. Of the encoder's seconds
-    `features_s` went into the log-mel, where they are told apart (not those of a stream of blocks).
+    """The cost of one round: wall seconds by stage, graph runs, and the audio it looked at. Of the encoder's seconds
+    `features_s` went into the log-mel, if they are told apart (not those of a stream of blocks).
     """
 
     round_id: int = -1
@@ -84,7 +84,7 @@ class TurnEnd(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unheard(Event):
-    """The voice gate heard speech from `start` to `end`, and no word came of it; the `TurnEnd` follows."""
+    """The voice gate found speech from `start` to `end`, but it gave no words; the `TurnEnd` follows."""
 
     kind: ClassVar[str] = "unheard"
     start: int
@@ -102,10 +102,10 @@ class Language(Event):
 
 @dataclass(frozen=True, slots=True)
 class Intent(Event):
-    """What the speaker of an utterance wants, where a network that says so is in use (`understand.understanding`).
+    """The intent of an utterance, if a network that recognizes intents is in use (`understand.understanding`).
 
     A guess while they speak (not `final`); each replaces the one before of the same `start`. `intent` None: the network
-    names nothing. `text` is what the network heard, `perplexity` how sure it is of that: 1 is certain.
+    names nothing. `text` is the network's transcript, `perplexity` its uncertainty about that: 1 is certain.
     """
 
     kind: ClassVar[str] = "intent"
@@ -156,7 +156,7 @@ _TIMES = frozenset({"at", "start", "end", "behind", "duration", "window_start", 
 
 
 def _plain(value: Any) -> Any:
-    """Dataclass output -> JSON-ready, samples -> seconds."""
+    """Convert a dataclass's values to JSON-ready ones, samples to seconds."""
     if isinstance(value, dict):
         return {key: seconds(item) if key in _TIMES else _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -165,7 +165,7 @@ def _plain(value: Any) -> Any:
 
 
 def to_dict(event: Event) -> dict[str, Any]:
-    """A JSON-ready dictionary: `{"type": kind, ...}`, times in seconds."""
+    """Convert an event to a JSON-ready dictionary: `{"type": kind, ...}`, times in seconds."""
     return {"type": event.kind, **_plain(asdict(event))}
 
 

@@ -1,4 +1,4 @@
-"""The optional packages: which extra brings them, whether they are here, and how to get them.
+"""The optional packages: their extras, whether they are installed, and how to install them.
 
 whispertide is on no package index yet, so its name there is free for anybody to register: every hint names the
 checkout instead. Imports nothing but the errors.
@@ -34,20 +34,20 @@ _PLACES = {"lab": "./lab", "train": "'./lab[train]'"}
 
 
 def how_to_install(extra: str) -> str:
-    """What to do to get an extra, for the end of a message: with this very Python, from the checkout."""
+    """Instructions to install an extra, for the end of a message: with this very Python, from the checkout."""
     python = shlex.quote(sys.executable or "python3")
     place = _PLACES.get(extra, f"'.[{extra}]'")
     return f"in the checkout of whispertide run: {python} -m pip install {place}"
 
 
 def not_installed(extra: str, purpose: str, missing: Sequence[str] = ()) -> str:
-    """The sentence for whoever needs an extra for `purpose` and lacks it, or these modules of it."""
+    """The sentence for a missing extra that `purpose` needs, or for these modules of it."""
     lacks = f"not installed: {', '.join(missing)}" if missing else "it is not installed"
     return f"expected {_NAMES.get(extra, f'the extra {extra!r}')} for {purpose}; {lacks}; {how_to_install(extra)}"
 
 
 def require(extra: str, purpose: str) -> None:
-    """Raise `OptionError` where a package of `extra` is missing, needed for `purpose`; loads nothing."""
+    """Raise `OptionError` if a package of `extra` is missing, needed for `purpose`; loads nothing."""
     missing = [name for name in EXTRAS[extra] if not _is_here(name)]
     if missing:
         raise OptionError(not_installed(extra, purpose, missing))

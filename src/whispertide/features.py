@@ -25,7 +25,7 @@ from whispertide.errors import AudioError
 from whispertide.spooled_frames import SpooledFrames
 from whispertide.types import HOP_LENGTH, N_FFT, N_FRAMES, SAMPLE_RATE, FloatArray
 
-DoubleArray = npt.NDArray[np.float64]
+_DoubleArray = npt.NDArray[np.float64]
 
 RAW_SILENCE = -10.0  # log10 of the smallest power that is told apart from nothing, 1e-10
 FLOOR_DEPTH = 8.0  # the floor lies this far (in log10 power) below the loudest cell
@@ -41,7 +41,7 @@ _BREAK_MEL = _BREAK_HZ / _LINEAR_HZ
 _LOG_STEP = np.log(6.4) / 27.0
 
 
-def _mel_to_hz(mel: DoubleArray) -> DoubleArray:
+def _mel_to_hz(mel: _DoubleArray) -> _DoubleArray:
     return np.where(mel < _BREAK_MEL, mel * _LINEAR_HZ, _BREAK_HZ * np.exp(_LOG_STEP * (mel - _BREAK_MEL)))
 
 
@@ -81,18 +81,19 @@ def _taps(n_mels: int) -> _Taps:
     first = (0, *(int(np.argmax(counts > tap)) for tap in range(1, counts.max())))
     rows = np.concatenate([np.arange(start, n_mels) for start in first])
     taps = np.repeat(np.arange(len(first)), n_mels - np.array(first))
+    # Clipped for the filters that have no such tap; their weight is zero, so any bin will do.
     bins = np.minimum(np.argmax(filters > 0, axis=1)[rows] + taps, filters.shape[1] - 1)
     weights = np.where(taps < counts[rows], filters[rows, bins], np.float32(0))
     return _Taps(bins, weights[:, None], first)
 
 
 @lru_cache
-def _hann() -> DoubleArray:
+def _hann() -> _DoubleArray:
     return np.asarray(0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(N_FFT) / N_FFT))
 
 
 def _raw_frames(samples: FloatArray, n_mels: int) -> FloatArray:
-    """Raw frames [n_mels, frames] of every full 400-sample stretch of `samples` at hop 160."""
+    """Compute raw frames [n_mels, frames] of every full 400-sample stretch of `samples` at hop 160."""
     if len(samples) < N_FFT:
         return np.empty((n_mels, 0), np.float32)
     stretches = np.lib.stride_tricks.sliding_window_view(samples, N_FFT)[::HOP_LENGTH]
@@ -107,7 +108,7 @@ def _raw_frames(samples: FloatArray, n_mels: int) -> FloatArray:
 
 
 def _mels(power: FloatArray, n_mels: int) -> FloatArray:
-    """Power [201, frames] in each filter, [n_mels, frames]: each column a function of that column alone."""
+    """Sum the power [201, frames] in each filter, [n_mels, frames]: each column a function of that column alone."""
     taps = _taps(n_mels)
     weighted = power.take(taps.bins, axis=0)
     weighted *= taps.weights
@@ -119,7 +120,7 @@ def _mels(power: FloatArray, n_mels: int) -> FloatArray:
 
 
 def raw_log_mel(samples: FloatArray, n_mels: int, padding: int = 0) -> FloatArray:
-    """Raw frames [n_mels, (len(samples) + padding) // 160] of a whole recording followed by `padding` zeros.
+    """Compute raw frames [n_mels, (len(samples) + padding) // 160] of a whole recording followed by `padding` zeros.
 
     Both ends are mirrored as in Whisper; a recording shorter than the mirror is padded with zeros first.
     """
@@ -130,7 +131,7 @@ def raw_log_mel(samples: FloatArray, n_mels: int, padding: int = 0) -> FloatArra
 
 
 def normalise(raw: FloatArray, peak: float | None = None) -> FloatArray:
-    """Apply Whisper's floor and scale to raw frames; `peak` is the loudest cell it is measured from.
+    """Apply Whisper's floor and scale to raw frames; the floor lies below `peak`, the loudest cell.
 
     None measures it here. A framing whose window holds more than speech (a hush word, cached silence) gives its own.
     """
@@ -141,7 +142,7 @@ def normalise(raw: FloatArray, peak: float | None = None) -> FloatArray:
 
 
 def padded(mel: FloatArray, frames: int) -> FloatArray:
-    """Normalised frames [n_mels, n] of a window, with silence after them up to `frames`.
+    """Normalise frames [n_mels, n] of a window, with silence after them up to `frames`.
 
     What zeros after the audio would be: as much below the loudest cell as the floor is. A zero among normalised frames
     is a sound, 1e-4 of power.
@@ -151,26 +152,29 @@ def padded(mel: FloatArray, frames: int) -> FloatArray:
 
 
 def raw_columns(samples: FloatArray, n_mels: int, first: int, count: int) -> FloatArray:
-    """Raw frames [n_mels, count] from frame `first` on of a recording that silence follows; its start is mirrored.
+    """Compute raw frames [n_mels, count] from frame `first` on of a recording that silence follows; its start is
+    mirrored.
 
     Only the audio that they see is looked at, so that a stream costs the same however long it is.
     """
     start, end = first * HOP_LENGTH - _EDGE, (first + count - 1) * HOP_LENGTH + _EDGE
-    heard = samples[max(start, 0) : end]
+    audio = samples[max(start, 0) : end]
     if start < 0:
         mirrored = np.pad(samples[: max(end, _EDGE + 1)], (0, max(0, _EDGE + 1 - len(samples))))[1 : 1 - start]
-        heard = np.concatenate([mirrored[::-1], heard])
-    return _raw_frames(np.pad(heard, (0, end - start - len(heard))), n_mels)
+        audio = np.concatenate([mirrored[::-1], audio])
+    return _raw_frames(np.pad(audio, (0, end - start - len(audio))), n_mels)
 
 
 def log_mel(samples: FloatArray, n_mels: int = 80, padding: int = 0) -> FloatArray:
-    """Whisper's features [n_mels, frames] of a whole recording, floor over all of it (`raw_log_mel`, `normalise`)."""
+    """Compute Whisper's features [n_mels, frames] of a whole recording, floor over all of it (`raw_log_mel`,
+    `normalise`).
+    """
     return normalise(raw_log_mel(samples, n_mels, padding))
 
 
 def block_ends(frames: int, block: int, first: int) -> tuple[int, ...]:
-    """Where the blocks of a causal encoder end, in encoder frames: `first`, then every `block`; the last reaches
-    `frames`, or goes beyond.
+    """The ends of a causal encoder's blocks, in encoder frames: `first`, then every `block`; the last reaches `frames`,
+    or goes beyond.
     """
     return tuple(range(first, max(first, frames) + block, block))
 
@@ -227,7 +231,7 @@ class MelStream:
                 self._keep(raw)
 
     def _with_past(self, tail: FloatArray) -> FloatArray:
-        """`tail` with what the next frame sees before it; `tail` is longer than the mirror."""
+        """Join `tail` with the samples before it that the next frame sees; `tail` is longer than the mirror."""
         if self._tail_start:
             return tail
         # Mirrored without the first sample itself, as padding by reflection does.
@@ -244,11 +248,11 @@ class MelStream:
 
     @property
     def kept(self) -> int:
-        """How many frames are kept."""
+        """The number of frames that are kept."""
         return self.complete_end - self._kept_from
 
     def take(self) -> FloatArray:
-        """The frames [n_mels, n] that are kept, which are no longer kept then."""
+        """Take the kept frames [n_mels, n], which are no longer kept then."""
         taken = np.concatenate(self._raw, axis=1)
         self._raw, self._kept_from = [], self.complete_end
         return taken
@@ -265,8 +269,9 @@ class MelStream:
         return whole[:, first - self._kept_from :][:, :count]
 
     def followed_by(self, samples: FloatArray) -> tuple[int, FloatArray]:
-        """What would come next if `samples`, then silence, followed: number and raw frames [n_mels, n] from the first
-        that sees beyond the audio so far to the last that is centred before their end. Leaves the stream as it is.
+        """The frames that would come next if `samples`, then silence, followed: number and raw frames [n_mels, n] from
+        the first that sees beyond the audio so far to the last that is centred before their end. Leaves the stream as
+        it is.
         """
         # Shallow: the tail is only ever replaced, and the list of frames is exchanged right here.
         after = copy(self)
@@ -276,6 +281,7 @@ class MelStream:
 
     def _unfinished(self) -> FloatArray:
         """Frames that reach into the audio that has arrived but also beyond it."""
+        # Rounded up: a frame counts as soon as it sees one sample of the audio.
         missing = -(-(self.end + _EDGE) // HOP_LENGTH) - self.complete_end
         if missing <= 0 or not self.end:
             return np.empty((self.n_mels, 0), np.float32)
@@ -298,17 +304,16 @@ class Columns:
 
     @classmethod
     def none(cls, n_mels: int) -> "Columns":
-        """Where nothing is known."""
         return cls(0, np.empty((n_mels, 0), np.float32))
 
-    def window(self, samples: FloatArray, at: int, heard: int) -> FloatArray:
-        """Raw frames [n_mels, frames] of a window [n], as if silence followed it: those that are known, and the others
-        computed. It begins at frame `at` of the recording, of which its first `heard` samples are.
+    def window(self, samples: FloatArray, at: int, length: int) -> FloatArray:
+        """Compute raw frames [n_mels, frames] of a window [n], as if silence followed it; known ones are reused. It
+        begins at frame `at` of the recording, of which its first `length` samples are.
 
         The same as `raw_columns` of the whole window.
         """
         n_mels, total = len(self.raw), len(samples) // HOP_LENGTH
-        begin, end = max(self.first - at, _MIRRORED), min(self.first + self.raw.shape[1] - at, _complete(heard))
+        begin, end = max(self.first - at, _MIRRORED), min(self.first + self.raw.shape[1] - at, _complete(length))
         if begin >= end:
             return raw_columns(samples, n_mels, 0, total)
         known = self.raw[:, begin + at - self.first : end + at - self.first]
@@ -318,17 +323,17 @@ class Columns:
         return np.concatenate([before, known, after], axis=1)
 
     @classmethod
-    def of_window(cls, raw: FloatArray, at: int, heard: int) -> "Columns":
-        """Those of a window's raw frames that see the recording alone; `at` and `heard` as in `window`."""
-        return cls(at + _MIRRORED, raw[:, _MIRRORED : _complete(heard)])
+    def of_window(cls, raw: FloatArray, at: int, length: int) -> "Columns":
+        """Keep the raw frames of a window that see the recording alone; `at` and `length` as in `window`."""
+        return cls(at + _MIRRORED, raw[:, _MIRRORED : _complete(length)])
 
 
 def _complete(samples: int) -> int:
-    """How many frames see no further than so many samples."""
+    """The number of frames that see no further than so many samples."""
     return max(0, (samples - _EDGE) // HOP_LENGTH + 1)
 
 
-def _checked(peak: float) -> float:
+def _check_peak(peak: float) -> float:
     if not math.isfinite(peak):
         raise AudioError("expected audio samples between -1 and 1; got infinite or undefined ones: repair the audio")
     return peak
@@ -352,7 +357,7 @@ class Features:
 
     @classmethod
     def of(cls, blocks: Iterable[FloatArray], n_mels: int, suffix: FloatArray | None = None) -> "Features":
-        """From consecutive blocks of 16 kHz samples, with a hush word [n] after them (`followed`).
+        """Compute from consecutive blocks of 16 kHz samples, with a hush word [n] after them (`followed`).
 
         Raises `AudioError` where a sample is not a number, `OutputError` where a long recording finds no room.
         """
@@ -368,7 +373,7 @@ class Features:
             found = cls.of_raw(rest, stream.end)
         else:
             spooled.append(rest)
-            found = cls(spooled, _checked(spooled.peak), stream.end)
+            found = cls(spooled, _check_peak(spooled.peak), stream.end)
         if suffix is None:
             return found
         after_from, after = stream.followed_by(suffix)
@@ -376,8 +381,8 @@ class Features:
 
     @classmethod
     def of_raw(cls, raw: FloatArray, samples: int) -> "Features":
-        """From the raw frames [n_mels, frames] of so many samples. Raises `AudioError` where one is not a number."""
-        return cls(raw, _checked(float(raw.max(initial=RAW_SILENCE))), samples)
+        """Make from the raw frames [n_mels, frames] of so many samples. Raises `AudioError` if one is not a number."""
+        return cls(raw, _check_peak(float(raw.max(initial=RAW_SILENCE))), samples)
 
     @property
     def frames(self) -> int:
@@ -399,7 +404,7 @@ class Features:
         return normalise(raw, self.peak) if raw.shape[1] <= N_FRAMES else self.window(start, count)
 
     def opening(self) -> FloatArray:
-        """The first 30 s as language detection wants them: followed by silence, not by zeros."""
+        """The first 30 s for language detection: followed by silence, not by zeros."""
         missing = max(N_FRAMES - self.frames, 0)
         raw = np.pad(self.raw[:, :N_FRAMES], [(0, 0), (0, missing)], constant_values=RAW_SILENCE)
         return normalise(raw, self.peak)

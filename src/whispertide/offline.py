@@ -1,7 +1,7 @@
 """Transcription of a whole recording, window after window, each beginning where the last one's segments end.
 
-Segments come as soon as their window is done, so whoever stops early keeps what there is. This is the quality reference
-for the streaming recipes and what `whispertide transcribe FILE` runs. Source: `transcribe` in openai/whisper,
+Segments come as soon as their window is done, so a caller that stops early keeps those so far. This is the quality
+reference for the streaming recipes and what `whispertide transcribe FILE` runs. Source: `transcribe` in openai/whisper,
 transcribe.py, without its hallucination skipping.
 """
 
@@ -58,13 +58,15 @@ def transcribe_blocks(
     """Transcribe a recording that comes in blocks of 16 kHz mono samples, as `audio.file.decode_blocks` gives them.
 
     All blocks are read before the first window is decoded, because the floor of the features depends on the loudest
-    sample of all. With `vad` a voice gate tells where somebody speaks: nothing else is heard, and all of it is
-    (`decoding.voice`). `progress` is told after each window. `frame` is how windows reach the encoder; `suffix` a hush
-    word [n] after the last one. Raises `UnknownLanguageError` for a language that the model cannot write, and what
+    sample of all. With `vad` a voice gate finds the speech: nothing else is decoded, and all of it is
+    (`decoding.voice`). `progress` is called after each window. `frame` is how windows reach the encoder; `suffix` a
+    hush word [n] after the last one. Raises `UnknownLanguageError` for a language that the model cannot write, and what
     reading the blocks raises.
     """
     events: list[GateEvent] = []
-    features = Features.of(_heard(blocks, SpeechGate(_GATE), events) if vad else blocks, model.dims.n_mels, suffix)
+    features = Features.of(
+        _gate_blocks(blocks, SpeechGate(_GATE), events) if vad else blocks, model.dims.n_mels, suffix
+    )
     end = features.frames
     voice = _voice(events) if vad and features.samples > SHORT else None
     if not end:
@@ -87,8 +89,8 @@ def transcribe_blocks(
             progress(min(transcription.seek, end) * HOP_LENGTH, end * HOP_LENGTH)
 
 
-def _heard(blocks: Iterable[FloatArray], gate: SpeechGate, events: list[GateEvent]) -> Iterator[FloatArray]:
-    """The same blocks, each judged by the voice gate as it passes."""
+def _gate_blocks(blocks: Iterable[FloatArray], gate: SpeechGate, events: list[GateEvent]) -> Iterator[FloatArray]:
+    """Pass blocks through the voice gate and collect its `events`."""
     for block in blocks:
         yield block  # undefined samples are refused by whoever takes it
         events += gate.feed(block)

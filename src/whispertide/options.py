@@ -1,4 +1,4 @@
-"""The settings that a user can choose, validated once. The command line, the server and the API build the same objects.
+"""The user's settings, validated once. The command line, the server and the API build the same objects.
 
 `EngineOptions` says how graphs run; `DecodeOptions` says what is to be written down. How a stream is cut into rounds is
 the recipe's business (`recipes.catalogue`).
@@ -57,13 +57,13 @@ _SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no
 
 
 def parse_switch(text: str) -> bool | None:
-    """What is meant by "true", "yes", "on" or "1" and their opposites, in letters of any case; None by other texts."""
+    """Parse "true", "yes", "on" or "1" and their opposites, in letters of any case; None for other texts."""
     return _SWITCH.get(text.lower())
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How the graphs run. `threads` = 0 means one per physical core, at most 4."""
+    """Options of the graphs. `threads` = 0 means one per physical core, at most 4."""
 
     precision: Precision = "int8"
     provider: ProviderName = "auto"
@@ -78,7 +78,7 @@ class EngineOptions:
 
 @dataclass(frozen=True, slots=True)
 class SubtitleOptions:
-    """How much text a subtitle holds: so many lines, 1 or 2, of so many characters (`formats.subtitles`)."""
+    """The size of a subtitle: so many lines, 1 or 2, of so many characters (`formats.subtitles`)."""
 
     line_width: int = 42
     lines: int = 2
@@ -110,7 +110,7 @@ _MAY_BE_NONE = frozenset({"max_tokens", "condition_on_previous_text", *_RANGES})
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """What is to be written down, and Whisper's rules for it (openai/whisper, decoding.py and transcribe.py).
+    """Options of decoding, with Whisper's rules (openai/whisper, decoding.py and transcribe.py).
 
     `language` is a code, a tag or an English name; None (or "auto") means: detect it (multilingual models) or English
     (`.en` models). `beam` 1 is greedy.

@@ -28,18 +28,18 @@ CHINESE_OR_JAPANESE = re.compile(
 
 
 def ends_sentence(text: str) -> bool:
-    """Whether a text ends a sentence: with a mark, after which there is at most what closes a quotation or a bracket,
-    and which is not that of an abbreviation.
+    """True if a text ends a sentence: with a mark that may be followed by a closing quotation mark or bracket, and does
+    not belong to an abbreviation.
     """
     return _MARKED.search(text) is not None and not is_abbreviation(text)
 
 
 def may_stand(mark: str, following: str) -> bool:
-    """Whether a mark may stand before a text, by the case of that: no sentence ends before a small letter."""
+    """True if a mark may stand before a text, judged by its case: no sentence ends before a small letter."""
     first = next(filter(str.isalpha, following), "")
     return not (ends_sentence(mark) and first.islower())
 
 
 def is_abbreviation(text: str) -> bool:
-    """Whether the last word of a text is one of `ABBREVIATIONS`, so that its full stop ends nothing."""
+    """True if the last word of a text is one of `ABBREVIATIONS`, so that its full stop ends nothing."""
     return _ABBREVIATED.search(text) is not None

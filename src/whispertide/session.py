@@ -1,15 +1,15 @@
-"""One stream of audio becoming words: the wiring of gate, rounds and transcript.
+"""One stream of audio becoming words: connects gate, rounds and transcript.
 
     session.push(samples) -> events          simple use: every due round runs at once, in place
     session.finish() -> events
 
-    session.ingest(samples)                  the same taken apart, for whoever runs rounds elsewhere
+    session.ingest(samples)                  the same in parts, for callers that run rounds elsewhere
     while plan := session.due():
         result = executor.run(plan, session.window(plan), session.options, session.encoder)
         events = session.apply(result)
     events = session.drain()
 
-A session does no I/O and has no clock and no thread: what comes out is a function of the audio, of the portions in
+A session does no I/O and has no clock and no thread: its output is a function of the audio, of the portions in
 which it is pushed, and of where the caller flushed, cleared or configured. An event's `at` is the audio that had been
 taken into account when it was made, not what may have arrived since.
 
@@ -18,8 +18,7 @@ machine room, and what comes out depends on where its rounds ended and under wha
 which `streaming.schedule.Recorded` replays).
 
 With an executor that overlaps rounds (`streaming.stages`) `push` takes a result only where it could not begin another
-round without. Whoever streams live calls `collect` now and then; then the timing of results decides what the next round
-knows.
+round without. A live caller calls `collect` now and then; then the timing of results decides what the next round knows.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from whispertide.audio.buffer import checked
+from whispertide.audio.buffer import check_samples
 from whispertide.audio.vad import Gate
 from whispertide.errors import SessionError
 from whispertide.events import Error, Event
@@ -63,7 +62,7 @@ class Session:
         """`gate` None: the whole stream is one utterance, whatever the recipe says (`schedule.Rounds.gate`).
 
         `live`: the audio arrives as it is spoken, so the schedule counts how long rounds were computed and a machine
-        that is too slow can keep up. Otherwise nobody waits, and the result does not depend on the machine's speed.
+        that is too slow can keep up. Otherwise the result does not depend on the machine's speed.
         `schedule` replaces that of the recipe. `max_in_flight` is how many rounds may be planned before the first of
         them comes back; None: as many as the executor overlaps. `possible` gives the form in which the model takes
         options that change, or raises `OptionError` for what it cannot do. Raises `UnknownRecipeError`.
@@ -84,17 +83,17 @@ class Session:
 
     @property
     def encoder(self) -> EncoderState | None:
-        """What the encoder carries from the newest round that came back to the next one of the utterance."""
+        """The encoder's state that the newest finished round hands to the next one of the utterance."""
         return self._state.turns.encoder
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe, with all that was configured since."""
+        """The recipe, with all changes by `configure`."""
         return self._state.recipe
 
     @property
     def options(self) -> DecodeOptions:
-        """What the next round is to be run with.
+        """The decode options of the next round.
 
         A language that was detected holds from the first confirmed word to the end of its turn.
         """
@@ -105,37 +104,37 @@ class Session:
 
     @property
     def transcript(self) -> Transcript:
-        """What has been said so far."""
+        """The transcript so far."""
         return self._state.transcript
 
     @property
     def received(self) -> int:
-        """How many samples came in."""
+        """The number of samples received."""
         return self._state.buffer.end
 
     @property
     def buffered(self) -> int:
-        """How many samples are kept."""
+        """The number of samples kept."""
         return len(self._state.buffer)
 
     @property
     def replaced(self) -> int:
-        """How many samples were no numbers and became silence."""
+        """The number of samples that were no numbers and became silence."""
         return self._state.replaced
 
     @property
     def boundaries(self) -> tuple[int, ...]:
-        """Where all rounds ended but those that ended an utterance: the gate or the caller decides about these."""
+        """The ends of all rounds but those that ended an utterance: the gate or the caller decides about these."""
         return tuple(self._state.turns.boundaries)
 
     @property
     def loads(self) -> tuple[int, ...]:
-        """For each of `boundaries`, how much of the step to it was owed to computing, in samples; 0: not late."""
+        """For each of `boundaries`, the share of the step to it that computing took, in samples; 0: not late."""
         return tuple(self._state.turns.loads)
 
     @property
     def ended(self) -> bool:
-        """Whether the session is over."""
+        """True if the session is over."""
         return self._state.turns.ended
 
     # --- simple use --------------------------------------------------------------------------------------------------
@@ -152,21 +151,21 @@ class Session:
         return self._run_due()
 
     def flush(self) -> list[Event]:
-        """End the utterance here, not the session: all that was said is confirmed. The last event is `TurnEnd`."""
+        """End the utterance here, not the session: all of it is confirmed. The last event is `TurnEnd`."""
         self._require_executor()
         if not self._state.turns.requests:  # else the call before failed, and this one tries again
             self.request_flush()
         return self._run_due()
 
     def finish(self) -> list[Event]:
-        """End the session: all that was said is confirmed. The last event is `End`; afterwards nothing is accepted."""
+        """End the session: all audio is confirmed. The last event is `End`; then nothing is accepted."""
         self._require_executor()
         if not self._planner.finishing:  # else the call before failed, and this one tries again
             self.request_finish()
         return self._run_due()
 
     def step(self, *, wait: bool = True) -> RoundPlan | None:
-        """Begin the next round that is due, or take the oldest result; returns the round. None: nothing is to be done.
+        """Begin the next round that is due, or take the oldest result; returns the round. None: there is nothing to do.
 
         The result of a round is taken where no other can be begun without it, and where everything is asked for. With
         `wait` it is waited for there; without, it is taken as soon as it is there. Events come with the next call or
@@ -188,13 +187,13 @@ class Session:
         return plan
 
     def collect(self) -> list[Event]:
-        """Take what an executor that overlaps rounds has done meanwhile, without waiting. Returns what happened."""
+        """Take results that an executor with overlapping rounds has ready, without waiting. Returns the new events."""
         while self._state.turns.is_ready:
             self._land_oldest()
         return self.drain()
 
     def close(self) -> None:
-        """Give up the rounds that are under way: they count as not planned. For whoever leaves before the end."""
+        """Give up the rounds under way: they count as not planned. For a caller that leaves before the end."""
         self._state.turns.abandon()
 
     # --- taken apart -------------------------------------------------------------------------------------------------
@@ -206,7 +205,7 @@ class Session:
         `SessionError` once the session is ending.
         """
         self._require_going_on()
-        audio, replaced = checked(samples)
+        audio, replaced = check_samples(samples)
         self._state.replaced += replaced
         self._state.buffer.append(audio)
         if self._gate is None:
@@ -216,11 +215,11 @@ class Session:
         self._release()
 
     def request_flush(self) -> None:
-        """Ask for what `flush` does; the rounds that it takes are due from now on."""
+        """Request a `flush`; its rounds are due from now on."""
         self._request("flush")
 
     def request_finish(self) -> None:
-        """Ask for what `finish` does; the rounds that it takes are due from now on, and then `End` is an event."""
+        """Request a `finish`; its rounds are due from now on, and then `End` is an event."""
         self._request("finish")
 
     def due(self) -> RoundPlan | None:
@@ -233,7 +232,7 @@ class Session:
         return self._state.buffer.read(plan.window.start, plan.window.end)
 
     def apply(self, result: RoundResult[Any]) -> list[Event]:
-        """Take the result of the oldest round in flight. Returns what happened since the last call.
+        """Take the result of the oldest round in flight. Returns the events since the last call.
 
         The result of a round that `clear` overtook is ignored. Raises `SessionError` if another round is older.
         """
@@ -242,7 +241,7 @@ class Session:
         return self.drain()
 
     def retract(self, plan: RoundPlan) -> None:
-        """Give back the newest round in flight, which was not run: it counts as never planned."""
+        """Take back the newest round in flight, which was not run: it counts as never planned."""
         self._planner.retract(plan)
 
     def drain(self) -> list[Event]:
@@ -253,7 +252,7 @@ class Session:
     # --- control -----------------------------------------------------------------------------------------------------
 
     def clear(self) -> list[Event]:
-        """Drop all audio that is not confirmed, and the hypothesis; what is confirmed stays. Audio may go on.
+        """Drop all audio that is not confirmed, and the hypothesis; confirmed words stay. Audio may go on.
 
         A turn of which something was confirmed ends; results of rounds in flight will be ignored.
         """
@@ -267,9 +266,9 @@ class Session:
         return self.drain()
 
     def forget(self) -> None:
-        """Let go of all that was said and that nothing later depends on, so that a session can go on for days.
+        """Drop old words that nothing later depends on, so that a session can go on for days.
 
-        `transcript` then has some last words, `boundaries` and `loads` only what comes. No event is another for it.
+        `transcript` then has some last words, `boundaries` and `loads` only later ones. No event changes by it.
         """
         self._state.forget()
 
@@ -287,7 +286,7 @@ class Session:
             self._planner.reconsider()
 
     def note_lag(self, at: int, behind: int, lowered: int = 0) -> None:
-        """Make a `Lag` event, if it is news that so many samples wait and that quality is `lowered` by so many steps.
+        """Make a `Lag` event, if the number of samples that wait, or of `lowered` steps of quality, has changed enough.
 
         For an owner that holds audio back, who sets `tells_lag` to False and says after each round what waits in all.
         What the policy has lowered counts as well.
@@ -295,7 +294,7 @@ class Session:
         self._state.note_lag(at, behind, max(lowered, self._lowered))
 
     def fail(self, message: str, *, fatal: bool = True) -> list[Event]:
-        """Report a failure as an `Error` event; what is confirmed stays. A fatal one ends the session without `End`."""
+        """Report a failure as an `Error` event; confirmed words stay. A fatal one ends the session without `End`."""
         self._require_open()
         if fatal:
             self.close()
@@ -304,7 +303,7 @@ class Session:
         return self.drain()
 
     def snapshot(self) -> SessionState:
-        """All that the session remembers, to be handed to `restore`; the session may go on.
+        """Copy the session's state, to be handed to `restore`; the session may go on.
 
         Rounds that are under way are not in it: they would be run again.
         """
@@ -329,7 +328,7 @@ class Session:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        """Let the rounds follow the state and the recipe that hold now."""
+        """Give the rounds the present state and recipe."""
         self._planner.state = self._state.turns
         self._planner.confirm = self._state.add
         self._planner.emit = self._state.emit  # not a method of the session: nothing may keep it once its owner lets go
@@ -363,7 +362,7 @@ class Session:
         return result.plan
 
     def _take(self, result: RoundResult[Any]) -> None:
-        """A result becomes words: the only place where anything is confirmed."""
+        """Turn a result into words: the only place that confirms any."""
         if (taken := self._planner.take(result, self._state.transcript.newest)) is None:
             return
         planned, commit = taken
@@ -375,7 +374,7 @@ class Session:
         self._release()
 
     def _release(self) -> None:
-        """Let go of audio that neither a round nor an utterance to come can need."""
+        """Drop audio that no round and no utterance to come can need."""
         gate_needs = self._gate.needed_from if self._gate is not None else 0
         self._state.buffer.drop_before(self._planner.needed_from(gate_needs))
 

@@ -1,4 +1,4 @@
-"""All that a session remembers, and how what a round heard becomes words and events of it.
+"""The state of a session, and the step from a round's result to words and events.
 
 The transcript is confirmed words, which are only ever added to, and one guess after them. Policies say what to confirm;
 here it becomes final. Time is in samples.
@@ -22,7 +22,7 @@ from whispertide.types import Word, join_words, seconds
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit did to a transcript: words added for good, and the guess after them, if that is now another."""
+    """The effect of a commit on a transcript: words added for good, and the guess after them, if that has changed."""
 
     confirmed: tuple[Word, ...]
     hypothesis: tuple[Word, ...] | None
@@ -40,12 +40,11 @@ class Transcript:
 
     @property
     def end(self) -> int:
-        """Where the confirmed words end."""
+        """The end of the confirmed words."""
         return self.words[-1].end if self.words else 0
 
     @property
     def text(self) -> str:
-        """The confirmed text."""
         return join_words(self.words)
 
     @property
@@ -54,7 +53,8 @@ class Transcript:
         return self.words[-CONTEXT:]
 
     def apply(self, commit: Commit, *, end: int) -> Change:
-        """Take a verdict on audio that ends at `end`. Word times are brought into order and into the audio."""
+        """Apply a commit for audio that ends at `end`. Word times are brought into order and into the audio."""
+        # Before the guess: its times start where the words that are confirmed here end.
         confirmed = _in_order(commit.confirmed, self.end, end)
         self.words += confirmed
         hypothesis = _in_order(commit.hypothesis, self.end, end)
@@ -67,19 +67,18 @@ class Transcript:
         return self.apply(Commit((), (), 0), end=self.end)
 
     def forget(self) -> None:
-        """Let go of the words that no later commit looks at, for whoever was told of them and does not end.
+        """Drop words that no later commit looks at, for streams that do not end.
 
         `words` and `text` are then of the last ones only.
         """
         del self.words[:-CONTEXT]
 
     def copy(self) -> "Transcript":
-        """An independent copy."""
         return Transcript(list(self.words), self.hypothesis)
 
 
 def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
-    """The words with times that rise from `start` and do not pass `end`; a word may become empty, never negative."""
+    """Clip word times so that they rise from `start` and do not pass `end`; a word may become empty, never negative."""
     placed: list[Word] = []
     for word in words:
         # Not before the word before it, and inside the audio; what is confirmed may reach a little beyond that.
@@ -91,7 +90,7 @@ def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
 
 @dataclass(slots=True)
 class SessionState:
-    """All that a session remembers. `gate` is the gate's state, and only set in snapshots.
+    """The state of a session. `gate` is the gate's state, and only set in snapshots.
 
     `language` was detected last.
     """
@@ -109,19 +108,17 @@ class SessionState:
     replaced: int = 0
 
     def emit(self, kind: type[Event], at: int, **values: Any) -> None:
-        """Number an event and keep it for whoever asks next."""
+        """Number an event and keep it for the next call that returns events."""
         self.outbox.append(kind(self.seq, at, **values))
         self.seq += 1
 
     def forget(self) -> None:
-        """See `Session.forget`."""
         self.transcript.forget()
         self.turns.forget()
 
     def configure(
         self, changes: Mapping[str, Any], possible: Callable[[DecodeOptions], DecodeOptions] | None = None
     ) -> None:
-        """See `Session.configure`."""
         of_recipe, of_options = divided(self.recipe, dict(changes))
         recipe, options = self.recipe.replace(**of_recipe), replace(self.options, **of_options)
         if fixed := [name for name in _built_in(recipe) if _built_in(recipe)[name] != _built_in(self.recipe)[name]]:
@@ -132,7 +129,7 @@ class SessionState:
         self.recipe, self.options = recipe, options
 
     def _check_room(self, recipe: Recipe) -> None:
-        """Raise `OptionError` if the window of the open utterance is longer than `recipe` lets it be."""
+        """Raise `OptionError` if the window of the open utterance is longer than `recipe` allows."""
         utterance = self.turns.utterance
         if utterance is None:
             return
@@ -166,19 +163,19 @@ class SessionState:
             self.show(self.transcript.drop_hypothesis(), planned.at, stats=stats)
 
     def add(self, word: Word, at: int) -> None:
-        """One more word is confirmed, without a round: what ended the turn has settled it."""
+        """Confirm one more word without a round: the end of the turn has settled it."""
         self.show(self.transcript.apply(Commit((word,), (), 0), end=max(word.end, self.transcript.end)), at)
 
     def show(self, change: Change, at: int, **values: Any) -> None:
-        """Make events of what changed in the transcript."""
+        """Make events of the changes in the transcript."""
         if change.confirmed:
             self.emit(Confirmed, at, words=change.confirmed, **values)
         if change.hypothesis is not None:
             self.emit(Hypothesis, at, words=change.hypothesis, **values)
 
     def note_lag(self, at: int, behind: int, lowered: int) -> None:
-        """Say when the audio that waits passes another `lag_s`, when it is well below that again, and when the steps
-        by which the policy has `lowered` its quality change.
+        """Make an event when the audio that waits passes another `lag_s`, when it is well below that again, and when
+        the steps by which the policy has `lowered` its quality change.
         """
         now = self.lateness.after(behind, lowered, self.recipe.schedule.lag)
         if now != self.lateness:
@@ -186,7 +183,7 @@ class SessionState:
         self.lateness = now
 
     def _note_language(self, result: RoundResult[Any], at: int) -> None:
-        """Say which language was detected, when that is news and nobody set one."""
+        """Make an event of a newly detected language, if none was set."""
         if result.heard is None or result.language in (None, self.language) or self.options.language is not None:
             return
         self.language = result.language
@@ -194,7 +191,7 @@ class SessionState:
 
 
 def _built_in(recipe: Recipe) -> dict[str, Any]:
-    """What a session is built with and cannot change afterwards."""
+    """The settings of a session that cannot change afterwards."""
     schedule = recipe.schedule
     return {
         "name": recipe.name,

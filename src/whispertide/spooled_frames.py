@@ -29,7 +29,7 @@ class SpooledFrames:
     _file: IO[bytes] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Raises `OutputError` where there is no temporary folder."""
+        """Raises `OutputError` if there is no temporary folder."""
         with writing("the temporary folder", _ADVICE):
             self._file = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the frames)
         weakref.finalize(self, self._file.close)
@@ -40,7 +40,7 @@ class SpooledFrames:
         return self.n_mels, self.count
 
     def append(self, raw: FloatArray) -> None:
-        """Take the frames [n_mels, n] that follow. Raises `OutputError` where there is no room."""
+        """Append the frames [n_mels, n] that follow. Raises `OutputError` if there is no room."""
         self.peak = float(np.maximum(self.peak, raw.max(initial=-np.inf)))
         self.count += raw.shape[1]
         with writing(tempfile.gettempdir(), _ADVICE):
@@ -48,7 +48,7 @@ class SpooledFrames:
             self._file.write(raw.T.tobytes())
 
     def __getitem__(self, key: tuple[slice, slice]) -> FloatArray:
-        """A copy of the frames in a slice without a step, as `array[:, start:stop]` gives them."""
+        """Copy the frames in a slice without a step, as `array[:, start:stop]` gives them."""
         mels, frames = key
         start, stop, _ = frames.indices(self.count)
         width = self.n_mels * np.dtype(np.float32).itemsize

@@ -28,12 +28,12 @@ BUCKET_SECONDS = (3, 4, 5, 6, CHUNK_SECONDS)  # the only lengths of windows that
 
 
 def seconds(samples: int) -> float:
-    """Sample index or count at 16 kHz -> seconds."""
+    """Convert a sample index or count at 16 kHz to seconds."""
     return samples / SAMPLE_RATE
 
 
 def to_samples(secs: float) -> int:
-    """Seconds -> nearest sample index or count at 16 kHz."""
+    """Convert seconds to the nearest sample index or count at 16 kHz."""
     return round(secs * SAMPLE_RATE)
 
 
@@ -53,7 +53,7 @@ class Span:
 
 
 class Timed:
-    """Something with a place in the audio, in samples; here in seconds, for edges."""
+    """A value with a position in the audio, in samples; here in seconds, for edges."""
 
     __slots__ = ()
     start: int
@@ -61,12 +61,10 @@ class Timed:
 
     @property
     def start_s(self) -> float:
-        """`start` in seconds."""
         return seconds(self.start)
 
     @property
     def end_s(self) -> float:
-        """`end` in seconds."""
         return seconds(self.end)
 
 
@@ -85,15 +83,15 @@ class Word(Timed):
     probability: float = 1.0
 
     def lies_after(self, sample: int) -> bool:
-        """Whether most of the word does."""
+        """True if most of the word lies after a sample."""
         return self.start + self.end > 2 * sample
 
 
 def join_words(words: "tuple[Word, ...] | list[Word]") -> str:
-    """The running text of `words`, as it would be printed."""
+    """Join `words` to a text, as it would be printed."""
     return "".join(word.text for word in words).strip()
 
 
 def align_down(sample: int) -> int:
-    """The nearest sample at or before this one at which a window may start (a multiple of 320)."""
+    """Round down to a sample at which a window may start (a multiple of 320)."""
     return sample - sample % FRAME_SAMPLES

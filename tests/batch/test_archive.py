@@ -9,25 +9,25 @@ from typing import Any
 import pytest
 
 from whispertide.atomic import replacing
-from whispertide.batch.archive import Archive, Made, check_folder, opened, report_in
+from whispertide.batch.archive import Archive, Provenance, check_folder, open_archive, report_path
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
 from whispertide.errors import AddressError, DiskSpaceError, OutputError
 
-MADE = Made("nano.en", "abc", "int8", "txt", None, "transcribe", "")
+MADE = Provenance("nano.en", "abc", "int8", "txt", None, "transcribe", "")
 ONE, TWO = Task("/in/one.wav", PurePosixPath("x/one.txt")), Task("/in/two.wav", PurePosixPath("two.txt"))
 TASKS = [ONE, TWO]
 FINE = Outcome("done", "Hello.\n", audio_s=1.5)
 
 
 @contextmanager
-def archive(folder: Path, tasks: list[Task] | None = None, made: Made = MADE) -> Iterator[Archive]:
-    with opened(folder, made, tasks or TASKS) as found:
+def archive(folder: Path, tasks: list[Task] | None = None, made: Provenance = MADE) -> Iterator[Archive]:
+    with open_archive(folder, made, tasks or TASKS) as found:
         yield found
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in report_in(folder).read_text().splitlines()]
+    return [json.loads(line) for line in report_path(folder).read_text().splitlines()]
 
 
 def test_what_is_kept_is_whole_and_reported_and_not_made_again(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_a_run_that_was_killed_in_mid_line_goes_on(tmp_path: Path) -> None:
     with archive(out) as first:
         first.keep(ONE, FINE)
         first.keep(TWO, FINE)
-    whole = report_in(out).read_text()
-    report_in(out).write_text(whole[:-20])  # the line of TWO is torn
+    whole = report_path(out).read_text()
+    report_path(out).write_text(whole[:-20])  # the line of TWO is torn
     part = out / f".two.txt.{os.getpid() + 1}.part"
     part.write_text("Hel")
     other = out / ".mine.txt.123.part"

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from whispertide.batch.dispatch import TRIES, transcribe_all
 from whispertide.batch.plan import Task
-from whispertide.batch.worker import Gone, Outcome, Ready, Said, Unfit
+from whispertide.batch.worker import Died, Message, Outcome, Ready, Unfit
 from whispertide.errors import CheckpointError, GraphError
 
-GONE = Gone("killed by SIGKILL")
+GONE = Died("killed by SIGKILL")
 
 
 class Scripted:
@@ -42,7 +42,7 @@ class Scripted:
         self.busy[worker] = name
         self.given[name] += 1
 
-    def wait(self) -> Sequence[tuple[int, Said]]:
+    def wait(self) -> Sequence[tuple[int, Message]]:
         assert self.busy, "nobody would ever say anything"
         which, dies = self.turns.pop() if self.turns else (0, False)
         worker = sorted(self.busy)[which % len(self.busy)]
@@ -97,7 +97,7 @@ def test_workers_that_all_die_while_they_load_end_the_run() -> None:
 
 def test_a_worker_that_cannot_load_the_model_ends_the_run() -> None:
     class Unable(Scripted):
-        def wait(self) -> Sequence[tuple[int, Said]]:
+        def wait(self) -> Sequence[tuple[int, Message]]:
             return [(1, Unfit(CheckpointError("other weights")))]
 
     with pytest.raises(CheckpointError, match="other weights"):
@@ -106,7 +106,7 @@ def test_a_worker_that_cannot_load_the_model_ends_the_run() -> None:
 
 def test_a_worker_that_dies_while_it_waits_costs_no_recording_a_try() -> None:
     class Idle(Scripted):
-        def wait(self) -> Sequence[tuple[int, Said]]:
+        def wait(self) -> Sequence[tuple[int, Message]]:
             said = super().wait()
             idle = sorted(self.alive - set(self.busy) - {worker for worker, _ in said})
             self.alive -= set(idle)

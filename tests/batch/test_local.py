@@ -9,7 +9,7 @@ from whispertide import api
 from whispertide.batch.dispatch import transcribe_all
 from whispertide.batch.local import LocalWorkers
 from whispertide.batch.plan import Task
-from whispertide.batch.worker import Gone, Setup
+from whispertide.batch.worker import Died, Setup
 from whispertide.options import DecodeOptions, EngineOptions
 
 CLIPS = Path(__file__).parents[1] / "clips"
@@ -25,7 +25,7 @@ def setup() -> Setup:
 def test_a_killed_process_is_replaced_and_its_recording_done(setup: Setup) -> None:
     tasks = [Task(str(CLIPS / f"{name}.flac"), PurePosixPath(f"{name}.txt")) for name in ("quiet", "river", "winter")]
     workers = LocalWorkers(setup)
-    ended: list[Gone] = []
+    ended: list[Died] = []
 
     class Killing:
         """Kills the process that gets the first recording, in place of giving it to it."""
@@ -35,12 +35,12 @@ def test_a_killed_process_is_replaced_and_its_recording_done(setup: Setup) -> No
         def give(self, worker: multiprocessing.process.BaseProcess, name: str) -> None:
             if not ended:
                 worker.kill()
-                ended.append(Gone(""))
+                ended.append(Died(""))
             workers.give(worker, name)
 
         def wait(self):  # type: ignore[no-untyped-def]
             said = workers.wait()
-            ended.extend(one for _, one in said if isinstance(one, Gone))
+            ended.extend(one for _, one in said if isinstance(one, Died))
             return said
 
     try:
@@ -48,5 +48,5 @@ def test_a_killed_process_is_replaced_and_its_recording_done(setup: Setup) -> No
     finally:
         workers.stop()
     assert [outcomes[task].state for task in tasks] == ["done"] * 3
-    assert ended[1:] == [Gone("killed by SIGKILL")]
+    assert ended[1:] == [Died("killed by SIGKILL")]
     assert multiprocessing.active_children() == []

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from wav_file import save_wav
 from whispertide import api
-from whispertide.batch.archive import Made, opened, report_in
+from whispertide.batch.archive import Provenance, open_archive, report_path
 from whispertide.batch.dispatch import transcribe_all
-from whispertide.batch.inputs import find
+from whispertide.batch.inputs import find_recordings
 from whispertide.batch.on_ray import RayWorkers
 from whispertide.batch.plan import Task, plan
 from whispertide.batch.worker import Setup
@@ -76,8 +76,8 @@ def workers(setup: Setup) -> Iterator[Mortal]:
     found.stop()
 
 
-def made(setup: Setup) -> Made:
-    return Made("nano.en", setup.content_hash, "int8", "json", None, "transcribe", "")
+def made(setup: Setup) -> Provenance:
+    return Provenance("nano.en", setup.content_hash, "int8", "json", None, "transcribe", "")
 
 
 def check(out: Path, tasks: list[Task]) -> None:
@@ -89,7 +89,7 @@ def check(out: Path, tasks: list[Task]) -> None:
         assert document["source"] == f"{path.stem}.wav"
         assert document["duration"] == length(int(path.stem)) / SAMPLE_RATE
         assert document["complete"]
-    entries = [json.loads(line) for line in report_in(out).read_text().splitlines()]
+    entries = [json.loads(line) for line in report_path(out).read_text().splitlines()]
     assert sorted(entry["input"] for entry in entries) == sorted(task.input for task in tasks)
     assert {entry["state"] for entry in entries} == {"done"}
 
@@ -97,8 +97,8 @@ def check(out: Path, tasks: list[Task]) -> None:
 def test_five_hundred_recordings_while_workers_are_killed(
     folder: Path, tmp_path: Path, setup: Setup, workers: Mortal
 ) -> None:
-    out, tasks, kills = tmp_path / "out", plan(find([str(folder)]), "json"), 0
-    with opened(out, made(setup), tasks) as archive:
+    out, tasks, kills = tmp_path / "out", plan(find_recordings([str(folder)]), "json"), 0
+    with open_archive(out, made(setup), tasks) as archive:
         for number, (task, outcome) in enumerate(transcribe_all(tasks, workers), start=1):
             archive.keep(task, outcome)
             if number % KILL_AFTER == 0 and number < FILES:

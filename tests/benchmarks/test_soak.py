@@ -158,7 +158,7 @@ def promises_too_soon(patch: pytest.MonkeyPatch) -> None:
 
 def _confirming(change: Callable[[tuple[Word, ...]], tuple[Word, ...]]) -> Callable[[pytest.MonkeyPatch], None]:
     def plant(patch: pytest.MonkeyPatch) -> None:
-        numbered = LiveSession._numbered
+        numbered = LiveSession._number
 
         def changed(self: LiveSession, entries: list[Any]) -> list[Any]:
             return numbered(
@@ -166,7 +166,7 @@ def _confirming(change: Callable[[tuple[Word, ...]], tuple[Word, ...]]) -> Calla
                 [replace(each, words=change(each.words)) if isinstance(each, Confirmed) else each for each in entries],
             )
 
-        patch.setattr(LiveSession, "_numbered", changed)
+        patch.setattr(LiveSession, "_number", changed)
 
     return plant
 
@@ -223,7 +223,7 @@ LOSES_WORDS = """
 def confirmed(self, entries):
     return numbered(self, [each for each in entries if not isinstance(each, Confirmed)])
 
-numbered, LiveSession._numbered = LiveSession._numbered, confirmed
+numbered, LiveSession._number = LiveSession._number, confirmed
 """
 LOGS_AN_ERROR = """
 def told(self, connection, message):

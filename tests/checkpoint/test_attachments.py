@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whispertide.checkpoint.attachments import Attachment, Kind, carry_over, digest_attachments, find, load, place, save
+from whispertide.checkpoint.attachments import (
+    Attachment,
+    Kind,
+    carry_over,
+    digest_attachments,
+    find,
+    load,
+    path_beside,
+    save,
+)
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 TOY = Kind("a toy", "toy-{variant}.npz", "whispertide train toy {model} --size {variant}")
@@ -56,7 +65,7 @@ def test_what_cannot_be_written_leaves_what_was_there(path: Path, monkeypatch: p
 
 def test_it_is_found_by_kind_and_variant(path: Path) -> None:
     mine = checkpoint(path.parent)
-    assert find(mine, TOY, "2", instead="toys=off") == place(mine, TOY, "2") == path
+    assert find(mine, TOY, "2", instead="toys=off") == path_beside(mine, TOY, "2") == path
     with pytest.raises(CheckpointNotFoundError) as raised:
         find(mine, TOY, "3", instead="toys=off")
     for part in ("a toy of nano.en", "toy-3.npz", "`whispertide train toy ./mine --size 3`", "toys=off"):

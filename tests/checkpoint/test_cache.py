@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from whispertide.checkpoint import cache
-from whispertide.checkpoint.cache import cache_dir, cached, file_digest, read_note, write_note
+from whispertide.checkpoint.cache import cache_dir, cache_path, file_digest, read_note, write_note
 from whispertide.errors import CheckpointError
 
 
@@ -51,15 +51,15 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "old").touch()
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
-    assert cached("new") == tmp_path / "cache" / "new"
+    assert cache_path("new") == tmp_path / "cache" / "new"
 
     def refuse(path: Path) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(cache, "check_place", refuse)
-    assert cached("old") == tmp_path / "cache" / "old"
+    assert cache_path("old") == tmp_path / "cache" / "old"
     with pytest.warns(UserWarning, match="cannot be written .Read-only file system.; .*WHISPERTIDE_CACHE") as told:
-        assert [cached("new"), cached("new", "er")] == [spare / "new", spare / "new" / "er"]
+        assert [cache_path("new"), cache_path("new", "er")] == [spare / "new", spare / "new" / "er"]
     assert len(told) == 1
 
 
@@ -69,7 +69,7 @@ def test_a_full_disk_can_be_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     monkeypatch.setattr(cache, "check_place", full)
-    assert cached("new") == tmp_path / "new"
+    assert cache_path("new") == tmp_path / "new"
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="temporary folders of all users in one place")

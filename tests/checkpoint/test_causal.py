@@ -12,7 +12,7 @@ from whispertide.checkpoint.attachments import Attachment, load, save
 from whispertide.checkpoint.causal import KIND, CausalAdapter
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.layout import expected_shapes
-from whispertide.checkpoint.low_rank import PROJECTIONS, AdaptedCheckpoint, adapted_names, merged
+from whispertide.checkpoint.low_rank import PROJECTIONS, AdaptedCheckpoint, adapted_names, merge_adapter
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 RANK = 2
@@ -58,7 +58,7 @@ def test_what_was_saved_comes_back(checkpoint: Checkpoint) -> None:
 
 def test_merged_weights_and_their_own_hash(checkpoint: Checkpoint) -> None:
     adapter = random_adapter(checkpoint)
-    whole = merged(checkpoint, adapter)
+    whole = merge_adapter(checkpoint, adapter)
     assert isinstance(whole, AdaptedCheckpoint)
     for name in checkpoint.tensors.names():
         before, after = checkpoint.tensors.get(name), whole.tensors.get(name)
@@ -71,9 +71,9 @@ def test_merged_weights_and_their_own_hash(checkpoint: Checkpoint) -> None:
     whole.tensors.check(checkpoint.dims)
     hashes = {checkpoint.content_hash, whole.content_hash}
     halved = replace(adapter, matrices={name: (a * np.float32(0.5), b) for name, (a, b) in adapter.matrices.items()})
-    hashes.add(merged(checkpoint, halved).content_hash)
+    hashes.add(merge_adapter(checkpoint, halved).content_hash)
     assert len(hashes) == 3
-    assert merged(checkpoint, random_adapter(checkpoint)).content_hash == whole.content_hash
+    assert merge_adapter(checkpoint, random_adapter(checkpoint)).content_hash == whole.content_hash
     assert (whole.name, whole.folder, whole.adapter) == (checkpoint.name, checkpoint.folder, adapter)
 
 
@@ -192,7 +192,7 @@ def test_a_published_checkpoint_is_a_whisper_and_an_adapter(outer: str, dims: Mo
     adapter = CausalAdapter.of_checkpoint(checkpoint)
     assert (adapter.rank, adapter.block, adapter.first) == (RANK, 15, 30)
     assert set(adapter.matrices) == set(adapted_names(dims))
-    whole = merged(checkpoint, adapter)
+    whole = merge_adapter(checkpoint, adapter)
     x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
     places = {
         "encoder.layers.0.self_attn.q_proj": "encoder.blocks.0.attn.query",

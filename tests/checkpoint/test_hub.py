@@ -309,7 +309,7 @@ def test_remove(online: FakeHub, repo: dict[str, bytes]) -> None:
     online.repos[REPO]["v1"] = {**repo, "generation_config.json": b"{}"}
     hub.pull("base.en")
     hub.pull("base.en@v1")
-    planned = hub.removal("base.en@v1")
+    planned = hub.plan_removal("base.en@v1")
     assert planned.size == len(b"{}")  # the other files belong to both
     assert hub.path("base.en@v1").is_dir(), "nothing is deleted before it is told to"
     planned.execute()
@@ -317,20 +317,20 @@ def test_remove(online: FakeHub, repo: dict[str, bytes]) -> None:
     with pytest.raises(CheckpointNotFoundError):
         hub.path("base.en@v1")
     size = sum(len(repo[name]) for name in ("config.json", "model.safetensors", "tokenizer.json"))
-    planned = hub.removal("base.en")
+    planned = hub.plan_removal("base.en")
     assert planned.size == size
     planned.execute()
     assert not list(hub_cache().rglob("*.safetensors"))
     with pytest.raises(CheckpointNotFoundError, match="nothing to remove"):
-        hub.removal("base.en")
+        hub.plan_removal("base.en")
 
 
 def test_what_cannot_be_removed(write_model: WriteModel) -> None:
     with pytest.raises(OptionError, match="part of whispertide"):
-        hub.removal("nano.en")
+        hub.plan_removal("nano.en")
     folder = write_model()
     with pytest.raises(OptionError, match="delete it yourself"):
-        hub.removal(str(folder))
+        hub.plan_removal(str(folder))
     assert (folder / "model.safetensors").is_file()
 
 
@@ -405,7 +405,7 @@ def test_one_file_of_a_repository(online: FakeHub, files: dict[str, bytes]) -> N
     assert hub.path(name) == hub.resolve(name) == path
     assert online.downloads == ["base_300.pt"]
     assert said[0].startswith(f"downloading {name} (")
-    assert hub.removal(name).size
+    assert hub.plan_removal(name).size
 
 
 def test_a_file_that_is_not_there_or_not_named(online: FakeHub, files: dict[str, bytes]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.checkpoint.magic import GGML, described, is_ggml
+from whispertide.checkpoint.magic import GGML, describe, is_ggml
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from whispertide.checkpoint.magic import GGML, described, is_ggml
     ],
 )
 def test_a_file_by_its_start(start: bytes, name: str) -> None:
-    assert name in described(start)
+    assert name in describe(start)
 
 
 def test_a_ggml_file_is_told_from_others(tmp_path: Path) -> None:

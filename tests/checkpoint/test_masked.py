@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.low_rank import adapted_names, merged
+from whispertide.checkpoint.low_rank import adapted_names, merge_adapter
 from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import GROUPS, MaskedAdapter, has_masked_adapter
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
@@ -62,7 +62,7 @@ def test_what_was_saved_comes_back(checkpoint: Checkpoint) -> None:
     found = MaskedAdapter.of_checkpoint(checkpoint, D750)
     assert (found.rank, found.mask, found.content_hash) == (2, D750, checkpoint.content_hash)
     assert found.report == {"held_out": 0.1, "mask": "d750"}
-    whole = merged(checkpoint, found)
+    whole = merge_adapter(checkpoint, found)
     for name in checkpoint.tensors.names():
         changed = not np.array_equal(whole.tensors.get(name), checkpoint.tensors.get(name))
         assert changed == (name in adapter.matrices)

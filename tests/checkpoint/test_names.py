@@ -10,7 +10,7 @@ from whispertide.checkpoint.names import (
     as_argument,
     bundled_names,
     display_name,
-    find,
+    find_model,
 )
 from whispertide.errors import CheckpointNotFoundError, OptionError
 
@@ -41,22 +41,22 @@ from whispertide.errors import CheckpointNotFoundError, OptionError
     ],
 )
 def test_names_of_the_hub(name: str, repo: str) -> None:
-    assert find(name) == HubModel(repo)
-    assert find(f"{name}@v1.0") == HubModel(repo, "v1.0")
-    assert find(name, "abc") == HubModel(repo, "abc")
+    assert find_model(name) == HubModel(repo)
+    assert find_model(f"{name}@v1.0") == HubModel(repo, "v1.0")
+    assert find_model(name, "abc") == HubModel(repo, "abc")
     assert display_name(name) == name
 
 
 def test_a_file_on_the_hub() -> None:
     name = "MLSpeech/CarelessWhisper-Streaming/base_300.pt"
-    assert find(name) == HubModel("MLSpeech/CarelessWhisper-Streaming", None, "base_300.pt")
-    assert find(f"{name}@v1") == HubModel("MLSpeech/CarelessWhisper-Streaming", "v1", "base_300.pt")
-    assert (str(find(name)), display_name(name)) == (name, name)
+    assert find_model(name) == HubModel("MLSpeech/CarelessWhisper-Streaming", None, "base_300.pt")
+    assert find_model(f"{name}@v1") == HubModel("MLSpeech/CarelessWhisper-Streaming", "v1", "base_300.pt")
+    assert (str(find_model(name)), display_name(name)) == (name, name)
     for local in ("./org/name/x.pt", "org/name/folder/x.pt", "name/x.pt"):
         with pytest.raises(CheckpointNotFoundError, match=r"OpenAI \.pt"):
-            find(local)
+            find_model(local)
     with pytest.raises(CheckpointNotFoundError, match=r"OpenAI \.pt"):
-        find(Path(name))
+        find_model(Path(name))
 
 
 def test_every_alias_stands_for_a_name() -> None:
@@ -66,7 +66,7 @@ def test_every_alias_stands_for_a_name() -> None:
 
 def test_the_bundled_model() -> None:
     assert "nano.en" in bundled_names()
-    assert find("nano.en") == BUNDLED_DIR / "nano.en"
+    assert find_model("nano.en") == BUNDLED_DIR / "nano.en"
     assert display_name("nano.en") == "nano.en"
 
 
@@ -75,9 +75,9 @@ def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir(parents=True)
     (folder / "x.pt").touch()
     monkeypatch.chdir(tmp_path)
-    assert find(str(folder)) == folder
-    assert find(folder) == folder
-    assert find("org/model.v2") == Path("org/model.v2")  # an existing folder comes before a hub id
+    assert find_model(str(folder)) == folder
+    assert find_model(folder) == folder
+    assert find_model("org/model.v2") == Path("org/model.v2")  # an existing folder comes before a hub id
     assert display_name("org/model.v2") == "model.v2"
     assert display_name(folder / "x.pt") == "x"
     monkeypatch.chdir(folder)
@@ -88,53 +88,53 @@ def test_a_name_comes_before_a_folder_of_the_same_name(tmp_path: Path, monkeypat
     (tmp_path / "base.en").mkdir()
     (tmp_path / "folder@home").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert find("base.en") == HubModel("openai/whisper-base.en")
-    assert find("./base.en") == Path("base.en")
-    assert find(Path("base.en")) == Path("base.en"), "a path is a path"
-    assert find(as_argument(Path("base.en"))) == Path("base.en")
+    assert find_model("base.en") == HubModel("openai/whisper-base.en")
+    assert find_model("./base.en") == Path("base.en")
+    assert find_model(Path("base.en")) == Path("base.en"), "a path is a path"
+    assert find_model(as_argument(Path("base.en"))) == Path("base.en")
     assert as_argument(Path("mine/base.en")) == "mine/base.en"
-    assert find("folder@home") == Path("folder@home")
+    assert find_model("folder@home") == Path("folder@home")
 
 
 def test_a_path_in_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     (tmp_path / "mine").mkdir()
-    assert find("~/mine") == tmp_path / "mine"
+    assert find_model("~/mine") == tmp_path / "mine"
 
 
 @pytest.mark.parametrize("name", ["bas.en", "base-en", "Tiny.EN", "larg-v3"])
 def test_an_unknown_name_with_neighbours(name: str) -> None:
     with pytest.raises(CheckpointNotFoundError, match=f"got '{name}'; did you mean (base.en|tiny.en|large-v3)"):
-        find(name)
+        find_model(name)
 
 
 def test_an_unknown_name_without_neighbours() -> None:
     with pytest.raises(CheckpointNotFoundError, match=r"got 'qqqq'; known names: nano.en, tiny,"):
-        find("qqqq")
+        find_model("qqqq")
     with pytest.raises(CheckpointNotFoundError):
-        find("")
+        find_model("")
 
 
 @pytest.mark.parametrize("name", ["./nothing", "/no/such/folder", "~/nothing", "models/mine.pt", "..\\model", "x.pt"])
 def test_a_path_where_nothing_is(name: str) -> None:
     with pytest.raises(CheckpointNotFoundError, match="nothing is there"):
-        find(name)
+        find_model(name)
 
 
 def test_a_path_object_is_never_a_hub_id() -> None:
     with pytest.raises(CheckpointNotFoundError):
-        find(Path("openai/whisper-tiny"))
+        find_model(Path("openai/whisper-tiny"))
 
 
 def test_revisions_that_make_no_sense(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="expected one revision; got 'a' in the name and 'b' apart from it"):
-        find("base.en@a", "b")
+        find_model("base.en@a", "b")
     with pytest.raises(OptionError, match="after the @"):
-        find("org/name@")
+        find_model("org/name@")
     with pytest.raises(OptionError, match="models of the hub only"):
-        find("nano.en", "main")
+        find_model("nano.en", "main")
     with pytest.raises(OptionError, match="models of the hub only"):
-        find("nano.en@main")
+        find_model("nano.en@main")
     with pytest.raises(OptionError, match="models of the hub only"):
-        find(tmp_path, "main")
+        find_model(tmp_path, "main")

@@ -14,7 +14,7 @@ from fake_packages import CONTENT, FIRST, HALF, SAME, SECOND, use_packages, writ
 from whispertide.checkpoint import hub, package_index
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.checkpoint.names import SHORT_NAMES, HubModel
-from whispertide.checkpoint.packages import held_from_packages, packaged, packaged_models, packaged_names
+from whispertide.checkpoint.packages import find_assembled, find_packaged, packaged_models, packaged_names
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, DownloadError, UnreachableError
 
 
@@ -65,8 +65,8 @@ def test_the_lock_names_published_checkpoints() -> None:
     tiny = packaged_models()["Systran/faster-whisper-tiny.en"]
     assert tiny.sizes()["model.bin"] == 75_537_502
     assert packaged_models()["openai/whisper-base"].sizes()["model.bin"] == 145_217_532
-    assert packaged(HubModel("openai/whisper-base", "v1")) is None
-    assert packaged(HubModel("openai/whisper-base", file="base.pt")) is None
+    assert find_packaged(HubModel("openai/whisper-base", "v1")) is None
+    assert find_packaged(HubModel("openai/whisper-base", file="base.pt")) is None
 
 
 def test_where_the_hub_cannot_be_reached_packages_are_fetched(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_where_the_hub_cannot_be_reached_packages_are_fetched(real: Path, monkey
     assert hub.resolve("base", announce=pytest.fail) == hub.resolve(SAME) == hub.path("base") == folder
     assert {model.name: model.path for model in hub.list_models()}["base"] == folder
     assert hub.pull("base") == folder  # the hub is asked for news, in vain
-    plan = hub.removal("base")
+    plan = hub.plan_removal("base")
     assert plan.size == sum(map(len, CONTENT.values()))
     plan.execute()
     with pytest.raises(CheckpointNotFoundError):
@@ -98,7 +98,7 @@ def test_uv_does_where_there_is_no_pip(real: Path, monkeypatch: pytest.MonkeyPat
     write_wheels(real)
     assert content(hub.resolve("base")) == CONTENT
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    hub.removal("base").execute()
+    hub.plan_removal("base").execute()
     with pytest.raises(DownloadError, match="expected pip or uv"):
         hub.resolve("base")
 
@@ -134,7 +134,7 @@ def test_what_is_not_what_was_published_is_thrown_away(index: Path, name: str) -
     write_wheels(index, **{name: bytes(size)})
     with pytest.raises(CheckpointError, match=f"model.bin.{name} of the package .*expected the SHA-256 .*thrown away"):
         hub.resolve("base")
-    assert held_from_packages(HubModel(SAME)) is None
+    assert find_assembled(HubModel(SAME)) is None
     kept = cache_dir() / "models" / "Systran--faster-whisper-base.incoming"
     assert f"model.bin.{name}" not in {path.name for path in kept.rglob("*")}
     write_wheels(index)
@@ -190,7 +190,7 @@ def test_of_two_processes_the_later_one_takes_what_is_there(index: Path, monkeyp
     write_wheels(index)
     folder = hub.resolve("base")
     whole = content(folder)
-    hub.removal("base").execute()
+    hub.plan_removal("base").execute()
 
     def sooner(*_: object) -> None:  # the other one has put it there, and has cleared up
         folder.mkdir()

@@ -9,11 +9,11 @@ import pytest
 
 from converted_files import TINY, fused, random_tensors, write_ct2, write_ggml
 from whispertide.checkpoint import Checkpoint, attachments, load_checkpoint
-from whispertide.checkpoint.attachments import kept_place
+from whispertide.checkpoint.attachments import path_in_cache
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.ggml_file import GgmlFile
-from whispertide.checkpoint.low_rank import adapted_names, merged
-from whispertide.checkpoint.short import GROUPS, KIND, ShortAdapter, heard_hash, short_adapter
+from whispertide.checkpoint.low_rank import adapted_names, merge_adapter
+from whispertide.checkpoint.short import GROUPS, KIND, ShortAdapter, adapted_hash, short_adapter
 from whispertide.checkpoint.weights import TensorStore
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 from whispertide.types import FloatArray
@@ -41,7 +41,7 @@ def test_what_was_saved_comes_back(checkpoint: Checkpoint) -> None:
     adapter.save(checkpoint.folder / "short.npz")
     found = ShortAdapter.of_checkpoint(checkpoint)
     assert (found.rank, found.tensors_hash, found.report) == (2, checkpoint.tensors_hash, {"held_out": 0.1})
-    whole = merged(checkpoint, found)
+    whole = merge_adapter(checkpoint, found)
     for name in checkpoint.tensors.names():
         before, after = checkpoint.tensors.get(name), whole.tensors.get(name)
         assert np.array_equal(before, after) != (name in adapter.matrices)
@@ -103,7 +103,7 @@ def test_it_is_found_beside_in_the_cache_and_in_the_package(
     assert short_adapter(checkpoint) == bundled
     same_elsewhere = load_checkpoint(write_model())
     assert short_adapter(same_elsewhere) == bundled
-    place = kept_place(checkpoint, KIND)
+    place = path_in_cache(checkpoint, KIND)
     place.parent.mkdir(parents=True)
     random_adapter(checkpoint).save(place)
     assert short_adapter(checkpoint) == place, "the user's own"
@@ -114,16 +114,16 @@ def test_it_is_found_beside_in_the_cache_and_in_the_package(
 
 
 def test_what_was_found_out_holds_for_checkpoint_and_adapter_together(checkpoint: Checkpoint) -> None:
-    hashes = [heard_hash(checkpoint)]
+    hashes = [adapted_hash(checkpoint)]
     assert hashes == [checkpoint.content_hash]
     for rank in (2, 3):
         random_adapter(checkpoint, rank).save(checkpoint.folder / "short.npz")
-        hashes.append(heard_hash(checkpoint))
+        hashes.append(adapted_hash(checkpoint))
     assert len(set(hashes)) == 3
 
 
 def test_a_damaged_one_that_lies_elsewhere_is_nobodys(checkpoint: Checkpoint) -> None:
-    place = kept_place(checkpoint, KIND)
+    place = path_in_cache(checkpoint, KIND)
     place.parent.mkdir(parents=True)
     place.write_bytes(b"half")
     assert short_adapter(checkpoint) is None

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.checkpoint.untrusted import brief, elements, exactly, first_of, quoted
+from whispertide.checkpoint.untrusted import count_elements, first_of, quote, read_exactly, shorten
 
 E = 10**4000  # a length that is a number of 4,000 digits
 
@@ -13,10 +13,10 @@ E = 10**4000  # a length that is a number of 4,000 digits
 @given(shape=st.lists(st.integers(0, 50), max_size=4).map(tuple), most=st.integers(0, 10_000))
 def test_elements_are_counted(shape: tuple[int, ...], most: int) -> None:
     if prod(shape) <= most:
-        assert elements(shape, most) == prod(shape)
+        assert count_elements(shape, most) == prod(shape)
     else:
         with pytest.raises(ValueError, match=rf"more than {most} numbers"):
-            elements(shape, most)
+            count_elements(shape, most)
 
 
 @pytest.mark.parametrize(
@@ -24,21 +24,21 @@ def test_elements_are_counted(shape: tuple[int, ...], most: int) -> None:
 )
 def test_absurd_shapes_are_refused_briefly(shape: tuple[object, ...]) -> None:
     with pytest.raises(ValueError, match="a tensor of") as raised:
-        elements(shape, 1 << 40)
+        count_elements(shape, 1 << 40)
     assert len(str(raised.value)) < 120
 
 
 def test_what_is_quoted_is_short() -> None:
-    assert (quoted("384"), quoted(384), brief("384")) == ("'384'", "384", "384")
-    assert quoted(E * E) == "a int beyond measure"
-    assert len(quoted(["x" * 9] * 10**5)) == len(brief("y" * 10**6)) == 60
-    assert brief("two\nlines\x1b[31m") == "two lines [31m"
+    assert (quote("384"), quote(384), shorten("384")) == ("'384'", "384", "384")
+    assert quote(E * E) == "a int beyond measure"
+    assert len(quote(["x" * 9] * 10**5)) == len(shorten("y" * 10**6)) == 60
+    assert shorten("two\nlines\x1b[31m") == "two lines [31m"
     assert first_of(["a", "b", "c", "d"]) == "a, b, c ..."
     assert first_of(["a", "b"]) == "a, b"
 
 
 def test_a_file_that_ends() -> None:
     file = io.BytesIO(b"abc")
-    assert exactly(file, 2) == b"ab"
+    assert read_exactly(file, 2) == b"ab"
     with pytest.raises(EOFError, match="ends early"):
-        exactly(file, 2)
+        read_exactly(file, 2)

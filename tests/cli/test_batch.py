@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from whispertide.batch.archive import Made, opened
+from whispertide.batch.archive import Provenance, open_archive
 from whispertide.batch.worker import Setup
 from whispertide.checkpoint import load_checkpoint
 from whispertide.cli import batch as command
@@ -78,8 +78,8 @@ def test_the_same_command_does_what_is_left_and_no_more(archive: Path) -> None:
 
 
 def test_other_options_do_not_mix(tmp_path: Path) -> None:
-    made = Made("nano.en", load_checkpoint("nano.en").content_hash, "int8", "txt", None, "transcribe", "", beam=5)
-    with opened(tmp_path / "out", made, ()):
+    made = Provenance("nano.en", load_checkpoint("nano.en").content_hash, "int8", "txt", None, "transcribe", "", beam=5)
+    with open_archive(tmp_path / "out", made, ()):
         pass
     for options, changes in ((("-f", "srt"), "format: 'txt' then, 'srt' now"), (("--fast",), "beam: 5 then, 1 now")):
         result = run(QUIET, "-o", tmp_path / "out", *options)
@@ -157,15 +157,15 @@ def test_after_ctrl_c_or_a_kill_the_same_command_goes_on(tmp_path: Path, end: st
         "nano.en",
     ]
     first = subprocess.Popen([*command, "--workers", "1"], stderr=subprocess.PIPE, text=True)
-    opened = None
-    while opened is None:  # by a worker: then the two before are done, and the command knows it
+    open_archive = None
+    while open_archive is None:  # by a worker: then the two before are done, and the command knows it
         assert first.poll() is None
         time.sleep(0.01)
         with suppress(OSError):
-            opened = os.open(inputs[2], os.O_WRONLY | os.O_NONBLOCK)
+            open_archive = os.open(inputs[2], os.O_WRONLY | os.O_NONBLOCK)
     first.send_signal(signal.Signals[end])
     _, said = first.communicate(timeout=120)  # until the workers have ended, too: they hold its standard error
-    os.close(opened)
+    os.close(open_archive)
     assert first.returncode == {"SIGINT": 130, "SIGKILL": -9}[end]
     assert ("2 of 3 recordings are done; the same command goes on with the others" in said) == (end == "SIGINT")
     inputs[2].unlink()

@@ -11,7 +11,7 @@ import pytest
 from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber
 from whispertide import api
-from whispertide.cli.hints import EnglishOnly, of_english, of_language
+from whispertide.cli.hints import EnglishOnly, english_hint, language_hint
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.events import Confirmed, Event, Language, SpeechStart, SpeechStop
 from whispertide.formats.document import TextSegment
@@ -23,8 +23,8 @@ def said(text: str, logprob: float) -> TextSegment:
 
 
 def test_a_language_that_is_certain_enough_gets_no_hint() -> None:
-    assert of_language("fr", 0.5) is None
-    assert of_language("en", 0.304) == (
+    assert language_hint("fr", 0.5) is None
+    assert language_hint("en", 0.304) == (
         "hint: the language is a weak guess (English, 30%); --language says which it is"
     )
 
@@ -40,7 +40,7 @@ def test_a_language_that_is_certain_enough_gets_no_hint() -> None:
     ],
 )
 def test_a_text_that_is_unlikely_throughout(segments: list[TextSegment], told: bool) -> None:
-    assert (of_english(segments, "tiny.en") is not None) is told
+    assert (english_hint(segments, "tiny.en") is not None) is told
 
 
 class Unsure(FakeTranscriber):

@@ -97,7 +97,7 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def removal(name: str, revision: str | None) -> hub.Removal:
         return hub.Removal(name, 290_000_000, lambda: names.append(name))
 
-    monkeypatch.setattr(hub, "removal", removal)
+    monkeypatch.setattr(hub, "plan_removal", removal)
     return names
 
 

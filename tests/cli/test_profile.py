@@ -27,7 +27,15 @@ from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.tuning import profile as measuring
-from whispertide.tuning.profile import LEAST_ROUNDS, Recorded, candidates, chosen, label, measure, record
+from whispertide.tuning.profile import (
+    LEAST_ROUNDS,
+    RecordedRound,
+    candidates,
+    choose_rounds,
+    label,
+    measure,
+    record_rounds,
+)
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 
 WHOLE, TIDE = get_recipe("whisper-streaming"), get_recipe("tide")
@@ -39,7 +47,7 @@ FOUND = [Measured(SERIAL, 0.3, 0.3), Measured(PIPELINE, 0.3, 0.2)]
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Where profiles are kept in this test; graphs stay where they are."""
-    monkeypatch.setattr(allocation, "cached", tmp_path.joinpath)
+    monkeypatch.setattr(allocation, "cache_path", tmp_path.joinpath)
     return tmp_path
 
 
@@ -190,28 +198,28 @@ def test_an_accelerator_that_only_torch_reaches(monkeypatch: pytest.MonkeyPatch)
     assert label(Allocation(gpu, ONE)) == "pipelined: encoder 1 thread, torch, fp16; decoder 1 thread, cpu"
 
 
-def rounds(count: int, seconds: float = 0.1) -> list[Recorded]:
+def rounds(count: int, seconds: float = 0.1) -> list[RecordedRound]:
     return [
-        Recorded(RoundPlan(n, Span(0, 8000), WholeWindow()), audio_between(0, 8000), DecodeOptions(), seconds)
+        RecordedRound(RoundPlan(n, Span(0, 8000), WholeWindow()), audio_between(0, 8000), DecodeOptions(), seconds)
         for n in range(count)
     ]
 
 
 def test_rounds_are_chosen_from_all_of_the_recording() -> None:
     every = rounds(100, seconds=measuring.MEASURING_S / 20)
-    few = chosen(every, allocations=2)
+    few = choose_rounds(every, allocations=2)
     assert [item.plan.id for item in few] == [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]
-    assert len(chosen(every, allocations=50)) == LEAST_ROUNDS
+    assert len(choose_rounds(every, allocations=50)) == LEAST_ROUNDS
     three = rounds(3)
-    assert chosen(three, allocations=9) == three
+    assert choose_rounds(three, allocations=9) == three
 
 
 def test_recording_stops_when_it_has_taken_long_enough() -> None:
     recipe = WHOLE.replace(vad=False)
     audio = audio_between(0, 10 * SAMPLE_RATE)
-    everything = record(Oracle(()), recipe, audio)
+    everything = record_rounds(Oracle(()), recipe, audio)
     assert [item.plan.window.end // SAMPLE_RATE for item in everything] == [*range(1, 11), 10]
-    assert len(record(Oracle(()), recipe, audio, most_s=0.0)) == 1
+    assert len(record_rounds(Oracle(()), recipe, audio, most_s=0.0)) == 1
 
 
 class Stages:
@@ -248,7 +256,7 @@ def test_an_interrupt_leaves_no_worker_and_no_profile(
         return PipelinedExecutor(Stages(fail_in=3))
 
     monkeypatch.setattr(measuring, "make_executor", make)
-    monkeypatch.setattr(measuring, "record", lambda *_: rounds(5))
+    monkeypatch.setattr(measuring, "record_rounds", lambda *_: rounds(5))
     assert run("profile", "--threads", 2, "--precision", "fp32").exit_code == 130
     assert not list(cache.rglob("*"))
     workers = [thread for thread in threading.enumerate() if thread.name.startswith("round")]
@@ -261,7 +269,7 @@ def test_an_interrupt_leaves_no_worker_and_no_profile(
 
 
 def test_the_table_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "run", lambda *_: (None, FOUND[::-1]))
+    monkeypatch.setattr(command, "measure_allocations", lambda *_: (None, FOUND[::-1]))
     monkeypatch.setattr(allocation, "remember", lambda *_: Path("profiles/1.json"))
     result = run("profile", "--recipe", "whisper-streaming")
     assert result.exit_code == 0
@@ -274,7 +282,7 @@ def test_the_table_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_json_has_all_of_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "run", lambda *_: (None, FOUND[::-1]))
+    monkeypatch.setattr(command, "measure_allocations", lambda *_: (None, FOUND[::-1]))
     monkeypatch.setattr(allocation, "remember", lambda *_: Path("profiles/1.json"))
     data = json.loads(run("profile", "--json", "--recipe", "whisper-streaming").stdout)
     assert data["recipe"] == "whisper-streaming"
@@ -287,7 +295,7 @@ def test_what_cannot_be_kept_is_shown(run: Run, monkeypatch: pytest.MonkeyPatch)
     def denied(*_: object) -> Path:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(command, "run", lambda *_: (None, FOUND[::-1]))
+    monkeypatch.setattr(command, "measure_allocations", lambda *_: (None, FOUND[::-1]))
     monkeypatch.setattr(allocation, "remember", denied)
     result = run("profile", "--json")
     assert (result.exit_code, len(json.loads(result.stdout)["measured"])) == (5, 2)

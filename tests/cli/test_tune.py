@@ -24,7 +24,7 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE, PAD30
 from whispertide.tuning import tune as measuring
 from whispertide.tuning import tune_page
-from whispertide.tuning.framing_choice import Tried
+from whispertide.tuning.framing_choice import FramingResult
 from whispertide.tuning.tune import Tuning
 
 HASH = "c" * 64
@@ -46,13 +46,13 @@ def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Any:
     checkpoint = SimpleNamespace(argument="m", tensors_hash="feed")
-    model = SimpleNamespace(name="m", heard_hash=HASH, checkpoint=checkpoint, knows_short=True)
+    model = SimpleNamespace(name="m", adapted_hash=HASH, checkpoint=checkpoint, knows_short=True)
     monkeypatch.setattr(whisper, "load_model", lambda *_, **__: model)
     return model
 
 
 def found(chosen: int | None = 1, *, short: bool = False) -> Tuning:
-    tried = tuple(Tried(framing, 20, 60, ends=5, seconds=[0.1]) for framing in (PAD30, BARE))
+    tried = tuple(FramingResult(framing, 20, 60, ends=5, seconds=[0.1]) for framing in (PAD30, BARE))
     return Tuning("m", tried, None if chosen is None else tried[chosen], None, short=short, options=EngineOptions())
 
 
@@ -117,9 +117,9 @@ def test_its_page_is_forgotten_with_it(run: Run, model: Any, asked: Any) -> None
 
 
 def test_nothing_found_does_not_replace_something(model: Any) -> None:
-    command.keep(model, found())
+    command.save_tuning(model, found())
     before = recall(HASH)
-    command.keep(model, found(None))
+    command.save_tuning(model, found(None))
     assert recall(HASH) == before is not None
 
 
@@ -223,8 +223,8 @@ def test_the_model_may_be_an_option(run: Run, model: Any, asked: Any, tmp_path: 
 
 
 def test_the_short_form_replaces_the_short_form(model: Any) -> None:
-    command.keep(model, found(0, short=True))
-    command.keep(model, found(1, short=True))
+    command.save_tuning(model, found(0, short=True))
+    command.save_tuning(model, found(1, short=True))
     kept = recall(HASH)
     assert kept is not None
     assert kept.changes["framing"] == "bare"
@@ -234,7 +234,7 @@ def test_what_is_not_measured_again_stays(model: Any) -> None:
     """The rule, and the paces of other machines, where the framing is the same."""
     before = replace(found().calibration(), pace={"elsewhere": Pace(2, 0.5)})
     remember(HASH, replace(before, changes={**before.changes, "rule": "1 2"}))
-    command.keep(model, found())
+    command.save_tuning(model, found())
     kept = recall(HASH)
     assert kept is not None
     assert (kept.changes["rule"], kept.pace) == ("1 2", before.pace)

@@ -63,7 +63,7 @@ def silence(seconds: int) -> Iterator[FloatArray]:
 
 
 def test_all_that_is_understood_is_told(network: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command._understood(network, silence(2), as_json=False)
+    assert command._print_intents(network, silence(2), as_json=False)
     assert intents(capsys) == ["intent0", "intent1", "intent2"]
 
 
@@ -71,7 +71,7 @@ def test_what_is_being_decoded_at_ctrl_c_is_told(
     network: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Fake, "press_at", 1)
-    assert not command._understood(network, silence(9), as_json=False)
+    assert not command._print_intents(network, silence(9), as_json=False)
     assert intents(capsys) == ["intent0", "intent1", "intent2"]
 
 
@@ -81,7 +81,7 @@ def test_ctrl_c_ends_the_wait_for_audio(network: Any, capsys: pytest.CaptureFixt
         signal.raise_signal(signal.SIGINT)
         pytest.fail("the wait went on")
 
-    assert not command._understood(network, waiting(), as_json=False)
+    assert not command._print_intents(network, waiting(), as_json=False)
     assert intents(capsys) == ["intent0", "intent1"]
 
 
@@ -91,7 +91,7 @@ def test_audio_that_breaks_off_is_told_after_what_there_was(network: Any, capsys
         raise TruncatedAudioError("cut off")
 
     with pytest.raises(TruncatedAudioError):
-        command._understood(network, broken(), as_json=False)
+        command._print_intents(network, broken(), as_json=False)
     assert intents(capsys) == ["intent0", "intent1"]
 
 
@@ -121,5 +121,5 @@ def test_only_the_microphone_is_live(network: Any, monkeypatch: pytest.MonkeyPat
 def test_a_weak_guess_is_said(
     capsys: pytest.CaptureFixture[str], chance: float | None, perplexity: float, told: str
 ) -> None:
-    command._tell([replace(second(0), chance=chance, perplexity=perplexity)], as_json=False)
+    command._print([replace(second(0), chance=chance, perplexity=perplexity)], as_json=False)
     assert capsys.readouterr().out.rstrip("\n").endswith(f"words  {told}".rstrip())

@@ -39,12 +39,12 @@ def adapted(tmp_path_factory: pytest.TempPathFactory) -> WhisperModel:
 def test_without_an_adapter_nothing_changes(plain: WhisperModel) -> None:
     assert not plain.knows_short
     assert plain.short is plain
-    assert plain.heard_hash == plain.content_hash
+    assert plain.adapted_hash == plain.content_hash
 
 
 def test_bare_windows_are_heard_with_it_and_padded_ones_without(adapted: WhisperModel, plain: WhisperModel) -> None:
     assert adapted.knows_short
-    assert adapted.content_hash == plain.content_hash != adapted.heard_hash
+    assert adapted.content_hash == plain.content_hash != adapted.adapted_hash
     assert BARE.adapted(adapted) is Zeros().adapted(adapted) is adapted.short
     assert PAD30.adapted(adapted) is Hush().adapted(adapted) is adapted
     mel = np.random.default_rng(0).standard_normal((80, 100), np.float32)

@@ -23,7 +23,7 @@ from whispertide.errors import WhispertideError
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import ServerOptions, Work
-from whispertide.server.serving import running
+from whispertide.server.serving import run_server
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
@@ -90,7 +90,7 @@ def port() -> Iterator[int]:
         hub = Hub(
             {"tiny.en": usual("tiny.en")}, get_recipe("tide"), ServerOptions(work=Work(workers=1)), version="test"
         )
-        async with running(hub) as server:
+        async with run_server(hub) as server:
             yield server.port
 
     with in_thread(opened()) as found:

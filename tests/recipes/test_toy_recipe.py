@@ -130,7 +130,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> WhisperModel:
         (folder / file.name).symlink_to(file)
     checkpoint = load_checkpoint(folder)
     toy = Attachment({"gain": np.array(0.01)}, checkpoint.content_hash)
-    attachments.save(attachments.place(checkpoint, TOY, "2"), toy)
+    attachments.save(attachments.path_beside(checkpoint, TOY, "2"), toy)
     found = WhisperModel(checkpoint, nano().engine)
     found.encode = nano().encode
     return found

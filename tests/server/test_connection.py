@@ -57,7 +57,7 @@ def test_a_session_is_looked_up_for_nobody_who_is_gone(monkeypatch: pytest.Monke
             await asyncio.Event().wait()
 
         hub.look_up = look_up
-        monkeypatch.setattr(Connection, "_room", between_messages)
+        monkeypatch.setattr(Connection, "_wait_for_room", between_messages)
         transport: Any = Leaving('{"type":"resume","session":"another server\'s"}')
         await Connection(hub, NativeProtocol(opening()), transport, "").run()
         assert given_up.is_set()

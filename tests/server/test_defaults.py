@@ -5,7 +5,7 @@ import pytest
 from whispertide.checkpoint.languages import DETECT
 from whispertide.errors import OptionError, UnknownLanguageError
 from whispertide.options import DecodeOptions
-from whispertide.server.defaults import check_usual, choose, configured
+from whispertide.server.defaults import check_usual, choose_model, fill_changes
 from whispertide.server.protocols.base import ModelInfo, Settings
 
 MODELS = (
@@ -32,7 +32,7 @@ NOTHING = DecodeOptions()
     ],
 )
 def test_the_model(settings: Settings, model: str) -> None:
-    assert choose(MODELS, settings, NOTHING)[0].name == model
+    assert choose_model(MODELS, settings, NOTHING)[0].name == model
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_model(settings: Settings, model: str) -> None:
 def test_what_is_usual(
     settings: Settings, usual: DecodeOptions, expected: tuple[str, str | None, str | None, str]
 ) -> None:
-    model, filled = choose(MODELS, settings, usual)
+    model, filled = choose_model(MODELS, settings, usual)
     name, language, task, prompt = expected
     assert (model.name, filled.language, filled.prompt) == (name, language, prompt)
     assert filled.options.task == (task or "transcribe")
@@ -60,22 +60,22 @@ def test_what_is_usual(
 
 def test_other_settings_stay() -> None:
     asked = Settings(recipe="tide", vad=False, intents=True, changes={"beam": 2})
-    _, filled = choose(MODELS, asked, DecodeOptions("de"))
+    _, filled = choose_model(MODELS, asked, DecodeOptions("de"))
     assert (filled.recipe, filled.vad, filled.intents, filled.changes) == ("tide", False, True, {"beam": 2})
 
 
 def test_a_language_that_nobody_knows() -> None:
     with pytest.raises(UnknownLanguageError):
-        choose(MODELS, Settings(language="klingon"), NOTHING)
+        choose_model(MODELS, Settings(language="klingon"), NOTHING)
 
 
 def test_changes_of_a_running_session() -> None:
     usual = DecodeOptions("de", prompt="Ebbe")
-    assert configured({"language": None, "prompt": ""}, usual, ("de", "en")) == {"language": "de", "prompt": "Ebbe"}
-    assert configured({"language": None}, usual, ("en",)) == {"language": None}
-    assert configured({"language": DETECT}, usual, ("de", "en")) == {"language": None}
+    assert fill_changes({"language": None, "prompt": ""}, usual, ("de", "en")) == {"language": "de", "prompt": "Ebbe"}
+    assert fill_changes({"language": None}, usual, ("en",)) == {"language": None}
+    assert fill_changes({"language": DETECT}, usual, ("de", "en")) == {"language": None}
     for changes in ({"beam": 2}, {"language": "en", "prompt": "Flut"}, {"language": ["de"], "prompt": 5}, {}):
-        assert configured(changes, usual, ("de", "en")) == changes
+        assert fill_changes(changes, usual, ("de", "en")) == changes
 
 
 @pytest.mark.parametrize(

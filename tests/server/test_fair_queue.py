@@ -15,7 +15,7 @@ from whispertide.server.fair_queue import FairQueue
 class Session:
     name: str
     owner: str = ""
-    is_left: bool = False
+    is_parked: bool = False
     worked: float = 0.0
 
 
@@ -75,11 +75,11 @@ def test_whoever_needs_less_than_a_share_is_next(owner: str) -> None:
 
 def test_those_whose_client_is_gone_come_last() -> None:
     """Of their own key, however short they have come. Another key's clients do not take their turns from them."""
-    left = [Session(f"left{n}", "A", is_left=True) for n in range(3)]
+    left = [Session(f"left{n}", "A", is_parked=True) for n in range(3)]
     queue = filled(*left, Session("a", "A"), Session("b", "B"))
     order = shared(queue, 10)
     assert (order.count("a"), order.count("b")) == (5, 5)
-    left[0].is_left = False
+    left[0].is_parked = False
     assert "left0" in shared(queue, 3)
 
 
@@ -144,6 +144,6 @@ def test_nobody_is_forgotten_and_shares_are_even(everybody: list[tuple[str, bool
         queue.charge(one, costs[one])
         queue.add(one)
     for owner in "ABC":
-        shares = [had[one] for one in sessions if one.owner == owner and not one.is_left]
+        shares = [had[one] for one in sessions if one.owner == owner and not one.is_parked]
         if len(shares) > workers + 1:  # else one has nobody to share with
             assert max(shares) - min(shares) <= 5 * (workers + 2)

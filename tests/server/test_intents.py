@@ -187,7 +187,7 @@ def test_audio_that_the_session_let_go_of_is_missing(folder: Path) -> None:
     left.clear(4_000)
     left.append(STREAM[4_000:40_000])
     told = Intents(Understanding(LateModel.open(folder)))
-    told.go_on(left)
+    told.restore(left)
     events = [*told.hear(STREAM[40_000:]), *told.end()]
     said = [event for event in events if isinstance(event, Intent) and event.final]
     first, *_ = (heard for heard in alone(folder, STREAM[4_000:]) if heard[-1])

@@ -32,7 +32,7 @@ from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.journal import Journal
-from whispertide.server.journal_values import StateLoader, packed, unpacked
+from whispertide.server.journal_values import StateLoader, pack, unpack
 from whispertide.server.live import LiveSession
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush, Settings
@@ -480,7 +480,7 @@ async def test_a_damaged_session_does_not_cost_the_others(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("command", [Flush(), Clear(), Finish(), Configure({"step_s": 2.0})])
 def test_commands_come_back_as_they_were(command: Any) -> None:
-    assert unpacked(*packed(command)) == command
+    assert unpack(*pack(command)) == command
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_commands_come_back_as_they_were(command: Any) -> None:
     [np.array([0.5, -1.0, 0.25], np.float32), np.array([0.1, 2.0, 1e-9], np.float32), np.zeros(0, np.float32)],
 )
 def test_audio_comes_back_exactly(samples: Any) -> None:
-    command = unpacked(*packed(Audio(samples)))
+    command = unpack(*pack(Audio(samples)))
     assert isinstance(command, Audio)
     np.testing.assert_array_equal(command.samples, samples)
 

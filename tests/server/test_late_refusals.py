@@ -10,7 +10,7 @@ from whispertide.server.late_refusals import LateRefusals
 
 async def refused(late: LateRefusals, error: Exception) -> None:
     with pytest.raises(type(error)):
-        async with late.told():
+        async with late.delay():
             raise error
 
 

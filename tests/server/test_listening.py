@@ -152,7 +152,7 @@ def test_silent_connections_of_one_address_leave_room(
 
     async def run() -> None:
         hub, close = serving.assemble(models, get_recipe("tide"), limited(per_address=20, stall_s=1.0))
-        async with serving.running(hub, address) as server:
+        async with serving.run_server(hub, address) as server:
             before = await silent(server.port, 50)
             assert await left_alive(before, 20)
             async with asyncio.timeout(60):
@@ -259,7 +259,7 @@ async def test_servers_that_start_at_once(certificate: tuple[Path, Path], monkey
 
     async def one() -> None:
         hub, close = serving.assemble(models, get_recipe("tide"), limited())
-        async with serving.running(hub, address) as server:
+        async with serving.run_server(hub, address) as server:
             (connection,) = await silent(server.port, 1)
             async with asyncio.timeout(60):
                 while alive([connection]):
@@ -342,8 +342,8 @@ def test_a_port_that_is_free_on_one_address_alone_is_not_any_free_one(monkeypatc
             raise OSError(errno.EADDRINUSE, "Address already in use")
         return bound(one, place)
 
-    bound = listening._bound
-    monkeypatch.setattr(listening, "_bound", bind)
+    bound = listening._bind
+    monkeypatch.setattr(listening, "_bind", bind)
     found = listen("localhost", 0, Admission(10))
     ports = {one.getsockname()[1] for one in found}
     for one in found:

@@ -11,7 +11,7 @@ from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.hub import Hub
-from whispertide.server.opening import choices, server_info, started
+from whispertide.server.opening import choose_recipe, server_info, started_message
 from whispertide.server.options import Limits, ServerOptions
 from whispertide.server.protocols.base import Settings
 from whispertide.streaming.framing import Hush
@@ -48,9 +48,9 @@ def test_recipes_are_offered_that_every_model_can_stream_the_usual_one_first() -
 
 def test_a_client_that_asks_for_no_recipe_gets_the_usual_one() -> None:
     mine = replace(USUAL, name="mine")
-    assert choices(Settings(), mine)[0] == choices(Settings(recipe="mine"), mine)[0] == mine
-    assert choices(Settings(recipe="tide"), mine)[0] == RECIPES["tide"]
-    recipe, options = choices(Settings(changes={"vad_pause_s": 0.7, "name": "other"}, prompt="Ebbe"), mine)
+    assert choose_recipe(Settings(), mine)[0] == choose_recipe(Settings(recipe="mine"), mine)[0] == mine
+    assert choose_recipe(Settings(recipe="tide"), mine)[0] == RECIPES["tide"]
+    recipe, options = choose_recipe(Settings(changes={"vad_pause_s": 0.7, "name": "other"}, prompt="Ebbe"), mine)
     assert (recipe.name, recipe.schedule.vad_pause_s, options.prompt) == ("mine", 0.7, "Ebbe")
 
 
@@ -65,7 +65,7 @@ def test_a_client_that_asks_for_no_recipe_gets_the_usual_one() -> None:
 )
 def test_settings_that_cannot_be_are_refused(settings: Settings) -> None:
     with pytest.raises(OptionError):
-        choices(settings, USUAL)
+        choose_recipe(settings, USUAL)
 
 
 def test_a_session_that_goes_on_tells_how_far_it_is() -> None:
@@ -73,6 +73,6 @@ def test_a_session_that_goes_on_tells_how_far_it_is() -> None:
     hub = Hub({"nano.en": model}, USUAL, ServerOptions())
     live, _ = hub.open(Settings(language="en"), "", "native")
     live.safe = 320
-    found = started(live, resumed=True)
+    found = started_message(live, resumed=True)
     assert (found.session, found.model, found.recipe, found.language) == (live.id, "nano.en", USUAL.name, "en")
     assert (found.received, found.seq, found.resumed) == (320, 0, True)

@@ -123,7 +123,7 @@ def test_after_a_restart_what_is_gone_is_told_as_well(kept: int) -> None:
     said.take(10)
     said.acknowledge(9 - kept)
     outbox = Outbox()
-    outbox.go_on(10, ["flushed", *said.entries])
+    outbox.restore(10, ["flushed", *said.entries])
     for last_seq in (-1, 8 - kept):
         with pytest.raises(EventsGoneError, match=f"from {9 - kept} to 9; got {last_seq}"):
             outbox.resume(last_seq)
@@ -134,7 +134,7 @@ def test_after_a_restart_what_is_gone_is_told_as_well(kept: int) -> None:
 def test_an_event_that_was_neither_told_here_nor_written_down_is_nobodys() -> None:
     """After a crash numbers are given anew: a client that has such a one has another event."""
     outbox = Outbox()
-    outbox.go_on(5, [])
+    outbox.restore(5, [])
     outbox.add(outbox.number([Hypothesis(0, 0, ())] * 3))  # what is heard anew from the audio that was written
     for last_seq in (5, 7):
         with pytest.raises(EventsGoneError, match="to 4; got"):

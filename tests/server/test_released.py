@@ -20,12 +20,12 @@ import numpy as np
 import pytest
 
 from served import OfflineModel, limited, served, wav, web_client
-from whispertide.audio.file import counted_s, decode_blocks
+from whispertide.audio.file import count_seconds, decode_blocks
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, GraphError, TruncatedAudioError
 from whispertide.features import Features
 from whispertide.server import rest as rest_module
-from whispertide.server.uploads import Job
+from whispertide.server.uploads import TranscriptionJob
 
 FAR = 10**6
 
@@ -72,16 +72,16 @@ def no_collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list["weakref.ref[Job]"]:
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list["weakref.ref[TranscriptionJob]"]:
     """Every file that was taken on."""
-    found: list[weakref.ref[Job]] = []
+    found: list[weakref.ref[TranscriptionJob]] = []
 
-    class Known(Job):
+    class Known(TranscriptionJob):
         def __init__(self, *arguments: Any, **settings: Any) -> None:
             super().__init__(*arguments, **settings)
             found.append(weakref.ref(self))
 
-    monkeypatch.setattr(rest_module, "Job", Known)
+    monkeypatch.setattr(rest_module, "TranscriptionJob", Known)
     return found
 
 
@@ -123,7 +123,7 @@ STREAMED = ("false", "true")
     ids=["too-long", "cut-off", "no-audio", "failed", "defect", "failed-later", "fine", "nonsense"],
 )
 async def test_nothing_of_a_request_stays(
-    data: bytes, make: Callable[[], Watched], status: int, stream: str, jobs: list["weakref.ref[Job]"]
+    data: bytes, make: Callable[[], Watched], status: int, stream: str, jobs: list["weakref.ref[TranscriptionJob]"]
 ) -> None:
     model = make()
     async with asked(model, upload_s=5) as (client, _):
@@ -133,7 +133,7 @@ async def test_nothing_of_a_request_stays(
         assert jobs
 
 
-async def test_nothing_of_a_file_stays_whose_client_left(jobs: list["weakref.ref[Job]"]) -> None:
+async def test_nothing_of_a_file_stays_whose_client_left(jobs: list["weakref.ref[TranscriptionJob]"]) -> None:
     model = Watched()
     model.go.clear()
     async with asked(model) as (client, _):
@@ -147,7 +147,7 @@ async def test_nothing_of_a_file_stays_whose_client_left(jobs: list["weakref.ref
         assert model.made
 
 
-async def test_nothing_of_a_file_stays_that_the_server_gave_up(jobs: list["weakref.ref[Job]"]) -> None:
+async def test_nothing_of_a_file_stays_that_the_server_gave_up(jobs: list["weakref.ref[TranscriptionJob]"]) -> None:
     model = Watched()
     model.go.clear()
     async with asked(model) as (client, hub):
@@ -208,9 +208,9 @@ async def test_flac_that_states_too_much_is_refused_before_a_packet_is_read(monk
 
 
 def test_flac_that_states_less_than_it_has_is_counted() -> None:
-    assert counted_s(io.BytesIO(stating(flac(9), 2)), 5) > 5
-    assert counted_s(io.BytesIO(stating(flac(2), 9)), 5) == pytest.approx(9)
-    assert counted_s(io.BytesIO(stating(flac(2), 9)), 60) == pytest.approx(2, abs=0.1)
+    assert count_seconds(io.BytesIO(stating(flac(9), 2)), 5) > 5
+    assert count_seconds(io.BytesIO(stating(flac(2), 9)), 5) == pytest.approx(9)
+    assert count_seconds(io.BytesIO(stating(flac(2), 9)), 60) == pytest.approx(2, abs=0.1)
 
 
 def stating(data: bytes, seconds: int) -> bytes:
@@ -235,10 +235,10 @@ def flac(seconds: int) -> bytes:
 
 @pytest.mark.parametrize("seconds", [1, 7])
 def test_counting_packets(seconds: int) -> None:
-    assert counted_s(io.BytesIO(wav(seconds)), 100) == pytest.approx(seconds)
-    assert counted_s(io.BytesIO(flac(seconds)), 100) == pytest.approx(seconds)
-    assert 3 < counted_s(io.BytesIO(stating(flac(seconds + 3), 0)), 3) < seconds + 3, "no further than it has to"
-    assert counted_s(io.BytesIO(wav(seconds, promised=FAR)), 100) == pytest.approx(seconds), "what is there"
+    assert count_seconds(io.BytesIO(wav(seconds)), 100) == pytest.approx(seconds)
+    assert count_seconds(io.BytesIO(flac(seconds)), 100) == pytest.approx(seconds)
+    assert 3 < count_seconds(io.BytesIO(stating(flac(seconds + 3), 0)), 3) < seconds + 3, "no further than it has to"
+    assert count_seconds(io.BytesIO(wav(seconds, promised=FAR)), 100) == pytest.approx(seconds), "what is there"
 
 
 def test_an_error_that_comes_after_the_audio_keeps_no_audio() -> None:

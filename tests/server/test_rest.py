@@ -23,7 +23,7 @@ from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server import rest as rest_module
 from whispertide.server.options import Access, ServerOptions
-from whispertide.server.rest import Wanted
+from whispertide.server.rest import TranscriptionRequest
 from whispertide.server.serving import assemble
 
 FIELDS = (
@@ -211,8 +211,9 @@ async def test_fields_without_effect_are_named() -> None:
 
 def test_headers_hold_whatever_names_there_are() -> None:
     """A model may be a folder of any name, a field anything: both are shortened and in ASCII."""
-    wanted = Wanted(io.BytesIO(), "Modelle/größe\r\n", "json", frozenset(), False, DecodeOptions(), ("é" * 99,) * 32)
-    headers = wanted.headers("cut off")
+    name, ignored = "Modelle/größe\r\n", ("é" * 99,) * 32
+    request = TranscriptionRequest(io.BytesIO(), name, "json", frozenset(), False, DecodeOptions(), ignored)
+    headers = request.headers("cut off")
     assert headers["x-whispertide-model"] == "Modelle/gr%C3%B6%C3%9Fe%0D%0A"
     assert headers["x-whispertide-warning"].isascii()
     assert len(headers["x-whispertide-warning"]) < 2_500
@@ -665,13 +666,13 @@ async def test_streaming_a_file_that_fails_later() -> None:
 @pytest.mark.parametrize("format_", ["srt", "json"])
 async def test_others_are_served_while_an_answer_is_written(format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Breaking two hours of words into subtitles takes seconds."""
-    written, rendered = threading.Event(), rest_module._rendered
+    written, rendered = threading.Event(), rest_module._render
 
     def slow(*arguments: Any) -> Any:
         assert written.wait(30)
         return rendered(*arguments)
 
-    monkeypatch.setattr(rest_module, "_rendered", slow)
+    monkeypatch.setattr(rest_module, "_render", slow)
     async with rest() as client:
         answer = asyncio.create_task(post(client, wav(3), response_format=format_))
         assert (await client.get("/healthz", timeout=20)).status_code == 200

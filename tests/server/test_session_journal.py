@@ -9,9 +9,9 @@ import pytest
 from oracle import Oracle, audio_between, make_gate, speech
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
-from whispertide.server.journal_values import loaded
+from whispertide.server.journal_values import load_state
 from whispertide.server.protocols.base import Settings
-from whispertide.server.session_journal import About, kept_of, snapshot_of
+from whispertide.server.session_journal import SessionInfo, load_session, snapshot_of
 from whispertide.session import Session
 from whispertide.streaming import schedule
 from whispertide.types import SAMPLE_RATE
@@ -28,7 +28,7 @@ def test_a_state_is_written_without_its_audio() -> None:
     found = snapshot_of(live)
     assert found is not None
     data, needed = found
-    state, kept, *_ = loaded(data)
+    state, kept, *_ = load_state(data)
     assert needed + kept == 5 * SAMPLE_RATE
     assert kept > 4 * SAMPLE_RATE
     assert (state.buffer.start, len(state.buffer)) == (needed, 0)
@@ -47,4 +47,4 @@ def test_a_state_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) 
         found = snapshot_of(live)
     assert found is not None
     with pytest.raises(ValueError, match="this version of the program"):
-        kept_of("one", About("", "model", "native", Settings()), [], (0, 1, found[0]), [])
+        load_session("one", SessionInfo("", "model", "native", Settings()), [], (0, 1, found[0]), [])

@@ -23,7 +23,7 @@ from whispertide.server.access import AccessControl, Authenticator, TemporaryKey
 from whispertide.server.bounds import MOST_PROMPT
 from whispertide.server.http_error import HttpError
 from whispertide.server.options import Access, Address
-from whispertide.server.serving import assemble, running
+from whispertide.server.serving import assemble, run_server
 
 KEY = "a-secret-key"
 
@@ -211,7 +211,7 @@ async def test_no_key_for_a_session_that_cannot_be(session: dict[str, Any], told
 async def secure(certificate: tuple[Path, Path]) -> AsyncIterator[int]:
     models: Any = {"nano.en": KnowingModel()}
     hub, close = assemble(models, get_recipe("whisper-streaming"), keyed(KEY))
-    async with running(hub, Address(port=0, certificate=certificate[0], key=certificate[1])) as server:
+    async with run_server(hub, Address(port=0, certificate=certificate[0], key=certificate[1])) as server:
         yield server.port
     close()
 

@@ -15,7 +15,7 @@ import pytest
 from whispertide.api import Transcriber
 from whispertide.audio.whole import Recording
 from whispertide.options import DecodeOptions
-from whispertide.server.uploads import BusyError, Job, TooLongError, Uploads
+from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads
 from whispertide.types import FloatArray
 
 
@@ -34,7 +34,7 @@ class SlowJob:
 
 
 async def worked(uploads: Uploads, job: SlowJob, party: str) -> None:
-    async for _ in uploads.run(cast(Job, job), party):
+    async for _ in uploads.run(cast(TranscriptionJob, job), party):
         pass
 
 
@@ -51,7 +51,7 @@ async def test_a_file_that_is_too_long_is_refused_before_any_of_it_is_heard() ->
 
     transcriber = cast(Transcriber, SimpleNamespace(transcribe_segments=heard))
     with ThreadPoolExecutor(1) as thread:
-        segments = Job(transcriber, file, DecodeOptions(), limit_s=3).segments(thread)
+        segments = TranscriptionJob(transcriber, file, DecodeOptions(), limit_s=3).segments(thread)
         with pytest.raises(TooLongError, match="at most 3 s of audio"):
             await anext(segments)
 
@@ -148,7 +148,7 @@ async def test_lengths_are_counted_one_at_a_time_and_parties_take_turns() -> Non
     uploads, seen, may = Uploads(8), list[str](), threading.Event()
     async with asyncio.TaskGroup() as tasks:
         for name in ("a1", "a2", "a3", "b1"):
-            tasks.create_task(uploads.check(cast(Job, Checked(name, seen, may)), name[0]))
+            tasks.create_task(uploads.check(cast(TranscriptionJob, Checked(name, seen, may)), name[0]))
             await asyncio.sleep(0)
         await asyncio.sleep(0.01)
         assert len(seen) <= 1
@@ -160,7 +160,7 @@ async def test_lengths_are_counted_one_at_a_time_and_parties_take_turns() -> Non
 async def test_a_check_that_is_given_up_has_ended() -> None:
     """Its file is closed then."""
     uploads, seen, may = Uploads(8), list[str](), threading.Event()
-    task = asyncio.create_task(uploads.check(cast(Job, Checked("a", seen, may)), "a"))
+    task = asyncio.create_task(uploads.check(cast(TranscriptionJob, Checked("a", seen, may)), "a"))
     while not seen:
         await asyncio.sleep(0.001)
     task.cancel()

@@ -41,7 +41,7 @@ class Session:
     is_file: bool = False
     asked_recipe: Any = field(default_factory=lambda: SimpleNamespace(schedule=SimpleNamespace(step_s=1.0)))
 
-    def in_no_hurry(self, now: float) -> bool:
+    def is_unhurried(self, now: float) -> bool:
         return self.is_file
 
     @property
@@ -59,24 +59,24 @@ def test_the_oldest_second_that_is_not_heard() -> None:
     for second in range(10):
         clock.now = 100.0 + second
         session.accepted = (second + 1) * RATE
-        watch.look(lives(session))
-    waiting = watch.look(lives(session))
+        watch.measure(lives(session))
+    waiting = watch.measure(lives(session))
     assert (waiting.unheard_s, waiting.oldest_s, waiting.late) == (10, 9, (9, 1))
     session.looked_at = 4 * RATE
-    waiting = watch.look(lives(session))
+    waiting = watch.measure(lives(session))
     assert (waiting.unheard_s, waiting.oldest_s) == (6, 5)
     session.looked_at = session.accepted
-    assert watch.look(lives(session)).oldest_s == 0
+    assert watch.measure(lives(session)).oldest_s == 0
     assert not watch._came, "nothing is remembered of who has nothing that waits"
 
 
 def test_a_file_that_is_sent_in_a_hurry_is_not_late() -> None:
     clock, file, talk = Clock(), Session("file", accepted=30 * RATE, is_file=True), Session("talk")
     watch = Watch(clock)
-    watch.look(lives(file, talk))
+    watch.measure(lives(file, talk))
     clock.now += 3
     talk.accepted = RATE
-    waiting = watch.look(lives(file, talk))
+    waiting = watch.measure(lives(file, talk))
     assert (waiting.unheard_s, waiting.oldest_s, waiting.late) == (31, 3, (0, 1))
 
 
@@ -92,7 +92,7 @@ def test_ages_are_never_more_than_they_are(steps: list[tuple[int, float, float]]
         came.append((clock.now, session.accepted))
         session.looked_at += int(share * session.unheard)
         expected = next((clock.now - at for at, until in came if until > session.looked_at), 0.0)
-        waiting = watch.look(lives(session))
+        waiting = watch.measure(lives(session))
         assert waiting.oldest_s == pytest.approx(expected)
         assert waiting.unheard_s == session.unheard / RATE
 
@@ -100,15 +100,15 @@ def test_ages_are_never_more_than_they_are(steps: list[tuple[int, float, float]]
 def test_no_round_for_five_seconds_though_audio_waits() -> None:
     clock, session = Clock(), Session(accepted=RATE)
     watch = Watch(clock)
-    assert not watch.is_stalled(watch.look(lives(session))), "it has just come"
+    assert not watch.is_stalled(watch.measure(lives(session))), "it has just come"
     clock.now += STALLED_S + 0.1
-    assert watch.is_stalled(watch.look(lives(session)))
+    assert watch.is_stalled(watch.measure(lives(session)))
     watch.note_round()
-    assert not watch.is_stalled(watch.look(lives(session))), "of another session"
+    assert not watch.is_stalled(watch.measure(lives(session))), "of another session"
     clock.now += STALLED_S + 0.1
-    assert watch.is_stalled(watch.look(lives(session)))
+    assert watch.is_stalled(watch.measure(lives(session)))
     session.looked_at = RATE
-    assert not watch.is_stalled(watch.look(lives(session))), "nothing waits"
+    assert not watch.is_stalled(watch.measure(lives(session))), "nothing waits"
 
 
 def test_quality_falls_where_no_round_ends() -> None:

@@ -20,14 +20,14 @@ from whispertide.recipes.catalogue import RECIPES
 from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import Costs, choose_framing
 from whispertide.streaming.framing import Zeros
-from whispertide.tuning.framing_choice import changes
+from whispertide.tuning.framing_choice import guard_changes
 from whispertide.types import SAMPLE_RATE, FloatArray
 from whispertide_lab.evaluation.wer import align
 
 TESTS = Path(__file__).parents[1]
 CLIP = TESTS / "clips" / "winter.flac"
 MOST_INSERTED, MOST_WRONG = 1, 6  # of 13 words
-TUNED = Calibration(changes(Zeros()), "it was measured")
+TUNED = Calibration(guard_changes(Zeros()), "it was measured")
 TIDE = RECIPES["tide"]
 
 

@@ -37,7 +37,7 @@ from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.stages import begin
-from whispertide.tuning.profile import record
+from whispertide.tuning.profile import record_rounds
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 S = SAMPLE_RATE
@@ -400,7 +400,7 @@ def judged(result: RoundResult[Any]) -> RoundResult[Any]:
 )
 def test_recorded_plans_give_the_same_results(model: WhisperModel, recipe: Recipe) -> None:
     serial = make_executor(model, recipe)
-    rounds = record(serial, recipe, load_audio(CLIP)[: 3 * S])
+    rounds = record_rounds(serial, recipe, load_audio(CLIP)[: 3 * S])
     assert len(rounds) >= 2
     stages = cast(Any, make_executor(model, recipe))
     pipelined = PipelinedExecutor(stages)

@@ -27,7 +27,7 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import Access, Limits, ServerOptions, Work
-from whispertide.server.serving import Server, assemble, running
+from whispertide.server.serving import Server, assemble, run_server
 from whispertide.session import Session
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import FloatArray, Word
@@ -137,7 +137,7 @@ async def served(options: ServerOptions | None = None, model: Any = None) -> Asy
     hub, close = assemble(models, recipe, options or limited())
     before = asyncio.all_tasks()
     try:
-        async with running(hub) as server:
+        async with run_server(hub) as server:
             yield server, hub
     finally:
         close()

@@ -23,7 +23,7 @@ from whispertide.server.hub import Hub
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
-from whispertide.server.serving import Server, assemble, running
+from whispertide.server.serving import Server, assemble, run_server
 from whispertide.server.tcp import TcpListener
 
 SOCKETS = ("/ws", "/v1/realtime?intent=transcription", "/v1/listen", "/v3/ws?sample_rate=16000", "/", "/asr")
@@ -86,7 +86,7 @@ def standing(options: ServerOptions | None = None, model: Any = None) -> Iterato
         watcher = Watcher()
         hub.record = watcher.opened
         async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(running(hub))
+            server = await stack.enter_async_context(run_server(hub))
             ports = {}
             for kind in (WyomingProtocol, TextLinesProtocol, JsonLinesProtocol):
                 listener = TcpListener(hub, kind)

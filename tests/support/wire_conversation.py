@@ -152,7 +152,7 @@ class Conversation:
             case Audio(samples):
                 assert samples.dtype == np.float32
                 self._tell(self.session.push(samples))
-                self._perform(self.protocol.heard(self.session.received))
+                self._perform(self.protocol.processed(self.session.received))
             case Flush():
                 self._tell(self.session.flush())
                 self._perform(self.protocol.flushed())

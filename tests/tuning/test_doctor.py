@@ -18,7 +18,7 @@ from whispertide.tuning.doctor import (
     EXACT,
     QUANTISED,
     RULE,
-    Known,
+    CheckpointFacts,
     Limits,
     LiveEstimate,
     Shape,
@@ -28,7 +28,7 @@ from whispertide.tuning.doctor import (
     estimate_live,
     log_probabilities,
     measure_speed,
-    published,
+    published_facts,
     transformers_log_probabilities,
 )
 from whispertide.types import N_FRAMES, FloatArray
@@ -96,7 +96,7 @@ def test_a_short_window_and_a_greedy_search_cost_less(int8: WhisperModel) -> Non
 def test_a_stream_is_encoded_block_by_block(int8: WhisperModel) -> None:
     """whisperrt: a round encodes a tenth of a second and feeds the text in one run, however long the stream is."""
     recipe = get_recipe("whisperrt")
-    nano = estimate_live(SPEED, int8.dims, {"whisperrt": recipe}, Known(checkpoint=int8.checkpoint))[0]
+    nano = estimate_live(SPEED, int8.dims, {"whisperrt": recipe}, CheckpointFacts(checkpoint=int8.checkpoint))[0]
     tokens = 4.0 * recipe.usual_window_s
     assert nano.round_s < 0.006 + 0.002 + tokens / 50 * 0.004  # less than five seconds encoded anew
     assert nano.verdict == "yes"
@@ -107,7 +107,7 @@ def test_a_stream_is_encoded_block_by_block(int8: WhisperModel) -> None:
 def test_a_model_without_the_adapter_that_a_recipe_needs(int8: WhisperModel) -> None:
     """The bundled one has a causal adapter; of the published ones nothing is known, and they have none."""
     recipes = {name: get_recipe(name) for name in ("whisperrt", "tide")}
-    found = estimate_live(SPEED, int8.dims, recipes, Known(checkpoint=int8.checkpoint))
+    found = estimate_live(SPEED, int8.dims, recipes, CheckpointFacts(checkpoint=int8.checkpoint))
     verdicts = {(each.model, each.recipe): each.verdict for each in found}
     assert verdicts[int8.name, "whisperrt"] == "yes"
     assert verdicts["tiny.en", "whisperrt"] == "no adapter"
@@ -119,16 +119,16 @@ def test_what_was_tuned_is_what_is_judged(int8: WhisperModel) -> None:
     tuned = Calibration({"framing": "zeros", "zeros_s": 1.0}, "so", pace={machine_of(int8.options): Pace(1, 0.6)})
     tide = get_recipe("tide")
 
-    def judged(known: Known, recipe: Recipe = tide) -> tuple[LiveEstimate, LiveEstimate]:
+    def judged(known: CheckpointFacts, recipe: Recipe = tide) -> tuple[LiveEstimate, LiveEstimate]:
         mine, other, *_ = estimate_live(SLOW, int8.dims, {"x": recipe}, known)
         return mine, other
 
-    found, other = judged(Known(False, tuned, int8.options))
+    found, other = judged(CheckpointFacts(False, tuned, int8.options))
     as_tuned = tide.replace(framing="zeros", step_s=0.6)
-    assert found == judged(Known(False), as_tuned)[0]
+    assert found == judged(CheckpointFacts(False), as_tuned)[0]
     assert found.load == pytest.approx(found.round_s / 0.6)
-    assert found != judged(Known(False))[0]
-    assert other == judged(Known(False))[1]
+    assert found != judged(CheckpointFacts(False))[0]
+    assert other == judged(CheckpointFacts(False))[1]
 
 
 @pytest.mark.slow
@@ -199,5 +199,5 @@ def test_transformers_is_asked_only_where_it_can_answer(monkeypatch: pytest.Monk
 
 
 def test_of_checkpoints_that_the_package_has_adapters_for_it_is_known() -> None:
-    assert published("tiny.en").short
-    assert not published("large-v3").short
+    assert published_facts("tiny.en").short
+    assert not published_facts("large-v3").short

@@ -19,16 +19,16 @@ from whispertide.tuning import framing_choice
 from whispertide.tuning.framing_choice import (
     ENOUGH,
     MOST,
-    Tried,
+    FramingResult,
     Window,
-    changes,
-    choose,
-    cut,
+    choose_framing,
+    cut_windows,
     differences,
-    hear,
+    guard_changes,
     measure,
-    plain,
-    spread,
+    plain_words,
+    spread_out,
+    transcribe_window,
 )
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
@@ -60,7 +60,9 @@ class Says:
         return RoundResult(plan, HeardWords(words, len(words), halt, stop=self.stop, retried=self.retried))
 
 
-def tried(texts: dict[Framing, str], windows: Sequence[Window] | None = None, stop: Any = "end_of_text") -> list[Tried]:
+def tried(
+    texts: dict[Framing, str], windows: Sequence[Window] | None = None, stop: Any = "end_of_text"
+) -> list[FramingResult]:
     executors: Any = {
         framing: Says(text, "end_of_text" if framing == PAD30 else stop) for framing, text in texts.items()
     }
@@ -114,18 +116,18 @@ def test_the_first_of_what_suits_and_is_quick_and_about_as_good_is_chosen() -> N
     padded, zeros, bare = found
     for each, seconds in zip(found, (1.0, 0.12, 0.10), strict=True):
         each.seconds = [seconds]
-    assert choose(found) is zeros
+    assert choose_framing(found) is zeros
     zeros.loose = 1  # of 48 words: says nothing
-    assert choose(found) is zeros
+    assert choose_framing(found) is zeros
     zeros.loose = 2
-    assert choose(found) is bare
+    assert choose_framing(found) is bare
     zeros.loose, zeros.seconds = 0, [0.2]  # too slow to compete
-    assert choose(found) is bare
+    assert choose_framing(found) is bare
     zeros.run_aways = bare.run_aways = 1
-    assert choose(found) is padded
+    assert choose_framing(found) is padded
     zeros.run_aways = bare.run_aways = 0
     padded.seconds = [0.1]
-    assert choose(found) is padded
+    assert choose_framing(found) is padded
 
 
 def test_how_a_checkpoint_is_heard_untuned_stays_where_it_suits() -> None:
@@ -133,17 +135,17 @@ def test_how_a_checkpoint_is_heard_untuned_stays_where_it_suits() -> None:
     padded, zeros, bare = found
     padded.seconds = [1.0]
     bare.loose = 9  # near the ends of windows, which decides only between others
-    assert choose(found) is zeros
-    assert choose(found, BARE) is bare
-    assert choose(found, Buckets()) is zeros  # which was not tried
+    assert choose_framing(found) is zeros
+    assert choose_framing(found, BARE) is bare
+    assert choose_framing(found, Buckets()) is zeros  # which was not tried
     bare.run_aways = 1
-    assert choose(found, BARE) is zeros
+    assert choose_framing(found, BARE) is zeros
 
 
 def test_too_little_says_nothing() -> None:
-    assert choose(tried({PAD30: SAID, BARE: SAID}, [WINDOW] * (ENOUGH - 1))) is None
-    assert choose(tried({PAD30: "we", BARE: "we"})) is None
-    assert choose([]) is None
+    assert choose_framing(tried({PAD30: SAID, BARE: SAID}, [WINDOW] * (ENOUGH - 1))) is None
+    assert choose_framing(tried({PAD30: "we", BARE: "we"})) is None
+    assert choose_framing([]) is None
     assert not tried({PAD30: SAID, BARE: SAID}, [WINDOW])[1].suits
 
 
@@ -170,8 +172,8 @@ def test_windows_are_heard_as_tide_hears_them_in_that_framing(framing: Framing, 
     """The plan is that of a session which was tuned to the framing, but for what ends a text that does not end."""
     executor: Any = Says(SAID)
     window = replace(WINDOW, whole=whole)
-    assert hear(executor, framing, window, DecodeOptions()).words == tuple(SAID.split())
-    policy = RECIPES["tide"].replace(**changes(framing), max_tokens=40).policy
+    assert transcribe_window(executor, framing, window, DecodeOptions()).words == tuple(SAID.split())
+    policy = RECIPES["tide"].replace(**guard_changes(framing), max_tokens=40).policy
     search = RECIPES["tide"].search
     assert executor.plans == [policy.plan(policy.start(0), 4 * SAMPLE_RATE, search=search, round_id=0, is_last=whole)]
     assert len(executor.plans[0].hearing.watch) == (1 if framing == PAD30 else 2)  # the guard of shifts
@@ -213,7 +215,8 @@ def test_windows_begin_in_pauses_and_end_in_speech_and_in_pauses() -> None:
     gate: Any = Gate()
     audio = np.arange(20 * SAMPLE_RATE, dtype=np.float32)
     found = [
-        (window.audio[0] / SAMPLE_RATE, len(window.audio) / SAMPLE_RATE, window.whole) for window in cut(audio, gate)
+        (window.audio[0] / SAMPLE_RATE, len(window.audio) / SAMPLE_RATE, window.whole)
+        for window in cut_windows(audio, gate)
     ]
     assert found == [
         (1, 4, True), (1, 1, False), (1, 2, False),
@@ -225,7 +228,7 @@ def test_windows_begin_in_pauses_and_end_in_speech_and_in_pauses() -> None:
 @pytest.mark.parametrize("count", range(1, 40))
 def test_any_order_has_them_all(count: int) -> None:
     numbers: Any = list(range(count))
-    assert set(spread(numbers)) == set(numbers)
+    assert set(spread_out(numbers)) == set(numbers)
 
 
 def test_single_words_are_cut_out_with_pauses_around_them() -> None:
@@ -241,4 +244,4 @@ def test_differences() -> None:
     assert differences(["a", "b"], ["a", "b"]) == (0, 0)
     assert differences(["a", "b"], ["a", "c", "d"]) == (1, 1)
     assert differences(["a", "b"], []) == (2, 0)
-    assert plain(" It's  Fine, (really)!") == ["it's", "fine", "really"]
+    assert plain_words(" It's  Fine, (really)!") == ["it's", "fine", "really"]

@@ -19,9 +19,9 @@ from whispertide.tuning.steadiness import (
     fit_rule,
     held_out,
     outcomes,
-    patient,
     record_stream,
     reliability,
+    with_patience,
 )
 from whispertide.types import Word
 
@@ -142,6 +142,6 @@ def test_rounds_begin_as_soon_as_live_and_later_where_the_machine_is_busy(number
 
 
 def test_only_tide_can_be_recorded() -> None:
-    assert patient(get_recipe("tide")).settings()["settle_s"] == 1.5
+    assert with_patience(get_recipe("tide")).settings()["settle_s"] == 1.5
     with pytest.raises(OptionError, match="policy=tide"):
-        patient(get_recipe("npusper"))
+        with_patience(get_recipe("npusper"))

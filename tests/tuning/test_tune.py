@@ -13,7 +13,7 @@ from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Pace, machine_of
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
 from whispertide.tuning import framing_choice, tune
-from whispertide.tuning.framing_choice import ENOUGH, Tried, Window, changes
+from whispertide.tuning.framing_choice import ENOUGH, FramingResult, Window, guard_changes
 from whispertide.tuning.tune import (
     Refit,
     Rounds,
@@ -30,8 +30,8 @@ OPTIONS = EngineOptions(threads=2)
 BETTER = Refit(words=900, error=0.040, shipped=0.045, rule="1:2")
 
 
-def counted(framing: Framing, seconds: float, **counts: int) -> Tried:
-    found = Tried(framing, windows=ENOUGH, words=40, ends=4, alone=4, seconds=[seconds])
+def counted(framing: Framing, seconds: float, **counts: int) -> FramingResult:
+    found = FramingResult(framing, windows=ENOUGH, words=40, ends=4, alone=4, seconds=[seconds])
     for name, count in counts.items():
         setattr(found, name, count)
     return found
@@ -81,7 +81,7 @@ def test_where_nothing_shorter_suits_windows_are_padded() -> None:
     ],
 )
 def test_what_is_not_padded_as_in_training_is_guarded(framing: Framing, expected: dict[str, Any]) -> None:
-    assert changes(framing) == expected
+    assert guard_changes(framing) == expected
 
 
 def test_threads() -> None:
@@ -130,13 +130,13 @@ def test_the_short_form_ends_early(
     now = iter(range(10_000))
     model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=knows_short, view=lambda options: model)
     window = Window(np.zeros(16_000, np.float32), whole=False)
-    heard = framing_choice.Text(("a", "b", "c"), 0, False, 0.1)
+    heard = framing_choice.WindowText(("a", "b", "c"), 0, False, 0.1)
     monkeypatch.setattr("time.perf_counter", lambda: next(now) / 4)
     monkeypatch.setattr(framing_choice, "has_word", lambda model: False)
-    monkeypatch.setattr(framing_choice, "cut", lambda audio: [window] * 40)
+    monkeypatch.setattr(framing_choice, "cut_windows", lambda audio: [window] * 40)
     monkeypatch.setattr(framing_choice, "open_executors", lambda model, framings: dict.fromkeys(framings))
     monkeypatch.setattr(framing_choice, "single_words", lambda *_: [])
-    monkeypatch.setattr(framing_choice, "hear", lambda *_: heard)
+    monkeypatch.setattr(framing_choice, "transcribe_window", lambda *_: heard)
     monkeypatch.setattr(framing_choice, "speech_s", lambda audio: 300.0)
     monkeypatch.setattr(tune, "measure_threads", lambda *_: (Rounds(1, 0.1, 0.1),))
     monkeypatch.setattr(tune, "refit_rule", lambda *_: BETTER)
@@ -175,7 +175,7 @@ def test_the_short_form_takes_no_more_than_it_says(
         return compute
 
     framings = dict.fromkeys((PAD30, Zeros(), BARE))
-    monkeypatch.setattr(framing_choice, "cut", lambda audio: [window] * 40)
+    monkeypatch.setattr(framing_choice, "cut_windows", lambda audio: [window] * 40)
     monkeypatch.setattr(framing_choice, "open_executors", computing(opening_s, framings))
     monkeypatch.setattr(framing_choice, "_run", computing(hearing_s, None))
     model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=False)
@@ -266,10 +266,12 @@ def test_no_rule_comes_of_little_speech_or_of_a_busy_machine(
 ) -> None:
     window = Window(np.zeros(16_000, np.float32), whole=False)
     monkeypatch.setattr(framing_choice, "has_word", lambda model: False)
-    monkeypatch.setattr(framing_choice, "cut", lambda audio: [window] * 40)
+    monkeypatch.setattr(framing_choice, "cut_windows", lambda audio: [window] * 40)
     monkeypatch.setattr(framing_choice, "open_executors", lambda model, framings: dict.fromkeys(framings))
     monkeypatch.setattr(framing_choice, "single_words", lambda *_: [])
-    monkeypatch.setattr(framing_choice, "hear", lambda *_: framing_choice.Text(("a", "b", "c"), 0, False, 0.1))
+    monkeypatch.setattr(
+        framing_choice, "transcribe_window", lambda *_: framing_choice.WindowText(("a", "b", "c"), 0, False, 0.1)
+    )
     monkeypatch.setattr(framing_choice, "speech_s", lambda audio: speech_s)
     monkeypatch.setattr(tune, "measure_threads", lambda *_: (Rounds(1, 0.2, slowest_s),))
     monkeypatch.setattr(tune, "refit_rule", lambda *_: BETTER)

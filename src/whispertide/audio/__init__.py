@@ -1,1 +1,1 @@
-"""Where audio comes from and when it is speech: files, pipes, microphones, buffers, the voice gate."""
+"""Audio input and voice detection: files, pipes, microphones, buffers, the voice gate."""

@@ -1,4 +1,4 @@
-"""What a stream is given: samples that are checked, and kept as long as they are needed, by absolute sample index.
+"""The samples of a stream: checked, and kept by absolute sample index as long as they are needed.
 
 Knows nothing of what they are needed for.
 """
@@ -18,7 +18,7 @@ _LIMIT = np.float32(1e6)
 
 
 def sanitize(samples: FloatArray) -> tuple[FloatArray, int]:
-    """`samples` (any shape) with NaN, infinities and absurd values (beyond 1e6) replaced by 0, and how many those were.
+    """Replace NaN, infinities and absurd values (beyond 1e6) in `samples` (any shape) by 0, and count them.
 
     Without such values the array itself is returned, else a copy.
     """
@@ -28,8 +28,9 @@ def sanitize(samples: FloatArray) -> tuple[FloatArray, int]:
     return np.where(good, samples, np.float32(0)), int(samples.size - np.count_nonzero(good))
 
 
-def checked(samples: npt.NDArray[Any]) -> tuple[FloatArray, int]:
-    """Mono samples [n] at 16 kHz (float32, float64 or int16) as float32, and how many were no numbers and are 0 now.
+def check_samples(samples: npt.NDArray[Any]) -> tuple[FloatArray, int]:
+    """Check mono samples [n] at 16 kHz (float32, float64 or int16); returns them as float32, and how many were no
+    numbers and are 0 now.
 
     Raises `AudioError` for a wrong type or shape.
     """
@@ -45,8 +46,8 @@ def checked(samples: npt.NDArray[Any]) -> tuple[FloatArray, int]:
 
 
 def to_float(values: npt.NDArray[Any]) -> FloatArray:
-    """PCM of any type and shape -> float32 with full scale at 1: unsigned bytes lie around 128, floats stay as they
-    are.
+    """Convert PCM of any type and shape to float32 with full scale at 1: unsigned bytes lie around 128, floats stay as
+    they are.
     """
     kind, bits = values.dtype.kind, 8 * values.dtype.itemsize
     with np.errstate(over="ignore"):  # doubles beyond float32 become infinite, which is then counted as damage
@@ -90,7 +91,7 @@ class AudioBuffer:
         self._length += len(samples)
 
     def read(self, start: int, end: int) -> FloatArray:
-        """A copy of the samples `start`..`end` ([end - start], absolute). `AudioError` if not all of them are kept."""
+        """Copy the samples `start`..`end` ([end - start], absolute). `AudioError` if not all of them are kept."""
         if not self.start <= start <= end <= self.end:
             raise AudioError(f"expected a stretch within the kept audio {self.start}..{self.end}; got {start}..{end}")
         at = self._head + start - self.start
@@ -113,7 +114,6 @@ class AudioBuffer:
         self._resize(0)
 
     def copy(self) -> "AudioBuffer":
-        """An independent copy of what is kept, for snapshots."""
         return AudioBuffer(self.start, self.read(self.start, self.end), 0, self._length)
 
     def _resize(self, capacity: int) -> None:

@@ -1,4 +1,4 @@
-"""What an audio file's header promises about its size, so that a file which was cut off can be told from a short one.
+"""The size that an audio file's header promises, so that a truncated file can be told from a short one.
 
 ffmpeg silently takes the end of the file for the end of the audio in the two formats where this matters most; only
 those are read here: WAV (RIFF, RF64) and MP3 with a Xing or Info header. Pure functions over the first bytes.
@@ -11,7 +11,7 @@ _PLACEHOLDERS_FROM = 0x7FFF_0000
 
 
 def promised_size(head: bytes) -> int | None:
-    """How large the file must be at least, in bytes, going by its first bytes; None if they do not say."""
+    """The least size of the file in bytes, by its first bytes; None if they do not say."""
     if head[:4] in (b"RIFF", b"RF64") and head[8:12] == b"WAVE":
         return _wav_size(head)
     return _mp3_size(head)

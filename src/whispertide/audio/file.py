@@ -1,4 +1,4 @@
-"""Audio from files, pipes and file objects: whatever ffmpeg's libraries read, as a stream of 16 kHz mono blocks.
+"""Audio from files, pipes and file objects in any format of ffmpeg's libraries, as a stream of 16 kHz mono blocks.
 
 Memory is constant however long the file is. Time is the container's: audio that begins later than the picture, or after
 lost packets, has silence before it (`timeline`). Of several audio tracks the one ffmpeg prefers is taken, unless
@@ -64,13 +64,13 @@ def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE, track: int |
     """
     if block < 1:
         raise OptionError(f"expected a block of at least 1 sample; got {block}")
-    with _opened(source, track) as opened:
+    with _open_track(source, track) as opened:
         yield from rechunk(opened.samples(), block)
         opened.complain()
 
 
 def load_audio(source: AudioSource) -> FloatArray:
-    """All of `source` at once: 16 kHz mono float32, [n] (230 MB per hour). Raises what `decode_blocks` raises.
+    """Decode all of `source` at once: 16 kHz mono float32, [n] (230 MB per hour). Raises the errors of `decode_blocks`.
 
     To keep what a truncated file still holds, collect the blocks of `decode_blocks` instead.
     """
@@ -79,18 +79,18 @@ def load_audio(source: AudioSource) -> FloatArray:
 
 
 def duration_of(source: AudioSource) -> float | None:
-    """Seconds of audio as the file says, without decoding it; None where it does not say.
+    """Seconds of audio by the file's header, without decoding it; None if it does not say.
 
     Raises `AudioFileError` as `decode_blocks` does. The file of a seekable file object can be decoded afterwards; a
     pipe cannot, because it has been read from.
     """
-    with _opened(source) as track:
+    with _open_track(source) as track:
         return track.duration_s()
 
 
 @dataclass(frozen=True, slots=True)
 class _AudioTracks:
-    """The audio tracks of a file: what each is called ("" where nothing is said), and the number of the preferred."""
+    """The audio tracks of a file: the title of each ("" if it has none), and the number of the preferred."""
 
     names: tuple[str, ...]
     preferred: int
@@ -101,28 +101,28 @@ class _AudioTracks:
 
 
 def audio_tracks(source: AudioSource) -> _AudioTracks:
-    """Which audio tracks a file has, numbered from 1. Raises `AudioFileError` as `decode_blocks` does."""
-    with _opened(source) as track:
+    """The audio tracks of a file, numbered from 1. Raises `AudioFileError` as `decode_blocks` does."""
+    with _open_track(source) as track:
         return track.tracks()
 
 
-def counted_s(source: AudioSource, most_s: float) -> float:
-    """Seconds of audio by its packets, of which only those are decoded that do not say how long they are. Counted until
-    they are more than `most_s`: some twenty times as fast as decoding. What cannot be read is not counted.
+def count_seconds(source: AudioSource, most_s: float) -> float:
+    """Count seconds of audio by packets; only those without a duration are decoded. Stops beyond `most_s`: some twenty
+    times as fast as decoding. Unreadable packets are not counted.
 
     Of FLAC that states more than `most_s` it is what it states, even if it is cut off: to find its packets takes about
     as long as to decode them.
 
     Raises `AudioFileError` as `decode_blocks` does. The file of a seekable file object can be decoded afterwards.
     """
-    with _opened(source) as track:
+    with _open_track(source) as track:
         return track.counted_s(most_s)
 
 
 def pcm_blocks(
     stream: BinaryIO, rate: int, *, channels: int = 1, sample_format: str = "s16le", block: int = SAMPLE_RATE // 10
 ) -> Iterator[FloatArray]:
-    """Raw interleaved PCM from a pipe or socket -> 16 kHz mono float32, [block] samples at a time.
+    """Convert raw interleaved PCM from a pipe or socket to 16 kHz mono float32, [block] samples at a time.
 
     Waits for input as the stream does, and takes what has arrived: nothing is held back but the unfinished block.
     Raises `OptionError` for a rate, channel count or format that cannot be; `TruncatedAudioError` after the last block
@@ -160,7 +160,7 @@ def _pcm_parts(stream: BinaryIO, decoder: PcmDecoder) -> Iterator[FloatArray]:
 
 
 def rechunk(parts: Iterable[FloatArray], block: int) -> Iterator[FloatArray]:
-    """The same samples in portions of exactly `block`; the last may be shorter. An `AudioError` comes after it."""
+    """Regroup samples in portions of exactly `block`; the last may be shorter. An `AudioError` comes after it."""
     waiting: list[FloatArray] = []
     count = 0
     broken: AudioError | None = None
@@ -239,7 +239,7 @@ class _Source:
 
 
 @contextmanager
-def _opened(source: AudioSource, number: int | None = None) -> Iterator["_Track"]:
+def _open_track(source: AudioSource, number: int | None = None) -> Iterator["_Track"]:
     """Open `source` down to its audio track; every failure becomes an `AudioFileError` that names it."""
     import av
 
@@ -257,7 +257,7 @@ def _opened(source: AudioSource, number: int | None = None) -> Iterator["_Track"
 
 
 def _name(file: BinaryIO) -> str:
-    """What messages call a file object. Pipes have a number for a name, temporary files that or None."""
+    """The name of a file object for messages. Pipes have a number for a name, temporary files that or None."""
     name = getattr(file, "name", None)
     return os.fsdecode(name) if isinstance(name, str | bytes) and name else "the input"
 
@@ -273,7 +273,9 @@ def _why_not_opened(error: OSError) -> str:
 
 
 def _tag_settings(av: Any) -> dict[str, str]:
-    """A file must not fail for its tags: PyAV reads them strictly as UTF-8 before 19, and has no such setting since."""
+    """Settings that let a file not fail for its tags: PyAV reads them strictly as UTF-8 before 19, and has no such
+    setting since.
+    """
     return {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
 
 
@@ -296,13 +298,13 @@ def _opened_container(source: _Source, name: str, number: int | None, av: Any) -
 
 
 def _tag(stream: Any, name: str) -> str:
-    """A tag of a stream; "" where it says nothing ("und" is MP4's undetermined language)."""
+    """A tag of a stream; "" if it has none ("und" is MP4's undetermined language)."""
     value = stream.metadata.get(name, "")
     return "" if value == "und" else str(value)
 
 
 def _clock_s(text: str) -> float | None:
-    """Matroska's "00:01:02.500000000" in seconds; None for anything else."""
+    """Parse Matroska's "00:01:02.500000000" as seconds; None for anything else."""
     try:
         hours, minutes, seconds = text.split(":")
         return 3600 * int(hours) + 60 * int(minutes) + float(seconds)
@@ -319,7 +321,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Track:
-    """The audio track of an open container, and what went wrong while it was read."""
+    """The audio track of an open container, and the errors while it was read."""
 
     def __init__(self, container: Any, source: _Source, name: str, number: int | None, av: Any) -> None:
         self._container, self._source, self._name, self._av = container, source, name, av
@@ -351,32 +353,32 @@ class _Track:
         return tracks[number - 1]
 
     def tracks(self) -> _AudioTracks:
-        """All audio tracks by language and title, and which one this is."""
+        """List all audio tracks by language and title, with the number of this one."""
         streams = self._container.streams.audio
         names = tuple(" ".join(filter(None, (_tag(stream, "language"), _tag(stream, "title")))) for stream in streams)
         return _AudioTracks(names, streams.index(self._stream) + 1)
 
     def duration_s(self) -> float | None:
-        """By the track, else by the container."""
+        """Seconds by the track, else by the container."""
         if self._stream.duration:
             return float(self._stream.duration * self._stream.time_base)
         duration = self._container.duration
         return duration / self._av.time_base if duration and duration > 0 else None
 
     def counted_s(self, most_s: float) -> float:
-        """Of its packets, until it is more than `most_s`; of FLAC that states more, what it states."""
+        """Seconds of its packets, counted until they exceed `most_s`; for FLAC that states more, that."""
         stated_s = self.duration_s() if self._container.format.name == "flac" else None
         if stated_s is not None and stated_s > most_s:
             return stated_s
-        counted_s = 0.0
+        total_s = 0.0
         try:
             for packet in self._container.demux(self._stream):
-                counted_s += self._packet_s(packet)
-                if counted_s > most_s:
+                total_s += self._packet_s(packet)
+                if total_s > most_s:
                     break
         except (self._av.FFmpegError, OSError):
             pass  # here the audio ends, and `samples` says why
-        return counted_s
+        return total_s
 
     def _packet_s(self, packet: Any) -> float:
         if packet.duration and packet.time_base:
@@ -387,13 +389,13 @@ class _Track:
             return 0.0
 
     def samples(self) -> Iterator[FloatArray]:
-        """All of the track at 16 kHz mono, in portions as they come."""
+        """Decode all of the track at 16 kHz mono, in portions as they come."""
         for frame in self._frames():
-            yield from self._converted(frame)
-        yield self._flushed()
+            yield from self._convert(frame)
+        yield self._flush()
 
     def _frames(self) -> Iterator[Any]:
-        """Decoded frames. A damaged packet is skipped and counted; where reading fails, the audio ends."""
+        """Decode frames. A damaged packet is skipped and counted; if reading fails, the audio ends."""
         try:
             for packet in self._container.demux(self._stream):
                 try:
@@ -403,13 +405,13 @@ class _Track:
         except (self._av.FFmpegError, OSError) as error:
             self._failure = _reason(error)
 
-    def _converted(self, frame: Any) -> Iterator[FloatArray]:
-        """One frame resampled; a new resampler where the rate or the channels change in mid-stream."""
+    def _convert(self, frame: Any) -> Iterator[FloatArray]:
+        """Resample one frame; a new resampler takes over if the rate or the channels change in mid-stream."""
         rate, channels = frame.sample_rate, frame.layout.nb_channels
         current = self._resampler
         if current is None or (current.rate_in, current.channels) != (rate, channels):
             # What the old resampler holds belongs before the new audio.
-            yield self._flushed()
+            yield self._flush()
             try:
                 current = self._resampler = StreamingResampler(rate, channels)
             except OptionError as error:
@@ -427,7 +429,7 @@ class _Track:
             yield current.push(np.zeros((min(rate, missing - at), channels), np.float32))
         yield current.push(samples)
 
-    def _flushed(self) -> FloatArray:
+    def _flush(self) -> FloatArray:
         if self._resampler is None:
             return np.zeros(0, np.float32)
         rest = self._resampler.flush()
@@ -436,7 +438,7 @@ class _Track:
         return rest
 
     def complain(self) -> None:
-        """After the last sample: warn of repaired samples, raise if the audio was not whole."""
+        """After the last sample, warn of repaired samples, and raise if the audio was not complete."""
         _warn_repaired(self._name, self._replaced, self._cancelled_s)
         reason = self._missing()
         if reason and not self._decoded_s:
@@ -447,7 +449,7 @@ class _Track:
             )
 
     def _missing(self) -> str:
-        """Why the audio is not whole; empty if it is, as far as the file tells."""
+        """The reason why the audio is not complete; empty if it is, as far as the file tells."""
         if self._failure:
             return f"reading stopped early: {self._failure}"
         there = self._source.seen if self._source.size is None else self._source.size
@@ -460,19 +462,19 @@ class _Track:
         return f"{self._damaged} damaged parts were skipped" if self._damaged else ""
 
     def _reached_s(self) -> float:
-        """How much of the promised length is there, with the gaps where a recorder left silence out. Matroska promises
-        the last time stamp, and the first one need not be 0.
+        """Seconds of the promised length that are there, with the gaps where a recorder left silence out. Matroska
+        promises the last time stamp, and the first one need not be 0.
         """
         if not self._is_of(_GAPPED):
             return self._decoded_s
         return max(self._spanned_s, self._end_s) if self._is_of({"matroska"}) else self._spanned_s
 
     def _is_of(self, formats: Set[str]) -> bool:
-        """Whether the container is of one of these; ffmpeg has several names for most."""
+        """True if the container is of one of these formats; ffmpeg has several names for most."""
         return not formats.isdisjoint(self._container.format.name.split(","))
 
     def _promised_s(self) -> float | None:
-        """The exact length by the header, where there is one for this track alone."""
+        """The exact length by the header, if there is one for this track alone."""
         if not self._is_of(_EXACT):
             return None
         if self._is_of({"matroska"}):  # ffmpeg gives every track the length of the longest

@@ -44,7 +44,7 @@ class InputDevice:
 
 
 def list_devices() -> list[InputDevice]:
-    """The devices that can record, in PortAudio's order; empty if there is none.
+    """List the devices that can record, in PortAudio's order; empty if there is none.
 
     Raises `AudioDeviceError` if PortAudio is not installed or does not work.
     """
@@ -69,7 +69,7 @@ def list_devices() -> list[InputDevice]:
 
 @contextmanager
 def microphone_blocks(device: int | str | None = None) -> Iterator[Iterator[FloatArray]]:
-    """Record while the context is open; gives an iterator of blocks, each about 0.1 s long.
+    """Record while the context is open; yields an iterator of blocks, each about 0.1 s long.
 
     It goes on as long as the context is open, and may be read in another thread: when the context closes it still gives
     what had been recorded, and ends.
@@ -120,7 +120,7 @@ def _choose(devices: list[InputDevice], wanted: int | str | None) -> InputDevice
 
 
 def _open_stream(sd: Any, device: InputDevice, capture: "_Capture", blocksize: int) -> Any:
-    """An input stream with one channel where the device offers that, else with all of its channels."""
+    """Open an input stream with one channel if the device has that, else with all of its channels."""
     problem: Exception | None = None
     for channels in sorted({1, device.channels}):
         try:
@@ -144,7 +144,7 @@ def _not_opened(device: InputDevice, problem: Exception | None) -> AudioDeviceEr
 
 
 class _Capture:
-    """The queue between PortAudio's thread and the reader, and the count of what did not get through."""
+    """The queue between PortAudio's thread and the reader, and the count of lost blocks."""
 
     def __init__(self, device: InputDevice) -> None:
         self._device = device
@@ -166,11 +166,10 @@ class _Capture:
             self._lost += frames
 
     def end(self) -> None:
-        """Nothing more will be recorded."""
         self._queue.put(None)
 
     def blocks(self, stream: Any) -> Iterator[FloatArray]:
-        """What was recorded, at 16 kHz mono, up to `end`."""
+        """The recorded blocks, 16 kHz mono, up to `end`."""
         resampler: StreamingResampler | None = None
         while (recorded := self._next(stream)) is not None:
             self._report()

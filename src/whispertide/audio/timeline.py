@@ -1,4 +1,4 @@
-"""Where decoded audio stands by the time stamps of its container, and how much silence is missing before it.
+"""The position of decoded audio by its container's time stamps, and the length of a gap before it.
 
 Audio may begin later than the picture, and jump where a recorder paused or packets were lost: subtitles are late or
 early by that unless the gap is filled. Only time; knows nothing of files or samples.
@@ -14,13 +14,15 @@ _LARGEST_S = 4 * 3600.0
 
 @dataclass(slots=True)
 class Timeline:
-    """`begin_s` is the stamp at which the recording as a whole begins, picture included; `at_s` is what is written."""
+    """Positions in time stamps: the recording as a whole begins at `begin_s`, picture included; `at_s` is written so
+    far.
+    """
 
     begin_s: float = 0.0
     at_s: float = 0.0
 
     def advance(self, stamp_s: float | None, length_s: float) -> float:
-        """Seconds of silence that belong before a portion of `length_s` with this stamp; None says that it has none.
+        """Seconds of silence that belong before a portion of `length_s` with this stamp; None: it has no stamp.
 
         A clock that goes back, or on by more than four hours, was set anew: what follows is counted from there.
         """

@@ -1,11 +1,11 @@
-"""When somebody speaks: cuts a stream into utterances, so that silence costs nothing and yields nothing.
+"""Voice activity detection: cuts a stream into utterances, so that silence costs nothing and yields nothing.
 
 `SpeechGate` takes samples in any portions and says where utterances start and stop, in absolute samples. It judges
 blocks of 512 samples counted from where it began, so the portions do not change the result; it does no I/O, has no
 clock, and its whole state can be copied. It knows nothing of words, rounds or models other than the voice detector it
 is given.
 
-Silero hears speech well down to about -50 dBFS. Quieter input is raised before it is judged, by a slow gain that
+Silero detects speech well down to about -50 dBFS. Quieter input is raised before it is judged, by a slow gain that
 looks only backward; loud input is left alone, and what the gate lets through is always the original audio.
 """
 
@@ -30,12 +30,12 @@ LEAST_VOICE_S = 0.192
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """How the gate decides. Times are seconds, because a person sets them.
+    """The settings of the gate. Times are seconds, because a person sets them.
 
     threshold    probability at or above which a block may start an utterance
     release      probability below which a block of an utterance counts as silence (hysteresis: at most `threshold`)
     min_speech   that much speech in a row starts an utterance
-    min_voice    that much in a row makes it certain that somebody speaks; an utterance that has less is a click
+    min_voice    that much in a row makes speech certain; an utterance with less is a click
     min_silence  that much silence in a row ends it (Whisper-Streaming's voice controller: 0.5 s)
     pre_roll     audio kept from before the first speech block (the same: 1 s)
     post_pad     audio kept after the last speech block; at most `min_silence`
@@ -97,14 +97,14 @@ GateEvent = SpeechStarted | SpeechCertain | SpeechStopped
 
 
 class _VoiceDetector(Protocol):
-    """Judges one block at a time; `state` is whatever it returned for the block before, None at the start."""
+    """Judges one block at a time; `state` is the one returned for the block before, None at the start."""
 
     def step(self, block: FloatArray, state: Any) -> tuple[float, Any]:
         """The probability of speech in `block` ([512]), and the state after it."""
 
 
 class Gate(Protocol):
-    """Cuts the stream into utterances. Portions do not change what it says."""
+    """Cuts the stream into utterances. Portions do not change the result."""
 
     @property
     def needed_from(self) -> int:
@@ -112,11 +112,11 @@ class Gate(Protocol):
 
     @property
     def quiet(self) -> int:
-        """Samples of silence at the end of the open utterance; 0 where somebody speaks, or none is open."""
+        """Samples of silence at the end of the open utterance; 0 during speech, or if none is open."""
 
     @property
     def pause_end(self) -> int | None:
-        """Where the open utterance ends if nobody speaks on; None where somebody speaks, or none is open."""
+        """The end of the open utterance if no more speech comes; None during speech, or if none is open."""
 
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         """Judge the next samples."""
@@ -127,13 +127,12 @@ class Gate(Protocol):
     def snapshot(self) -> Any:
         """The state, for `restore`."""
 
-    def restore(self, state: Any) -> None:
-        """Go on from `state`."""
+    def restore(self, state: Any) -> None: ...
 
 
 @dataclass(slots=True)
 class GateState:
-    """All that a gate remembers. A shallow copy is a full one: arrays and detector states are replaced, never changed.
+    """The state of a gate. A shallow copy is a full one: arrays and detector states are replaced, never changed.
 
     judged    everything before this sample has been decided on
     pending   samples from `judged` on that do not fill a block yet
@@ -157,7 +156,6 @@ class GateState:
     floor: int = 0
 
     def copy(self) -> "GateState":
-        """An independent copy, for snapshots."""
         return replace(self)
 
 
@@ -197,17 +195,17 @@ class SpeechGate:
 
     @property
     def quiet(self) -> int:
-        """Samples of silence at the end of the open utterance, up to `judged`; 0 where none is open."""
+        """Samples of silence at the end of the open utterance, up to `judged`; 0 if none is open."""
         return self._state.judged - self._state.speech_end if self._state.is_open else 0
 
     @property
     def pause_end(self) -> int | None:
-        """Where the open utterance ends if nobody speaks on, once that much is judged; else None."""
+        """The end of the open utterance if no more speech comes, once that much is judged; else None."""
         end = self._state.speech_end + self._post_pad
         return end if self._state.is_open and end <= self._state.judged else None
 
     def feed(self, samples: FloatArray) -> list[GateEvent]:
-        """Judge the next `samples` ([n], finite, any n) and say what started or stopped."""
+        """Judge the next `samples` ([n], finite, any n); returns the starts and stops of utterances."""
         state = self._state
         # Often nothing waits, and then the portion is not copied.
         audio = np.concatenate((state.pending, samples)) if len(state.pending) else samples
@@ -241,7 +239,7 @@ class SpeechGate:
         self._state = state.copy()
 
     def _probability(self, block: FloatArray) -> float:
-        """The detector's verdict on `block`, raised to a level at which it hears well."""
+        """The detector's probability for `block`, raised to a level that it is made for."""
         state = self._state
         state.level = max(_deviation(block), state.level * _LEVEL_DECAY, _TARGET_LEVEL / _MAX_GAIN)
         # Louder input is left alone; the level is bounded below, and with it the gain by _MAX_GAIN.
@@ -250,7 +248,7 @@ class SpeechGate:
         return probability
 
     def _run(self, speech: float) -> int:
-        """How many samples of speech in a row the newest block ends; 0: it is none."""
+        """The samples of speech in a row that the newest block ends; 0: it is no speech."""
         state, options = self._state, self.options
         # Hysteresis: a block above the threshold begins a run, and those above the release go on with it.
         if speech < (options.threshold if state.onset is None else options.release):
@@ -280,12 +278,13 @@ class SpeechGate:
             return None
         if state.judged - state.speech_end < self._min_silence:
             return None
+        # Never after `judged`: the padding is at most as long as the silence.
         end = state.speech_end + self._post_pad
         state.is_open, state.floor = False, end
         return SpeechStopped(end, state.judged)
 
     def _make_certain(self, run: int) -> bool:
-        """Whether so much speech in a row tells that the open utterance is no click."""
+        """True if so much speech in a row proves that the open utterance is no click."""
         state = self._state
         state.is_certain = run >= self._min_voice
         if state.is_certain:

@@ -8,17 +8,17 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 
 
 def wav_writer(file: BinaryIO | str) -> wave.Wave_write:
-    """A writer of a new WAV file. Raises `OSError`."""
+    """Make a new WAV file. Raises `OSError`."""
     writer = wave.open(file, "wb")  # noqa: SIM115 (whoever asks for it closes it)
     writer.setparams((1, 2, SAMPLE_RATE, 0, "NONE", ""))
     return writer
 
 
 def write_samples(writer: wave.Wave_write, samples: FloatArray) -> None:
-    """Append samples [n]. From the second call on the file is whole after each, its header too. Raises `OSError`."""
+    """Append samples [n]. From the second call on the file is complete after each, its header too. Raises `OSError`."""
     writer.writeframes(pcm(samples))
 
 
 def pcm(samples: FloatArray) -> bytes:
-    """Samples [n] as they stand in such a file."""
+    """Samples [n] as the bytes of such a file."""
     return to_int16(samples).astype("<i2").tobytes()

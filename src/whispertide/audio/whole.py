@@ -1,4 +1,4 @@
-"""A recording that may break off: its audio up to there, and what was wrong with the rest. Knows nothing of files."""
+"""A recording that may break off: its audio up to there, and the error after it. Knows nothing of files."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from whispertide.types import FloatArray
 
 @dataclass(slots=True)
 class Recording:
-    """`blocks` as an iterable that ends where the audio does.
+    """Wraps `blocks` in an iterable that ends at an error of the audio.
 
     samples   that were read so far
     broken    why the audio is not whole; None if it is, as far as it was read
@@ -20,7 +20,7 @@ class Recording:
     broken: AudioError | None = None
 
     def __iter__(self) -> Iterator[FloatArray]:
-        """The blocks. Raises `AudioError` where there is no audio at all; what came before an error is kept."""
+        """Yield the blocks. Raises `AudioError` if there is no audio at all; blocks before an error are kept."""
         try:
             for block in self.blocks:
                 self.samples += len(block)

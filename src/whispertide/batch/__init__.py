@@ -1,4 +1,4 @@
-"""Archives: many recordings to one transcript each, by many workers, so that a run can be killed and goes on.
+"""Archives: many recordings to one transcript each, by many workers; a killed run can be continued.
 
     inputs      names of files, folders, patterns, addresses and manifests -> recordings
     plan        recordings -> which transcript each becomes

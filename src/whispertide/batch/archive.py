@@ -1,4 +1,4 @@
-"""The folder of transcripts: which are there, what made them, and the report of every run.
+"""The folder of transcripts: the finished ones, their provenance, and the report of every run.
 
     OUT/talks/monday.txt        a transcript; whole, or not there
     OUT/_batch/options.json     what made these transcripts; another model or format is refused
@@ -32,8 +32,8 @@ _UNFINISHED = re.compile(r"\.(?P<name>.+)\.\d+\.part")  # of `atomic.replacing`
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What a transcript's text depends on, besides its recording."""
+class Provenance:
+    """All that the text of a transcript depends on besides its recording."""
 
     model: str
     weights: str
@@ -47,7 +47,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the report; `output` is relative to the folder, None where there is no transcript."""
+    """A line of the report; `output` is relative to the folder, None if there is no transcript."""
 
     input: str
     output: str | None
@@ -57,7 +57,7 @@ class Entry:
 
 
 class Archive:
-    """A folder that this run alone writes into; see `opened`."""
+    """A folder that only this run writes into; see `open_archive`."""
 
     def __init__(self, folder: Path, report: TextIO, entries: Mapping[str, Entry]) -> None:
         self._folder = folder
@@ -67,14 +67,14 @@ class Archive:
     @property
     def report(self) -> Path:
         """The file with a line per recording."""
-        return report_in(self._folder)
+        return report_path(self._folder)
 
     def remaining(self, tasks: Sequence[Task]) -> list[Task]:
-        """Those whose transcript is not there yet; one that failed in an earlier run is tried again."""
+        """The tasks without a transcript; one that failed in an earlier run is tried again."""
         return [task for task in tasks if self._there(task) is None]
 
     def entries(self, tasks: Sequence[Task]) -> list[Entry]:
-        """What is known of these, from this run or an earlier one."""
+        """The entries of these tasks, from this run or an earlier one."""
         return [self._entries[task.input] for task in tasks if task.input in self._entries]
 
     def _there(self, task: Task) -> Entry | None:
@@ -89,7 +89,7 @@ class Archive:
         """
         place = self._folder / task.output
         with writing(place, "the same command goes on"):
-            outcome = _placed(place, outcome)
+            outcome = _write_transcript(place, outcome)
             output = None if outcome.text is None else str(task.output)
             entry = Entry(task.input, output, outcome.state, outcome.reason, outcome.audio_s)
             # In ASCII: a file name need not be Unicode, and what stands for its other bytes cannot be written as UTF-8.
@@ -100,21 +100,21 @@ class Archive:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `OutputError` where nothing could be kept in `folder`, before there is anything to keep."""
+    """Raise `OutputError` if nothing could be kept in `folder`, before there is anything to keep."""
     if not os.path.isdir(folder.parent):
         raise OutputError(f"the folder {folder.parent} does not exist; make it first, or choose another --output")
     with writing(folder, CHOOSE_OUTPUT):
         check_place(folder / _STATE)
 
 
-def report_in(folder: Path) -> Path:
-    """Where the report of a folder of transcripts is."""
+def report_path(folder: Path) -> Path:
+    """The path of the report in a folder of transcripts."""
     return folder / _STATE / "report.jsonl"
 
 
 @contextmanager
-def opened(folder: Path, made: Made, tasks: Sequence[Task]) -> Iterator[Archive]:
-    """The archive in `folder`, which is made if only it is missing.
+def open_archive(folder: Path, made: Provenance, tasks: Sequence[Task]) -> Iterator[Archive]:
+    """Open the archive in `folder`, which is made if only it is missing.
 
     Raises `OutputError` where the folder cannot be written, where another run writes there, where transcripts are there
     that other options or other recordings made, or that no batch made.
@@ -124,17 +124,17 @@ def opened(folder: Path, made: Made, tasks: Sequence[Task]) -> Iterator[Archive]
     with ExitStack() as held:
         with writing(folder, CHOOSE_OUTPUT):  # not around the block: what goes wrong in there says itself what it is
             state.mkdir(parents=True, exist_ok=True)
-            held.enter_context(_held(FileLock(state / "lock"), folder))
-            entries = dict(_read(report_in(folder)))
+            held.enter_context(_hold(FileLock(state / "lock"), folder))
+            entries = dict(_read(report_path(folder)))
             _check(folder, made, tasks, entries)
             _tidy(folder, tasks)
-            report = held.enter_context(_appended(report_in(folder)))
-            _end_line(report_in(folder), report)
+            report = held.enter_context(_open_for_append(report_path(folder)))
+            _end_line(report_path(folder), report)
         yield Archive(folder, report, entries)
 
 
 @contextmanager
-def _appended(path: Path) -> Iterator[TextIO]:
+def _open_for_append(path: Path) -> Iterator[TextIO]:
     file = path.open("a", encoding="utf-8", newline="\n")
     try:
         yield file
@@ -144,7 +144,7 @@ def _appended(path: Path) -> Iterator[TextIO]:
 
 
 @contextmanager
-def _held(lock: FileLock, folder: Path) -> Iterator[None]:
+def _hold(lock: FileLock, folder: Path) -> Iterator[None]:
     try:
         # Without waiting: the other run may take days.
         lock.acquire(timeout=0)
@@ -156,7 +156,7 @@ def _held(lock: FileLock, folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _check(folder: Path, made: Made, tasks: Sequence[Task], entries: Mapping[str, Entry]) -> None:
+def _check(folder: Path, made: Provenance, tasks: Sequence[Task], entries: Mapping[str, Entry]) -> None:
     options = folder / _STATE / "options.json"
     if not options.exists():
         _check_free(folder, tasks)
@@ -199,7 +199,7 @@ def _as_json(text: str) -> dict[str, Any]:
 
 
 def _read(report: Path) -> Iterator[tuple[str, Entry]]:
-    """The lines of a report; one that a killed run left unfinished is no line."""
+    """Read the lines of a report, without one that a killed run left unfinished."""
     if not report.exists():
         return
     # A run that was killed may have left half a character.
@@ -219,7 +219,7 @@ def _end_line(path: Path, report: TextIO) -> None:
 
 
 def _tidy(folder: Path, tasks: Iterable[Task]) -> None:
-    """Remove what a run that was killed left unfinished of these transcripts."""
+    """Remove unfinished files of these transcripts that a killed run left."""
     names: defaultdict[Path, set[str]] = defaultdict(set)
     for task in tasks:
         names[(folder / task.output).parent].add(shortened(task.output.name))
@@ -232,8 +232,8 @@ def _tidy(folder: Path, tasks: Iterable[Task]) -> None:
                 path.unlink()
 
 
-def _placed(place: Path, outcome: Outcome) -> Outcome:
-    """Write the transcript, if there is one; returns what became of the recording. Raises OSError."""
+def _write_transcript(place: Path, outcome: Outcome) -> Outcome:
+    """Write the transcript, if there is one; returns the final outcome. Raises OSError."""
     if outcome.text is None:
         return outcome
     try:
@@ -247,6 +247,7 @@ def _placed(place: Path, outcome: Outcome) -> Outcome:
 
 
 def _write(path: Path, text: str) -> None:
+    # In the same folder, because a rename is atomic only within one file system.
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
         file.write(text)
         file.flush()

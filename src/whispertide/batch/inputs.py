@@ -1,4 +1,4 @@
-"""Names of files, folders, patterns, addresses and manifests -> the recordings that they stand for.
+"""Find recordings by names of files, folders, patterns, addresses and manifests.
 
     talk.mp3                    a file, whatever it is called
     talks                       a folder: the recordings in it and in its folders
@@ -28,12 +28,7 @@ _MAGIC = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A recording.
-
-    name    how a worker opens it: an absolute path, or an address
-    place   where its transcript belongs below the folder of transcripts, without the extension of a format
-    size    bytes, for the order of work; 0 where nobody said
-    """
+    """A recording, and the place of its transcript."""
 
     name: str
     place: PurePosixPath
@@ -41,17 +36,17 @@ class Found:
 
 
 def is_address(name: str) -> bool:
-    """Whether `name` is for fsspec, such as `s3://bucket/talk.mp3`, and no path."""
+    """True if `name` is an address for fsspec, such as `s3://bucket/talk.mp3`, and no path."""
     return "://" in name and not os.path.exists(name)
 
 
 def without_query(name: str) -> str:
-    """An address of the web without what follows its `?`, such as a signature; any other name as it is."""
+    """An address of the web without its query, such as a signature; any other name as it is."""
     return name.partition("?")[0] if name.startswith(("http://", "https://")) else name
 
 
-def find(names: Iterable[str]) -> list[Found]:
-    """The recordings that `names` stand for, each once: as it is named first.
+def find_recordings(names: Iterable[str]) -> list[Found]:
+    """Find the recordings that `names` stand for, each once and in the order of the names.
 
     A recording that is not there is among them: it fails by itself, and the others are transcribed. A `UserWarning`
     tells of each folder that cannot be read and is left out. Raises `AudioFileError` for a folder or pattern without
@@ -66,7 +61,7 @@ def find(names: Iterable[str]) -> list[Found]:
 
 
 def check_any(recordings: Sequence[Found]) -> None:
-    """Raise `AudioFileError` where none of the recordings is there, before a model is loaded for them."""
+    """Raise `AudioFileError` if none of the recordings is there, before a model is loaded for them."""
     if any(is_address(each.name) or os.path.exists(each.name) for each in recordings):
         return
     if len(recordings) > 1:
@@ -104,15 +99,15 @@ def _at_address(name: str) -> Iterable[Found]:
 
 
 def _in_folder(place: str, name: str) -> list[Found]:
-    system, root = _opened(place)
-    with _listing(name):
+    system, root = _open_system(place)
+    with _as_audio_errors(name):
         files = system.find(root, detail=True)
     return _recordings(system, files, root, name)
 
 
 def _matching(pattern: str, name: str) -> list[Found]:
-    system, path = _opened(pattern)
-    with _listing(name):
+    system, path = _open_system(pattern)
+    with _as_audio_errors(name):
         files = system.glob(path, detail=True)
     pieces = path.split("/")
     fixed = next(number for number, piece in enumerate(pieces) if _MAGIC & set(piece))
@@ -120,7 +115,7 @@ def _matching(pattern: str, name: str) -> list[Found]:
 
 
 def _recordings(system: Any, files: Mapping[str, Mapping[str, Any]], root: str, name: str) -> list[Found]:
-    """Those of the listed `files` that are recordings, placed as they lie below `root`."""
+    """The recordings among the listed `files`, placed as they lie below `root`."""
     found = []
     for path, about in sorted(files.items()):
         place = PurePosixPath(path[len(root) :].lstrip("/"))
@@ -146,13 +141,15 @@ def _is_local(system: Any) -> bool:
     return "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol)
 
 
-def _opened(place: str) -> tuple[Any, str]:
-    """fsspec's file system for a path or an address, and the path in it. Raises `OptionError` if it has none."""
+def _open_system(place: str) -> tuple[Any, str]:
+    """Open fsspec's file system for a path or an address; returns it and the path in it. Raises `OptionError` if it has
+    none.
+    """
     import fsspec
 
     if not is_address(place):  # a path may hold "::", which chains addresses
         system = fsspec.filesystem("file", skip_instance_cache=True)
-        system.ls = partial(_told, system.ls)
+        system.ls = partial(_list_strictly, system.ls)
         return system, place.replace(os.sep, "/")
     try:
         system, path = fsspec.core.url_to_fs(place)
@@ -161,8 +158,8 @@ def _opened(place: str) -> tuple[Any, str]:
     return system, path.rstrip("/")
 
 
-def _told(ls: Callable[..., Any], path: str, **options: Any) -> Any:
-    """What fsspec's `ls` gives; a folder that cannot be read is told, because fsspec leaves it out without a word."""
+def _list_strictly(ls: Callable[..., Any], path: str, **options: Any) -> Any:
+    """List with fsspec's `ls`; report an unreadable folder, which fsspec would skip silently."""
     try:
         return ls(path, **options)
     except FileNotFoundError:
@@ -174,8 +171,8 @@ def _told(ls: Callable[..., Any], path: str, **options: Any) -> Any:
 
 
 @contextmanager
-def _listing(name: str) -> Iterator[None]:
-    """What a store raises while it is listed ends as an `AudioFileError` that names it: each has errors of its own."""
+def _as_audio_errors(name: str) -> Iterator[None]:
+    """Turn any error of listing a store into an `AudioFileError` that names it: each store has errors of its own."""
     try:
         yield
     except Exception as error:
@@ -186,7 +183,7 @@ def _listing(name: str) -> Iterator[None]:
 
 
 def _in_manifest(name: str) -> Iterator[Found]:
-    """Paths are relative to the manifest. Every line counts: a list that is wrong somewhere is refused."""
+    """Read a manifest. Paths are relative to it. Every line counts: a list with an error is refused."""
     places: dict[str, PurePosixPath] = {}
     folder = name.rpartition("/")[0] if is_address(name) else str(Path(os.path.abspath(name)).parent)
     filled = [(number, line) for number, line in enumerate(_lines(name), start=1) if line.strip()]
@@ -194,7 +191,7 @@ def _in_manifest(name: str) -> Iterator[Found]:
         raise OptionError(f"{name}: expected a manifest, one JSON object per line; it is empty")
     for number, line in filled:
         try:
-            found = _listed(json.loads(line), folder)
+            found = _parse_entry(json.loads(line), folder)
             if (before := places.setdefault(found.name, found.place)) != found.place:
                 raise ValueError(f"expected one 'output' for {found.name}; got {before} before, and {found.place} here")
             yield found
@@ -205,7 +202,7 @@ def _in_manifest(name: str) -> Iterator[Found]:
 def _lines(name: str) -> list[str]:
     try:
         if is_address(name):
-            system, path = _opened(name)
+            system, path = _open_system(name)
             content: bytes = system.cat_file(path)
         else:
             content = Path(name).read_bytes()
@@ -224,8 +221,8 @@ def _lines(name: str) -> list[str]:
         ) from error
 
 
-def _listed(entry: Any, folder: str) -> Found:
-    """Raises ValueError, whose text says what is wrong."""
+def _parse_entry(entry: Any, folder: str) -> Found:
+    """Read a line. Raises ValueError with the reason."""
     if not isinstance(entry, dict):
         raise ValueError(f"expected a JSON object; got {entry!r:.60}")
     audio = entry.get("audio") or entry.get("file")
@@ -238,11 +235,11 @@ def _listed(entry: Any, folder: str) -> Found:
             "expected a whole recording; it has 'start' or 'end', and no part of a file can be chosen here"
         )
     name = audio if is_address(audio) else f"{folder}/{audio}" if is_address(folder) else os.path.join(folder, audio)
-    return Found(name, _place(entry.get("output"), audio), _size(name))
+    return Found(name, _transcript_path(entry.get("output"), audio), _size(name))
 
 
-def _place(output: Any, audio: str) -> PurePosixPath:
-    """Where the transcript belongs: as the line says, else as the recording lies below the manifest, else by name."""
+def _transcript_path(output: Any, audio: str) -> PurePosixPath:
+    """The place of the transcript: named by the line, else as the recording lies below the manifest, else by name."""
     path = PurePosixPath(without_query(audio).replace(os.sep, "/"))
     if output is None:
         inside = not (is_address(audio) or path.is_absolute() or Path(audio).is_absolute() or ".." in path.parts)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from whispertide.batch.worker import Gone, Said, Setup, Worker
+from whispertide.batch.worker import Died, Message, Setup, Worker
 from whispertide.dependent import depend_on_parent
 from whispertide.model.providers import physical_cores
 
@@ -39,25 +39,26 @@ class LocalWorkers:
         return process
 
     def give(self, worker: BaseProcess, name: str) -> None:
-        """Send it the name; a process that has died meanwhile is found by `wait`."""
+        """Send it the name; a process that has died since is found by `wait`."""
         with suppress(OSError):
             self._pipes[worker].send(name)
 
-    def wait(self) -> Sequence[tuple[BaseProcess, Said]]:
-        """What those say that have something to say."""
+    def wait(self) -> Sequence[tuple[BaseProcess, Message]]:
+        """Wait for messages, and return them with their workers."""
         # By our own list, because the pipes that `wait` gives are of another class on Windows.
-        heard = wait(list(self._pipes.values()))
-        return [(process, self._said(process, pipe)) for process, pipe in [*self._pipes.items()] if pipe in heard]
+        readable = wait(list(self._pipes.values()))
+        return [(process, self._receive(process, pipe)) for process, pipe in [*self._pipes.items()] if pipe in readable]
 
-    def _said(self, process: BaseProcess, pipe: Connection) -> Said:
+    def _receive(self, process: BaseProcess, pipe: Connection) -> Message:
         try:
-            said: Said = pipe.recv()
+            message: Message = pipe.recv()
         except (EOFError, OSError):
             pipe.close()
             del self._pipes[process]
+            # Else the exit code is not known yet, although the pipe has closed.
             process.join()
-            return Gone(_how(process.exitcode))
-        return said
+            return Died(_how(process.exitcode))
+        return message
 
     def stop(self) -> None:
         """Kill all; they hold nothing that could be lost."""
@@ -87,7 +88,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 def _work(setup: Setup, pipe: Connection) -> None:
-    """What a process does: answer until nobody asks."""
+    """The loop of a process: answer until no more requests come."""
     depend_on_parent()
     worker = Worker(setup)
     pipe.send(worker.load())

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from whispertide.batch.worker import Gone, Said, Setup, Worker
+from whispertide.batch.worker import Died, Message, Setup, Worker
 from whispertide.errors import AddressError
 
 CONNECT_S = 10  # Ray itself tries for minutes, and then ends the process
@@ -36,7 +36,7 @@ class RayWorkers:
         self._ray = ray
         self._setup = setup
         try:
-            with _signals_kept():
+            with _keep_signals():
                 ray.init(address, include_dashboard=None, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise AddressError(f"expected a Ray cluster at {address or 'RAY_ADDRESS'}; {error}") from error
@@ -45,7 +45,7 @@ class RayWorkers:
         # A core per thread, unless more workers were asked for than that allows: Ray would never start them.
         share = min(threads, cores / self.count)
         self._actor = ray.remote(num_cpus=share if share < 1 else int(share), max_restarts=0)(Worker)
-        self._expected: dict[Any, Any] = {}  # what will be said -> the actor that says it
+        self._expected: dict[Any, Any] = {}  # message to come -> the actor that sends it
 
     def start(self) -> Any:
         """Ask for an actor; on a full cluster it begins when there is room."""
@@ -57,29 +57,29 @@ class RayWorkers:
         """Call it with the name; see `Workers`."""
         self._expected[worker.transcribe.remote(name)] = worker
 
-    def wait(self) -> Sequence[tuple[Any, Said]]:
-        """What those say that have something to say."""
-        heard, _ = self._ray.wait(list(self._expected), num_returns=1)
-        return [(self._expected[reference], self._said(reference)) for reference in heard]
+    def wait(self) -> Sequence[tuple[Any, Message]]:
+        """Wait for messages, and return them with their workers."""
+        ready, _ = self._ray.wait(list(self._expected), num_returns=1)
+        return [(self._expected[reference], self._receive(reference)) for reference in ready]
 
-    def _said(self, reference: Any) -> Said:
+    def _receive(self, reference: Any) -> Message:
         worker = self._expected.pop(reference)
         try:
-            said: Said = self._ray.get(reference)
+            message: Message = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             self._ray.kill(worker)  # it may only be out of reach
-            return Gone(str(error).strip().split("\n")[0])
-        return said
+            return Died(str(error).strip().split("\n")[0])
+        return message
 
     def stop(self) -> None:
-        """Leave the cluster; Ray ends the actors of whoever leaves."""
+        """Leave the cluster; Ray then ends the actors."""
         self._expected.clear()
-        with _signals_kept():
+        with _keep_signals():
             self._ray.shutdown()
 
 
 def _check_answers(address: str) -> None:
-    """Raise `AddressError` where nobody answers at HOST:PORT; other forms, such as `auto`, are for Ray to judge."""
+    """Raise `AddressError` if nobody answers at HOST:PORT; other forms, such as `auto`, are for Ray to judge."""
     host, _, port = address.rpartition(":")
     if "://" in address or not (host and port.isdigit()):
         return
@@ -95,8 +95,8 @@ def _check_answers(address: str) -> None:
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Ray takes SIGTERM for itself, and would end this process without its goodbye."""
+def _keep_signals() -> Iterator[None]:
+    """Keep our signal handlers: Ray takes SIGTERM for itself, and would end this process without its goodbye."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

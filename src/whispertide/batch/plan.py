@@ -1,4 +1,4 @@
-"""Which transcript each recording becomes. Nothing is computed before every one has a name of its own."""
+"""Plan the transcript of each recording. Nothing is computed before each has a name of its own."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Task:
 
 
 def plan(recordings: Iterable[Found], form: str) -> list[Task]:
-    """One task per recording, the largest first: then no worker sits alone with a long one at the end.
+    """Plan one task per recording, the largest first: then no worker sits alone with a long one at the end.
 
     Raises `OptionError` where two recordings would become the same transcript. A name must not depend on which other
     recordings there are, or a larger archive would give other names when it goes on.
@@ -26,7 +26,7 @@ def plan(recordings: Iterable[Found], form: str) -> list[Task]:
     taken: dict[str, str] = {}
     tasks = []
     for found in recordings:
-        output = _named(found.place, form)
+        output = _output_path(found.place, form)
         key = str(output).casefold()  # some file systems do not tell A from a
         if key in taken:
             raise OptionError(
@@ -38,5 +38,5 @@ def plan(recordings: Iterable[Found], form: str) -> list[Task]:
     return sorted(tasks, key=lambda task: -task.size)
 
 
-def _named(place: PurePosixPath, form: str) -> PurePosixPath:
+def _output_path(place: PurePosixPath, form: str) -> PurePosixPath:
     return place if place.suffix == f".{form}" else place.with_name(f"{place.name}.{form}")

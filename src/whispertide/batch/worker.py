@@ -1,6 +1,6 @@
-"""What a worker does: load one model, then transcribe one recording after the other. Its answers are values.
+"""A worker: load one model, then transcribe one recording after the other. Its answers are values.
 
-It writes no file. It knows nothing of other workers, nor of how it is told what to do.
+It writes no file. It knows nothing of other workers, nor of how requests reach it.
 """
 
 import warnings
@@ -25,7 +25,7 @@ State = Literal["done", "cut off", "unusable", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What every worker is given: the model by name and by the hash of its weights, and what is to be written."""
+    """The configuration of every worker: the model by name and by the hash of its weights, and the options."""
 
     model: str
     revision: str | None
@@ -37,7 +37,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a recording.
+    """The outcome of one recording.
 
     state     `cut off`: the audio ended early, and there is a transcript of what was there. `unusable`: no audio that
               can be read. `failed`: anything else
@@ -66,13 +66,13 @@ class Unfit:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """The worker ended, with whatever it was at. It says nothing of this itself: whoever waits for it does."""
+class Died:
+    """The worker ended, with its recording. It cannot send this itself: `Workers.wait` makes it."""
 
     reason: str
 
 
-Said = Ready | Unfit | Gone | Outcome
+Message = Ready | Unfit | Died | Outcome
 
 
 class Worker:
@@ -113,16 +113,16 @@ class Worker:
         with warnings.catch_warnings(record=True) as caught:
             # Each time, since by default Python shows a warning once, and the next recording's would be missing.
             warnings.simplefilter("always", UserWarning)
-            outcome = self._transcribed(name)
+            outcome = self._outcome_of(name)
         notes = tuple(str(one.message) for one in caught if issubclass(one.category, UserWarning))
         return Outcome(outcome.state, outcome.text, outcome.reason, outcome.audio_s, notes)
 
-    def _transcribed(self, name: str) -> Outcome:
+    def _outcome_of(self, name: str) -> Outcome:
         from whispertide.formats.files import get_format
 
         try:
-            with _opened(name) as source:
-                document, broken = self._heard(source, name)
+            with _open(name) as source:
+                document, broken = self._transcribe(source, name)
             text = get_format(self._setup.form)(document)
         except AudioError as error:
             return Outcome("unusable", reason=str(error))
@@ -131,20 +131,20 @@ class Worker:
         state: State = "done" if broken is None else "cut off"
         return Outcome(state, text, "" if broken is None else str(broken), seconds(document.duration))
 
-    def _heard(self, source: Any, name: str) -> "tuple[Document, AudioError | None]":
-        """The same document as `whispertide transcribe` makes, and why the audio is not whole."""
+    def _transcribe(self, source: Any, name: str) -> "tuple[Document, AudioError | None]":
+        """Make the same document as `whispertide transcribe`, and return the reason if the audio is not complete."""
         from whispertide.api import text_segment
         from whispertide.audio.file import decode_blocks
         from whispertide.formats.offline import OfflineRun
 
         transcriber, options = self._transcriber, self._setup.options
         assert transcriber is not None
-        run, heard = OfflineRun(Recording(decode_blocks(source))), None
+        run, detected = OfflineRun(Recording(decode_blocks(source))), None
         for segment in transcriber.transcribe_segments(run.recording, options=options):
-            heard = segment.language
+            detected = segment.language
             run.add(text_segment(segment))
         document = run.document(
-            language=transcriber.language_of(options, heard),
+            language=transcriber.language_of(options, detected),
             model=transcriber.name,
             source=without_query(name).rpartition("/")[2] if is_address(name) else Path(name).name,
         )
@@ -156,7 +156,7 @@ class ReadError(Exception):
 
 
 class _Remote:
-    """The open file of an address, whose recording is tried again where it breaks off."""
+    """An open file of an address; a read that breaks off is tried again."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -165,7 +165,7 @@ class _Remote:
         return getattr(self._file, name)
 
     def read(self, count: int) -> Any:
-        """As the file does. Raises `ReadError`."""
+        """Read. Raises `ReadError`."""
         try:
             return self._file.read(count)
         except OSError as error:
@@ -173,8 +173,8 @@ class _Remote:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[Any]:
-    """What `decode_blocks` reads: a path as it is, or the open file of an address."""
+def _open(name: str) -> Iterator[Any]:
+    """Open the input of `decode_blocks`: a path as it is, or the file of an address."""
     if not is_address(name):
         yield name
         return

@@ -1,4 +1,4 @@
-"""Whisper checkpoints: where they come from, whether they are whole, and what is in them."""
+"""Whisper checkpoints: finding, checking and reading them."""
 
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.generation import GenerationConfig

@@ -1,4 +1,4 @@
-"""Learned things that belong to one checkpoint and lie next to it: one `.npz` each.
+"""Attachments: trained additions that belong to one checkpoint and lie next to it, one `.npz` each.
 
 A file holds plain arrays, the hash of the checkpoint that they were trained for, and a report of the training. What the
 arrays mean, the module that uses them knows; it declares its `Kind`.
@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.atomic import replacing
-from whispertide.checkpoint.cache import cached
+from whispertide.checkpoint.cache import cache_path
 from whispertide.checkpoint.loader import Checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.checkpoint.torch_zip import unfolds
+from whispertide.checkpoint.torch_zip import is_bomb
 from whispertide.checkpoint.untrusted import check_regular
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
@@ -36,7 +36,7 @@ Shapes = Mapping[str, tuple[int | None, ...]]  # None: any length
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of learned thing.
+    """A kind of attachment.
 
     title     what messages call one: "a hush word"
     file      its name next to the checkpoint, with {variant} where there can be several: "hush-{variant}s.npz"
@@ -50,20 +50,20 @@ class Kind:
     largest: int = LARGEST
 
     def place(self, folder: Path, variant: str = "") -> Path:
-        """Where one lies in a folder, if there is one."""
+        """The path of such a file in a folder, which need not exist."""
         return folder / self.file.format(variant=variant)
 
     def making(self, model: str = "MODEL", variant: str = "...") -> str:
-        """The command that makes one, as messages name it."""
+        """The command that makes one, for messages."""
         return f"`{self.command.format(model=model, variant=variant)}`"
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What a file holds.
+    """The contents of a file.
 
     arrays         by name
-    content_hash   of the checkpoint that they were trained for, or its `tensors_hash`; "" where nobody knows
+    content_hash   of the checkpoint that they were trained for, or its `tensors_hash`; "" if unknown
     report         what they were trained on and what training measured
     """
 
@@ -73,7 +73,7 @@ class Attachment:
 
 
 def save(path: Path, attachment: Attachment) -> None:
-    """Write it whole, or leave what was there. Raises OSError."""
+    """Write the file complete, or leave the old one. Raises OSError."""
     about = {"content_hash": np.str_(attachment.content_hash), "report": np.str_(json.dumps(dict(attachment.report)))}
     content: dict[str, Any] = {"format": np.int64(FORMAT), **attachment.arrays, **about}
     # By handle: to a path numpy adds an extension where it finds that one is missing.
@@ -81,30 +81,30 @@ def save(path: Path, attachment: Attachment) -> None:
         np.savez(file, **content)
 
 
-def place(checkpoint: Checkpoint, kind: Kind, variant: str = "") -> Path:
-    """Where one of that kind lies next to the checkpoint, if there is one."""
+def path_beside(checkpoint: Checkpoint, kind: Kind, variant: str = "") -> Path:
+    """The path of such a file next to the checkpoint, which need not exist."""
     return kind.place(checkpoint.folder, variant)
 
 
-def kept_place(checkpoint: Checkpoint, kind: Kind) -> Path:
-    """Where one is kept that belongs to tensors, whatever files they come in: in the cache."""
-    return kind.place(cached("attachments", checkpoint.tensors_hash[:20]))
+def path_in_cache(checkpoint: Checkpoint, kind: Kind) -> Path:
+    """The path in the cache of a file that belongs to tensors, whatever files they come in."""
+    return kind.place(cache_path("attachments", checkpoint.tensors_hash[:20]))
 
 
 def anywhere(checkpoint: Checkpoint, kind: Kind) -> Path | None:
-    """One of that kind next to the checkpoint, or in the cache or the package one of these very tensors
+    """Find one of that kind next to the checkpoint, or in the cache or the package one of these very tensors
     (`Checkpoint.tensors_hash`); None: there is none.
     """
-    beside = place(checkpoint, kind)
+    beside = path_beside(checkpoint, kind)
     if beside.is_file():
         return beside
-    others = [path for root in (cached("attachments"), BUNDLED) for path in sorted(root.glob(f"*/{kind.file}"))]
+    others = [path for root in (cache_path("attachments"), BUNDLED) for path in sorted(root.glob(f"*/{kind.file}"))]
     # Hashing tensors takes a moment, so it is left out where there is nothing to compare with.
     return next((path for path in others if _owner(path, kind.largest) == checkpoint.tensors_hash), None)
 
 
 def _owner(path: Path, largest: int) -> str | None:
-    """Whose it is; None where it is damaged."""
+    """The hash of the checkpoint that a file belongs to; None if the file is damaged."""
     try:
         check_regular(path, largest)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
@@ -114,11 +114,11 @@ def _owner(path: Path, largest: int) -> str | None:
 
 
 def find(checkpoint: Checkpoint, kind: Kind, variant: str = "", *, instead: str) -> Path:
-    """The file of that kind next to the checkpoint.
+    """Find the file of that kind next to the checkpoint.
 
     Raises `CheckpointNotFoundError` where there is none; its message says what makes one, and what to do `instead`.
     """
-    path = place(checkpoint, kind, variant)
+    path = path_beside(checkpoint, kind, variant)
     if path.is_file():
         return path
     raise CheckpointNotFoundError(
@@ -163,7 +163,8 @@ def load(kind: Kind, path: Path, shapes: Shapes, content_hash: str = "") -> Atta
 
 def carry_over(path: Path, target: Path, source_hash: str, content_hash: str) -> bool:
     """Write the attachment in `path`, of the checkpoint `source_hash`, to `target` as one of `content_hash`, which must
-    be nearly the same function. Its report tells. False, and nothing is written, where it is another's or none.
+    be nearly the same function. Its report says so. False, and nothing is written, if it belongs to another or there is
+    none.
 
     Raises OSError.
     """
@@ -186,7 +187,7 @@ def _read(path: Path, largest: int = LARGEST) -> dict[str, npt.NDArray[Any]]:
     check_regular(path, largest)
     with path.open("rb") as file, ZipFile(file) as archive:
         # Before numpy reads it, which would unpack whatever the file asks for.
-        if unfolds(archive.infolist(), path.stat().st_size):
+        if is_bomb(archive.infolist(), path.stat().st_size):
             raise ValueError("more than the file")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
         return {name: content[name] for name in content.files}
@@ -200,7 +201,8 @@ def _check_arrays(kind: Kind, path: Path, found: Arrays, shapes: Shapes) -> None
     )
     if not fits:
         raise CheckpointError(
-            f"expected {kind.title}, arrays {_listed(shapes)}; {path} holds {_listed(came)}: it is something else, or "
+            f"expected {kind.title}, arrays {_list_shapes(shapes)}; {path} holds {_list_shapes(came)}: it is "
+            "something else, or "
             f"was made for another model; make one with {kind.making()}"
         )
     bad = sorted(
@@ -210,7 +212,7 @@ def _check_arrays(kind: Kind, path: Path, found: Arrays, shapes: Shapes) -> None
         raise CheckpointError(f"expected finite numbers in {path}; {', '.join(bad)} holds others: make it again")
 
 
-def _listed(shapes: Shapes) -> str:
+def _list_shapes(shapes: Shapes) -> str:
     named = (
         (name, ", ".join("any" if length is None else str(length) for length in shape))
         for name, shape in shapes.items()
@@ -219,14 +221,14 @@ def _listed(shapes: Shapes) -> str:
 
 
 def digest_attachments(checkpoint: Checkpoint) -> str:
-    """A hash over what, next to the weights, decides what a recipe hears with them: generation settings and everything
-    learned. 12 hexadecimal digits.
+    """Hash all that decides the results of a recipe besides the weights: generation settings and attachments. 12
+    hexadecimal digits.
     """
     return digest_folder(checkpoint.folder, repr(checkpoint.generation))
 
 
 def digest_folder(folder: Path, settings: str = "") -> str:
-    """A hash over everything learned that lies in a folder, and over `settings`. 12 hexadecimal digits."""
+    """Hash all attachments in a folder, and `settings`. 12 hexadecimal digits."""
     digest = hashlib.sha256(settings.encode())
     for file in sorted(folder.glob("*.npz")):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())

@@ -1,4 +1,4 @@
-"""Where this program keeps what it can make again, notes that are kept there, and the digests of files, which are some.
+"""The cache directory, small notes that are kept there, and the digests of files, which are such notes.
 
 The directory is `$WHISPERTIDE_CACHE`, or the platform's own place for caches, or a spare one where nobody can write
 there. This module does not know what others keep in it, nor about the Hugging Face cache, which has its own directory
@@ -25,7 +25,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def cache_dir() -> Path:
-    """The cache directory of whispertide; it may not exist yet, and nobody may be able to make it (`cached`).
+    """The cache directory of whispertide; it may not exist yet, and may be impossible to make (`cache_path`).
 
     `$WHISPERTIDE_CACHE` if set; else `whispertide` in `$XDG_CACHE_HOME` or `~/.cache` (Linux and other Unix),
     in `~/Library/Caches` (macOS), in `%LOCALAPPDATA%` (Windows).
@@ -44,19 +44,19 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "whispertide"
 
 
-def cached(*parts: str) -> Path:
-    """Where something of this name is kept, or will be: in `cache_dir()`, or in a spare place where nobody can write
-    there, as in a container whose user has no home. A `UserWarning` tells of that once.
+def cache_path(*parts: str) -> Path:
+    """The path for something of this name: in `cache_dir()`, or in a spare place if nobody can write there, as in a
+    container whose user has no home. A `UserWarning` tells of that once.
     """
     usual = cache_dir()
-    if os.path.exists(usual.joinpath(*parts)) or (problem := unwritable(usual)) is None:
+    if os.path.exists(usual.joinpath(*parts)) or (problem := write_problem(usual)) is None:
         return usual.joinpath(*parts)
     _tell(usual, problem)
     return spare_dir().joinpath(*parts)
 
 
-def unwritable(folder: Path) -> str | None:
-    """Why nothing can be written in a folder, which may not exist yet; None where it can be. A full disk can be
+def write_problem(folder: Path) -> str | None:
+    """The reason why nothing can be written in a folder, which may not exist yet; None if it can. A full disk can be
     emptied, and is no reason.
     """
     try:
@@ -100,7 +100,7 @@ def file_digest(path: Path) -> str:
         # A change that leaves size and time as they are goes unnoticed; to read gigabytes at every start would be
         # dearer.
         key = {"path": str(path), "size": status.st_size, "mtime_ns": status.st_mtime_ns}
-        note = cached("digests", f"{hashlib.sha256(bytes(path)).hexdigest()[:32]}.json")
+        note = cache_path("digests", f"{hashlib.sha256(bytes(path)).hexdigest()[:32]}.json")
         known = (read_note(note, key) or {}).get("sha256")
         if isinstance(known, str) and len(known) == 64:
             return known
@@ -114,13 +114,13 @@ def file_digest(path: Path) -> str:
 
 
 def write_note(path: Path, key: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-    """Keep `content` as JSON with the key that it holds for, where it is a file of its own. Raises `OSError`."""
+    """Write `content` as JSON with the key that it holds for. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps({**key, **content}, indent=2))  # of two processes at once the later one's stays
 
 
 def read_note(path: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is kept there for this key, which is in it; None: nothing, or for another key, or damaged."""
+    """The note for this key, which is part of it; None: there is none, or it has another key, or is damaged."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

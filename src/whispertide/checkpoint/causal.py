@@ -1,4 +1,5 @@
-"""What makes a Whisper causal: low-rank changes of its attention, learned under a block-causal mask (WhisperRT).
+"""Adapters that make a Whisper causal: low-rank changes of its attention, learned under a block-causal mask
+(WhisperRT).
 
 An adapter belongs to one checkpoint and lies next to it (`attachments`), or inside a `.pt` of the paper's authors
 (`published_causal`). Merged (`low_rank`), it gives a checkpoint like any other, whose encoder understands sound that
@@ -28,7 +29,7 @@ SHORTEST_BLOCK, LONGEST_BLOCK, LONGEST_FIRST = 2, 50, 100
 
 @dataclass(frozen=True, slots=True)
 class CausalAdapter:
-    """The changes of one checkpoint: to each weight W that is named, [out, in], B @ A is added.
+    """The changes of one checkpoint: to each named weight W, [out, in], B @ A is added.
 
     rank          A is [rank, in], B [out, rank]
     block         encoder frames of 20 ms in a block that it was trained for, 2 to 50; 0: any from 100 ms to 1 s
@@ -67,7 +68,7 @@ class CausalAdapter:
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint) -> Self:
-        """The one inside the checkpoint's file, if it is a published causal one, else the one next to it.
+        """Load the adapter inside the checkpoint's file, if it is a published causal one, else the one next to it.
 
         Raises as `load` does.
         """
@@ -82,14 +83,14 @@ class CausalAdapter:
 
 
 def is_inside(checkpoint: Checkpoint) -> bool:
-    """Whether the checkpoint's own file has an adapter, which is used whatever lies next to it."""
+    """True if the checkpoint's own file has an adapter, which then comes before one next to it."""
     weights = checkpoint.tensors.files[0]
     return weights.suffix == ".pt" and is_published(weights)
 
 
 def has_adapter(checkpoint: Checkpoint) -> bool:
-    """Whether there is one, inside the checkpoint's file or next to it."""
-    return is_inside(checkpoint) or attachments.place(checkpoint, KIND).is_file()
+    """True if there is an adapter, inside the checkpoint's file or next to it."""
+    return is_inside(checkpoint) or attachments.path_beside(checkpoint, KIND).is_file()
 
 
 def _check_blocks(block: int, first: int, path: Path, advice: str) -> None:

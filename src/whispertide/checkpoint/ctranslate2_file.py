@@ -1,4 +1,4 @@
-"""One `model.bin` as CTranslate2 writes it, read tensor by tensor.
+"""A `model.bin` of CTranslate2, read tensor by tensor.
 
 Format (OpenNMT/CTranslate2, python/ctranslate2/specs/model_spec.py, `_serialize`): all little-endian; a version; the
 name and revision of the specification; every variable with its shape, type and bytes; then aliases. Quantised variables
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from whispertide.checkpoint import magic
 from whispertide.checkpoint.safetensors_file import to_float
-from whispertide.checkpoint.untrusted import MOST_DIMS, brief, elements, exactly, opened_weights
+from whispertide.checkpoint.untrusted import MOST_DIMS, count_elements, open_weights, read_exactly, shorten
 from whispertide.errors import CheckpointError
 
 VERSION = 6  # of the format, since CTranslate2 2.0
@@ -49,7 +49,7 @@ _QUANTISED = ("int8", "int16")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Where one variable lies: `offset` is absolute, in bytes. `type` is what CTranslate2 calls its numbers."""
+    """The place of one variable: `offset` is absolute, in bytes. `type` is CTranslate2's name of its numbers."""
 
     name: str
     type: str
@@ -67,7 +67,6 @@ class Rows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of these rows."""
         return (self.last - self.first, *self.variable.shape[1:])
 
 
@@ -82,17 +81,17 @@ class CTranslate2File:
         self.path = path
         self.variables: dict[str, Variable] = {}
         self.scalars: dict[str, int] = {}
-        with opened_weights(path, "model of CTranslate2") as file:
+        with open_weights(path, "model of CTranslate2") as file:
             self._size = path.stat().st_size
             self._read(file)
 
     def read(self, rows: Rows) -> npt.NDArray[Any]:
-        """Rows of a variable, from the disk: float16 as it is, all else as float32, quantised ones as they are meant.
+        """Read rows of a variable: float16 as it is, all else as float32, quantised ones scaled back.
 
         Raises `CheckpointError` when the file cannot be read any more, or a scale is missing.
         """
         variable = rows.variable
-        values = self._stored(rows)
+        values = self._read_stored(rows)
         if variable.type not in _QUANTISED:
             return to_float(values, is_bfloat16=variable.type == "bfloat16")
         scale = self._scale(rows)
@@ -101,16 +100,16 @@ class CTranslate2File:
         return np.asarray(values / scale.reshape(-1, *(1,) * (values.ndim - 1)), np.float32)
 
     def _scale(self, rows: Rows) -> npt.NDArray[Any]:
-        """float32 [rows], or [1] where all of a variable have one."""
+        """The scales, float32 [rows], or [1] if one holds for all of a variable."""
         found = self.variables[f"{rows.variable.name}_scale"]
         one_for_all = found.shape in ((), (1,))
-        stored = self._stored(Rows(found, 0, 1) if one_for_all else Rows(found, rows.first, rows.last))
+        stored = self._read_stored(Rows(found, 0, 1) if one_for_all else Rows(found, rows.first, rows.last))
         return np.asarray(to_float(stored, is_bfloat16=found.type == "bfloat16"), np.float32).reshape(-1)
 
-    def _stored(self, rows: Rows) -> npt.NDArray[Any]:
+    def _read_stored(self, rows: Rows) -> npt.NDArray[Any]:
         dtype = np.dtype(_numpy_of(rows.variable.type))
         shape = rows.shape
-        width = elements(shape[1:], self._size)
+        width = count_elements(shape[1:], self._size)
         count, start = shape[0] * width, rows.first * width * dtype.itemsize
         try:
             values = np.fromfile(self.path, dtype, count, offset=rows.variable.offset + start)
@@ -121,40 +120,40 @@ class CTranslate2File:
         return values.reshape(shape)
 
     def _read(self, file: BinaryIO) -> None:
-        if (start := exactly(file, magic.SIZE)) != _U32.pack(VERSION):
+        if (start := read_exactly(file, magic.SIZE)) != _U32.pack(VERSION):
             (version,) = _U32.unpack(start)
-            found = f"version {version}: convert it again" if version < VERSION else magic.described(start)
+            found = f"version {version}: convert it again" if version < VERSION else magic.describe(start)
             raise CheckpointError(f"expected CTranslate2's format, version {VERSION}, in {self.path}; found {found}")
         name = _text(file)
-        self.specification = (name, *_U32.unpack(exactly(file, 4)))
+        self.specification = (name, *_U32.unpack(read_exactly(file, 4)))
         for _ in range(_count(file)):
             self._read_variable(file)
         for alias, meant in self._read_aliases(file):
             if meant not in self.variables:
-                raise ValueError(f"{brief(alias)} stands for {brief(meant)}, which is not there")
+                raise ValueError(f"{shorten(alias)} stands for {shorten(meant)}, which is not there")
             self.variables[alias] = self.variables[meant]
         self._check_scales()
 
     def _read_variable(self, file: BinaryIO) -> None:
         name = _text(file)
-        (rank,) = _U8.unpack(exactly(file, 1))
+        (rank,) = _U8.unpack(read_exactly(file, 1))
         if rank > MOST_DIMS:
             raise ValueError(f"{name} has {rank} dimensions")
-        shape = struct.unpack(f"<{rank}I", exactly(file, 4 * rank))
-        (kind,) = _U8.unpack(exactly(file, 1))
-        (size,) = _U32.unpack(exactly(file, 4))
+        shape = struct.unpack(f"<{rank}I", read_exactly(file, 4 * rank))
+        (kind,) = _U8.unpack(read_exactly(file, 1))
+        (size,) = _U32.unpack(read_exactly(file, 4))
         if kind >= len(_TYPES):
             raise ValueError(f"{name} has the unknown type {kind}")
         stored, offset = _TYPES[kind], file.tell()
         if offset + size > self._size:
             raise ValueError(f"expected {offset + size} bytes at least, found {self._size}")
-        if size != elements(shape, self._size) * np.dtype(stored.numpy).itemsize:
+        if size != count_elements(shape, self._size) * np.dtype(stored.numpy).itemsize:
             raise ValueError(f"{name} of shape {shape} and type {stored.name} has {size} bytes")
         if name in self.variables:
             raise ValueError(f"{name} is there twice")
         self.variables[name] = Variable(name, stored.name, shape, offset)
         if not shape and size <= _SCALAR and stored.name in ("int8", "int16", "int32"):
-            self.scalars[name] = int.from_bytes(exactly(file, size), "little", signed=True)
+            self.scalars[name] = int.from_bytes(read_exactly(file, size), "little", signed=True)
         else:
             file.seek(size, 1)
 
@@ -163,7 +162,7 @@ class CTranslate2File:
             yield _text(file), _text(file)
 
     def _check_scales(self) -> None:
-        """Every quantised matrix has its scales: one for all, or one a row."""
+        """Check that every quantised matrix has its scales: one for all, or one a row."""
         for variable in self.variables.values():
             if variable.type in _QUANTISED and variable.shape:
                 scale = self.variables.get(f"{variable.name}_scale")
@@ -176,15 +175,15 @@ def _numpy_of(name: str) -> str:
 
 
 def _text(file: BinaryIO) -> str:
-    (length,) = _U16.unpack(exactly(file, 2))
+    (length,) = _U16.unpack(read_exactly(file, 2))
     if not 1 <= length <= _LONGEST_NAME:
         raise ValueError(f"a name of {length} bytes")
     # Its last byte is a zero.
-    return exactly(file, length)[:-1].decode()
+    return read_exactly(file, length)[:-1].decode()
 
 
 def _count(file: BinaryIO) -> int:
-    (count,) = _U32.unpack(exactly(file, 4))
+    (count,) = _U32.unpack(read_exactly(file, 4))
     if count > _MOST_VARIABLES:
         raise ValueError(f"it would have {count} variables")
     return int(count)

@@ -1,4 +1,4 @@
-"""Whisper in CTranslate2's names: which variable, or which rows of one, each canonical tensor is.
+"""Whisper in CTranslate2's names: the variable, or the rows of one, for each canonical tensor.
 
 The names are those of ctranslate2's `WhisperSpec` (python/ctranslate2/specs/whisper_spec.py, transformer_spec.py).
 Queries, keys and values of self-attention are one matrix there, keys and values of cross-attention another. The bias
@@ -14,7 +14,7 @@ from whispertide.checkpoint.ctranslate2_file import CTranslate2File, Rows, Varia
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.generation import GenerationConfig
 from whispertide.checkpoint.layout import EMBEDDING, OUTPUT_PROJECTION
-from whispertide.checkpoint.untrusted import brief
+from whispertide.checkpoint.untrusted import shorten
 from whispertide.errors import CheckpointError
 
 SPECIFICATION, REVISION = "WhisperSpec", 3
@@ -51,10 +51,10 @@ _KINDS = {"weight": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
 
 
 def check_specification(file: CTranslate2File) -> None:
-    """Raises `CheckpointError` where the file holds another kind of model, or a Whisper in another way."""
+    """Raises `CheckpointError` if the file holds another kind of model, or a Whisper in another layout."""
     name, revision = file.specification
     if (name, revision) != (SPECIFICATION, REVISION):
-        what = f"revision {revision} of it" if name == SPECIFICATION else f"a {brief(name)}"
+        what = f"revision {revision} of it" if name == SPECIFICATION else f"a {shorten(name)}"
         raise CheckpointError(
             f"expected a Whisper of CTranslate2 ({SPECIFICATION}, revision {REVISION}) in {file.path}; got {what}: "
             "take a Whisper model, converted with CTranslate2 3.0 or later"
@@ -65,7 +65,7 @@ def check_specification(file: CTranslate2File) -> None:
 
 
 def tensors_of(file: CTranslate2File) -> Iterator[tuple[str, Rows]]:
-    """Canonical name and place of every tensor. Names that no Whisper has stay, so that the check of all can tell."""
+    """Map canonical names to the places of the tensors. Names that no Whisper has stay, for the check of all."""
     for name, variable in file.variables.items():
         if not variable.shape or name.endswith("_scale"):
             continue
@@ -82,7 +82,7 @@ def tensors_of(file: CTranslate2File) -> Iterator[tuple[str, Rows]]:
 
 
 def _parts(variable: Variable, names: tuple[str, ...]) -> Iterator[tuple[str, Rows]]:
-    """The tensors that lie in a matrix one after the other, all of one height."""
+    """Split a matrix into tensors of one height that lie in it one after the other."""
     height, rest = divmod(variable.shape[0], len(names))
     if rest:
         raise CheckpointError(f"expected {len(names)} matrices of one size in {variable.name}; it has {variable.shape}")
@@ -91,7 +91,7 @@ def _parts(variable: Variable, names: tuple[str, ...]) -> Iterator[tuple[str, Ro
 
 
 def dims_of(file: CTranslate2File) -> ModelDims:
-    """Dimensions, from the shapes of the tensors. Raises `CheckpointError` where they are no Whisper's."""
+    """Derive the dimensions from the shapes of the tensors. Raises `CheckpointError` if they are no Whisper's."""
     width = _shape(file, "encoder/position_encodings/encodings", 2)[1]
     return ModelDims(
         n_mels=_shape(file, "encoder/conv1/weight", 3)[1],
@@ -108,17 +108,19 @@ def dims_of(file: CTranslate2File) -> ModelDims:
 
 
 def generation_of(config: Mapping[str, Any], dims: ModelDims) -> GenerationConfig:
-    """Decoding facts from the `config.json` next to a `model.bin`. Raises `CheckpointError` for values of odd types."""
-    said = {
+    """Read the decoding settings from the `config.json` next to a `model.bin`. Raises `CheckpointError` for values of
+    wrong types.
+    """
+    generation = {
         "alignment_heads": config.get("alignment_heads"),
         "suppress_tokens": config.get("suppress_ids"),
         "begin_suppress_tokens": config.get("suppress_ids_begin"),
     }
-    return GenerationConfig.from_hf(said, {}, dims)
+    return GenerationConfig.from_hf(generation, {}, dims)
 
 
 def is_whisper_config(config: Mapping[str, Any]) -> bool:
-    """Whether a `config.json` is that of a Whisper: CTranslate2 does not name the kind of model in it."""
+    """True if a `config.json` is that of a Whisper: CTranslate2 does not name the kind of model in it."""
     return {"suppress_ids", "lang_ids"} <= config.keys()
 
 
@@ -130,7 +132,7 @@ def _shape(file: CTranslate2File, name: str, rank: int) -> tuple[int, ...]:
 
 
 def _layers(file: CTranslate2File, part: str) -> int:
-    """How many there are, from the first on."""
+    """The number of layers, counted from the first."""
     count = 0
     while f"{part}/layer_{count}/ffn/linear_0/weight" in file.variables:
         count += 1

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from whispertide.checkpoint.untrusted import quoted
+from whispertide.checkpoint.untrusted import quote
 from whispertide.errors import CheckpointError
 
 # openai/whisper decides by the size of the vocabulary: 51,864 is English-only, 51,865 multilingual, 51,866 large-v3.
@@ -51,9 +51,9 @@ class ModelDims:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise CheckpointError(f"expected {name} to be a positive integer; got {quoted(value)}")
+                raise CheckpointError(f"expected {name} to be a positive integer; got {quote(value)}")
             if value > (most := _DIMS[name][1]):
-                raise CheckpointError(f"expected {name} to be at most {most}; got {quoted(value)}: that is no Whisper")
+                raise CheckpointError(f"expected {name} to be at most {most}; got {quote(value)}: that is no Whisper")
         if self.n_audio_state != self.n_text_state:
             raise CheckpointError(
                 f"expected encoder and decoder of the same width; got {self.n_audio_state} and {self.n_text_state}"
@@ -66,7 +66,7 @@ class ModelDims:
 
     @property
     def is_multilingual(self) -> bool:
-        """Whether the vocabulary has language tokens that the model was trained with (openai/whisper, model.py)."""
+        """True if the vocabulary has language tokens that the model was trained with (openai/whisper, model.py)."""
         return self.n_vocab >= MULTILINGUAL_VOCAB
 
     @classmethod
@@ -79,11 +79,11 @@ class ModelDims:
         if config.get("model_type") != "whisper":
             raise CheckpointError(
                 f"expected config.json of a Whisper model (model_type 'whisper'); got "
-                f"{quoted(config.get('model_type'))}. Other speech models cannot be loaded."
+                f"{quote(config.get('model_type'))}. Other speech models cannot be loaded."
             )
         if config.get("activation_function", "gelu") != "gelu":
             raise CheckpointError(
-                f"expected activation_function 'gelu' in config.json; got {quoted(config['activation_function'])}"
+                f"expected activation_function 'gelu' in config.json; got {quote(config['activation_function'])}"
             )
         if config.get("scale_embedding", False):
             raise CheckpointError("expected scale_embedding false in config.json, as in every Whisper; got true")
@@ -101,7 +101,7 @@ class ModelDims:
         expected = {item.name for item in fields(cls)}
         if expected != set(dims):
             raise CheckpointError(
-                f"expected the dims {', '.join(sorted(expected))}; missing {quoted(sorted(expected - set(dims)))}, "
-                f"unknown {quoted(sorted(map(str, set(dims) - expected)))}"
+                f"expected the dims {', '.join(sorted(expected))}; missing {quote(sorted(expected - set(dims)))}, "
+                f"unknown {quote(sorted(map(str, set(dims) - expected)))}"
             )
         return cls(**dims)

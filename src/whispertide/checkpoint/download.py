@@ -1,4 +1,4 @@
-"""The edge to the Hugging Face hub and its cache: what is there, what is missing, fetching it.
+"""The edge to the Hugging Face hub and its cache: find, and download.
 
 The cache's layout is Hugging Face's documented one (`models--org--name/refs`, `/snapshots`), so that looking a model up
 needs no network and not even the library. Downloads go through `huggingface_hub`; whatever it raises leaves here as an
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from whispertide.checkpoint.cache import spare_dir, unwritable
+from whispertide.checkpoint.cache import spare_dir, write_problem
 from whispertide.checkpoint.ctranslate2_layout import is_whisper_config
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.json_file import read_json
@@ -32,22 +32,22 @@ _SPARE_BYTES = 64 << 20  # left free besides what is downloaded
 
 
 def hub_cache() -> Path:
-    """The directory of the Hugging Face cache (`HF_HUB_CACHE`, `HF_HOME`); a spare one where nobody can make that."""
+    """The directory of the Hugging Face cache (`HF_HUB_CACHE`, `HF_HOME`); a spare one if nobody can make that."""
     from huggingface_hub import constants
 
     usual = Path(os.path.expanduser(constants.HF_HUB_CACHE))
-    return usual if os.path.isdir(usual) or unwritable(usual) is None else spare_dir() / "hub"
+    return usual if os.path.isdir(usual) or write_problem(usual) is None else spare_dir() / "hub"
 
 
 def is_offline() -> bool:
-    """Whether `HF_HUB_OFFLINE` forbids the network."""
+    """True if `HF_HUB_OFFLINE` forbids the network."""
     from huggingface_hub import constants
 
     return bool(constants.HF_HUB_OFFLINE)
 
 
 def forbid_network() -> None:
-    """Let nothing be downloaded by this process, as if `HF_HUB_OFFLINE` were set, nor by those that it starts."""
+    """Forbid downloads to this process and those that it starts, as if `HF_HUB_OFFLINE` were set."""
     from huggingface_hub import constants
 
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -55,7 +55,7 @@ def forbid_network() -> None:
 
 
 def snapshot(model: HubModel) -> Path | None:
-    """The folder of a model in the cache, whole or not; None if there is none."""
+    """The folder of a model in the cache, complete or not; None if there is none."""
     folder = hub_cache() / f"models--{model.repo.replace('/', '--')}"
     revision = model.revision or _MAIN
     try:
@@ -68,7 +68,7 @@ def snapshot(model: HubModel) -> Path | None:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a folder holds a configuration and all the weights. (The small files are always fetched before those.)"""
+    """True if a folder holds a configuration and all the weights. (The small files are always fetched before those.)"""
     try:
         return (folder / _CONFIG).is_file() and bool(weight_files(folder))
     except CheckpointError:
@@ -84,8 +84,8 @@ def check_config(folder: Path, weights: Iterable[str]) -> None:
         raise CheckpointError(f"expected a Whisper of CTranslate2; {folder / _CONFIG} is of another model")
 
 
-def held(model: HubModel) -> Path | None:
-    """The folder, or the file, of a model that is in the cache and whole."""
+def find_cached(model: HubModel) -> Path | None:
+    """The folder, or the file, of a model that is complete in the cache."""
     folder = snapshot(model)
     if folder is None:
         return None
@@ -95,9 +95,9 @@ def held(model: HubModel) -> Path | None:
 
 
 def download(model: HubModel, announce: Announce | None = None) -> Path:
-    """Bring the newest state of a model into the cache; parts that are there are not fetched again.
+    """Download the newest state of a model into the cache; parts that are there are not fetched again.
 
-    `announce` is told what and how large, before. Raises `UnreachableError` (no network, or the hub is in trouble),
+    `announce` is called before, with name and size. Raises `UnreachableError` (no network, or the hub is in trouble),
     `DownloadError` (offline, not on the hub, no access, no such revision, interrupted), `DiskSpaceError`, and
     `CheckpointError` when it is no Whisper in the layout of transformers or CTranslate2.
     """
@@ -124,7 +124,7 @@ def _download_file(model: HubModel, sizes: Mapping[str, int], announce: Announce
 
 
 def _prepare(model: HubModel, sizes: Mapping[str, int], names: Iterable[str], announce: Announce | None) -> None:
-    """See that there is room for what is missing, and say what is about to come."""
+    """Check that there is room, and announce the download."""
     folder = snapshot(model)
     todo = sum(sizes[name] for name in names if folder is None or not (folder / name).is_file())
     check_space(todo, hub_cache())
@@ -133,7 +133,7 @@ def _prepare(model: HubModel, sizes: Mapping[str, int], names: Iterable[str], an
 
 
 def download_tokenizer(model: HubModel, announce: Announce | None = None) -> Path:
-    """Bring only `tokenizer.json` of a model into the cache. Raises `DownloadError` and `DiskSpaceError`."""
+    """Download only `tokenizer.json` of a model into the cache. Raises `DownloadError` and `DiskSpaceError`."""
     if announce is not None and not is_offline():
         announce(f"downloading the tokenizer of {model} (about 2 MB) from the Hugging Face hub")
     if is_offline():
@@ -142,7 +142,7 @@ def download_tokenizer(model: HubModel, announce: Announce | None = None) -> Pat
 
 
 def needed_files(model: HubModel, available: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Of the files in a repository, the small ones and the weights that are needed; not their copies in other formats.
+    """Choose the small files and the weights of a repository, without copies in other formats.
 
     Raises `CheckpointError` when the repository holds no checkpoint of transformers or CTranslate2.
     """
@@ -170,7 +170,7 @@ def needed_files(model: HubModel, available: Iterable[str]) -> tuple[list[str], 
 
 
 def _choose_weights(names: set[str]) -> tuple[list[str], list[str]]:
-    """The index (if any) and the files of the weights, in the first format that is there."""
+    """Choose the index (if any) and the files of the weights, in the first format that is there."""
     for single, index in WEIGHT_FORMATS:
         if single in names:
             return [], [single]
@@ -181,19 +181,19 @@ def _choose_weights(names: set[str]) -> tuple[list[str], list[str]]:
 
 
 def check_space(needed: int, directory: Path) -> None:
-    """Raise `DiskSpaceError` when the disk of `directory` has no room for `needed` more bytes."""
+    """Raise `DiskSpaceError` if the disk of `directory` has no room for `needed` more bytes."""
     # The cache may not exist yet; then its disk is that of the first folder above it that does.
     existing = next(path for path in (directory, *directory.resolve().parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if needed and needed + _SPARE_BYTES > free:
         raise DiskSpaceError(
             f"expected {format_size(needed + _SPARE_BYTES)} free in {directory}; {format_size(free)} are. Free some "
-            "space (`whispertide models remove`), choose a smaller model, or set HF_HOME to a directory elsewhere."
+            "space (`whispertide models remove`), choose a smaller model, or set HF_HOME to a directory offline_advice."
         )
 
 
 def format_size(size: int) -> str:
-    """Bytes as people write them, in powers of ten: "290 MB"."""
+    """Format bytes in powers of ten: "290 MB"."""
     if size >= 10**9:
         return f"{size / 1e9:.2f} GB"
     return f"{size / 1e6:.0f} MB" if size >= 10**7 else f"{size / 1e6:.1f} MB"
@@ -202,12 +202,13 @@ def format_size(size: int) -> str:
 def _offline_error(model: HubModel) -> DownloadError:
     """The error for a model that is not in the cache while HF_HUB_OFFLINE is set."""
     return DownloadError(
-        f"{model} is not on this machine, and --offline or HF_HUB_OFFLINE forbids downloading it. {elsewhere(model)}"
+        f"{model} is not on this machine, and --offline or HF_HUB_OFFLINE forbids downloading it. "
+        f"{offline_advice(model)}"
     )
 
 
-def elsewhere(model: HubModel) -> str:
-    """What to do where a model cannot be had."""
+def offline_advice(model: HubModel) -> str:
+    """The advice for a model that cannot be downloaded."""
     return (
         f"On a machine with a network run `whispertide models pull {model}` and copy its Hugging Face cache to "
         f"{hub_cache()}, or copy the folder with its {_CONFIG}, {TOKENIZER_JSON} and {WEIGHTS} here and give its path "
@@ -216,12 +217,12 @@ def elsewhere(model: HubModel) -> str:
 
 
 def _list_files(model: HubModel) -> Mapping[str, int]:
-    """Name -> bytes of every file in the repository."""
+    """Map the names of all files in the repository to their sizes in bytes."""
     if is_offline():
         raise _offline_error(model)
     from huggingface_hub import HfApi, constants
 
-    with _translated(model, "reached"):
+    with _translate_errors(model, "reached"):
         info = HfApi().model_info(
             model.repo, revision=model.revision, timeout=constants.HF_HUB_ETAG_TIMEOUT, files_metadata=True
         )
@@ -231,12 +232,12 @@ def _list_files(model: HubModel) -> Mapping[str, int]:
 def _fetch(model: HubModel, files: list[str]) -> Path:
     from huggingface_hub import snapshot_download
 
-    with _translated(model, "interrupted"):
+    with _translate_errors(model, "interrupted"):
         return Path(snapshot_download(model.repo, revision=model.revision, allow_patterns=files))
 
 
 @contextmanager
-def _translated(model: HubModel, stage: str) -> Iterator[None]:
+def _translate_errors(model: HubModel, stage: str) -> Iterator[None]:
     # Connection errors are of another library in each major version of huggingface_hub, with no common base.
     try:
         yield
@@ -280,7 +281,7 @@ def _translate(error: Exception, model: HubModel, stage: str) -> CheckpointError
         return _interrupted(model, reason)
     return UnreachableError(
         f"{model} is not on this machine, and the Hugging Face hub cannot be reached ({reason}). Check the network. "
-        f"{elsewhere(model)}",
+        f"{offline_advice(model)}",
         reason,
     )
 

@@ -1,4 +1,4 @@
-"""What a checkpoint says about decoding: suppressed tokens, alignment heads, first timestamp, language ids.
+"""A checkpoint's settings for decoding: suppressed tokens, alignment heads, first timestamp, language ids.
 
 Hugging Face checkpoints carry this in `generation_config.json`, old ones in `config.json`, OpenAI `.pt` files nowhere.
 This module parses, and chooses alignment heads where none are named; it does not know how the values are used.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB, ModelDims
-from whispertide.checkpoint.untrusted import quoted
+from whispertide.checkpoint.untrusted import quote
 from whispertide.errors import CheckpointError
 
 Head = tuple[int, int]  # (decoder layer, attention head)
@@ -26,7 +26,7 @@ _KNOWN_HEADS: dict[tuple[int, int, int], Heads] = {
 
 @dataclass(frozen=True, slots=True)
 class GenerationConfig:
-    """Decoding facts that belong to the weights.
+    """The decoding settings that belong to the weights.
 
     `alignment_heads` are (layer, head) pairs, empty if the checkpoint names none. The token lists are None where the
     checkpoint is silent (then Whisper's own defaults apply), and empty where it says that nothing is suppressed.
@@ -50,15 +50,15 @@ class GenerationConfig:
     def from_hf(
         cls, generation: Mapping[str, Any] | None, config: Mapping[str, Any], dims: ModelDims
     ) -> "GenerationConfig":
-        """From the contents of `generation_config.json` (None if there is none), else of `config.json`.
+        """Read `generation_config.json` (None if there is none), else `config.json`.
 
         Raises `CheckpointError` when a value has the wrong type. Heads outside the model are no error: distilled
         checkpoints are known to keep the list of their teacher, which has more layers; such a list is ignored.
         """
         # A null says nothing, so what `config.json` says still counts then.
-        said = {name: value for name, value in (generation or {}).items() if value is not None}
-        source = {**config, **said}
-        heads = _checked(source, "alignment_heads", "a list of [layer, head] pairs", _are_pairs)
+        given = {name: value for name, value in (generation or {}).items() if value is not None}
+        source = {**config, **given}
+        heads = _check_value(source, "alignment_heads", "a list of [layer, head] pairs", _are_pairs)
         found = _known_alignment_heads(dims) if heads is None else tuple((layer, head) for layer, head in heads)
         if any(layer >= dims.n_text_layer or head >= dims.n_text_head for layer, head in found):
             found = ()
@@ -66,15 +66,15 @@ class GenerationConfig:
             alignment_heads=found,
             suppress_tokens=_ids("suppress_tokens", source),
             begin_suppress_tokens=_ids("begin_suppress_tokens", source),
-            max_initial_timestamp_index=_checked(source, "max_initial_timestamp_index", "a number", _is_id),
-            condition_on_prev_tokens=_checked(source, "condition_on_prev_tokens", "true or false", _is_switch),
-            short_windows=_checked(source, "short_windows", "true or false", _is_switch) or False,
-            silent_padding=_checked(source, "silent_padding", "true or false", _is_switch) or False,
+            max_initial_timestamp_index=_check_value(source, "max_initial_timestamp_index", "a number", _is_id),
+            condition_on_prev_tokens=_check_value(source, "condition_on_prev_tokens", "true or false", _is_switch),
+            short_windows=_check_value(source, "short_windows", "true or false", _is_switch) or False,
+            silent_padding=_check_value(source, "silent_padding", "true or false", _is_switch) or False,
         )
 
     @classmethod
     def for_openai(cls, dims: ModelDims) -> "GenerationConfig":
-        """For an OpenAI `.pt`, which says nothing: only the alignment heads of known shapes."""
+        """The settings of an OpenAI `.pt`, which has none: only the alignment heads of known shapes."""
         return cls(alignment_heads=_known_alignment_heads(dims))
 
 
@@ -94,16 +94,16 @@ def _known_alignment_heads(dims: ModelDims) -> Heads:
     return _KNOWN_HEADS.get((dims.n_text_layer, dims.n_text_head, dims.n_text_state), ())
 
 
-def _checked(source: Mapping[str, Any], name: str, expected: str, is_good: Callable[[Any], bool]) -> Any:
-    """The value of that name; None where there is none. Raises `CheckpointError` for one that is not as expected."""
+def _check_value(source: Mapping[str, Any], name: str, expected: str, is_good: Callable[[Any], bool]) -> Any:
+    """Return a value by its name; None if there is none. Raises `CheckpointError` for one of the wrong type."""
     value = source.get(name)
     if value is not None and not is_good(value):
-        raise CheckpointError(f"expected {name} in the generation configuration to be {expected}; got {quoted(value)}")
+        raise CheckpointError(f"expected {name} in the generation configuration to be {expected}; got {quote(value)}")
     return value
 
 
 def _ids(name: str, source: Mapping[str, Any]) -> tuple[int, ...] | None:
-    value = _checked(source, name, "a list of token ids", _are_ids)
+    value = _check_value(source, name, "a list of token ids", _are_ids)
     return None if value is None else tuple(value)
 
 

@@ -1,4 +1,4 @@
-"""ggml's block formats -> float32: 32 weights share a scale, and some formats an offset (ggml, ggml-quants.c).
+"""Convert ggml's block formats to float32: 32 weights share a scale, and some formats an offset (ggml, ggml-quants.c).
 
 The first 16 weights of a block are the lower halves of its 16 bytes, the others the upper ones; a fifth bit of each
 lies in a 32-bit word of its own.
@@ -18,7 +18,7 @@ BLOCK = 32  # weights
 
 @dataclass(frozen=True, slots=True)
 class BlockFormat:
-    """A format by its `name`: how many `bits` a weight has, and whether a block has an offset, a weight's least value.
+    """A format by its `name`: the `bits` of a weight, and whether a block has an offset, a weight's least value.
 
     Without an offset, a stored number counts from the middle of its range.
     """
@@ -29,7 +29,7 @@ class BlockFormat:
 
     @property
     def block_bytes(self) -> int:
-        """Of one block: the scale, the offset if there is one, and the weights."""
+        """Bytes of one block: the scale, the offset if there is one, and the weights."""
         return 2 * (1 + self.offset) + BLOCK * self.bits // 8
 
 
@@ -44,7 +44,7 @@ FORMATS = {
 
 
 def weights_of(stored: Bytes, kind: BlockFormat) -> FloatArray:
-    """float32 [32 * blocks] from the bytes of whole blocks. Raises `ValueError` for a scale that is no number."""
+    """Decode whole blocks to float32 [32 * blocks]. Raises `ValueError` for a scale that is no number."""
     blocks = stored.reshape(-1, kind.block_bytes)
     scale = _halves(blocks[:, :2])
     least = _halves(blocks[:, 2:4]) if kind.offset else np.float32(0)
@@ -53,7 +53,7 @@ def weights_of(stored: Bytes, kind: BlockFormat) -> FloatArray:
 
 
 def _numbers(packed: Bytes, kind: BlockFormat) -> FloatArray:
-    """float32 [blocks, 32]: the stored numbers, counted from the middle where there is no offset."""
+    """The stored numbers, float32 [blocks, 32], counted from the middle if there is no offset."""
     if kind.bits == 8:
         return np.ascontiguousarray(packed).view(np.int8).astype(np.float32)
     low = packed[:, -BLOCK // 2 :]
@@ -65,7 +65,7 @@ def _numbers(packed: Bytes, kind: BlockFormat) -> FloatArray:
 
 
 def _halves(stored: Bytes) -> FloatArray:
-    """float32 [blocks, 1] from two bytes each."""
+    """Decode two bytes each to float32 [blocks, 1]."""
     numbers = np.ascontiguousarray(stored).view("<f2").astype(np.float32)
     if not np.isfinite(numbers).all():
         raise ValueError("a block without a scale")

@@ -1,4 +1,4 @@
-"""One file of whisper.cpp: dimensions, mel filters, the texts of all tokens, and the tensors, read one at a time.
+"""A file of whisper.cpp: dimensions, mel filters, the texts of all tokens, and the tensors, read one at a time.
 
 Format (ggml-org/whisper.cpp, models/convert-pt-to-ggml.py and `whisper_model_load`), all little-endian: the magic,
 eleven numbers; the filters; the number of tokens and the bytes of each; then every tensor with its dimensions, the last
@@ -18,7 +18,7 @@ from whispertide.checkpoint import magic
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.ggml_blocks import BLOCK, FORMATS, weights_of
 from whispertide.checkpoint.safetensors_file import to_float
-from whispertide.checkpoint.untrusted import brief, elements, exactly, opened_weights
+from whispertide.checkpoint.untrusted import count_elements, open_weights, read_exactly, shorten
 from whispertide.errors import CheckpointError
 from whispertide.features import mel_filters
 from whispertide.types import N_FFT
@@ -38,7 +38,7 @@ _TYPES = {0: "f32", 1: "f16", **{kind: form.name for kind, form in FORMATS.items
 
 @dataclass(frozen=True, slots=True)
 class _GgmlTensor:
-    """Where one tensor lies: `type` is ggml's number of it, `offset` is absolute, in bytes."""
+    """The place of one tensor: `type` is ggml's number of it, `offset` is absolute, in bytes."""
 
     type: int
     shape: tuple[int, ...]
@@ -55,12 +55,12 @@ class GgmlFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.tensors: dict[str, _GgmlTensor] = {}
-        with opened_weights(path, "file of whisper.cpp") as file:
+        with open_weights(path, "file of whisper.cpp") as file:
             self._size = path.stat().st_size
             self._read(file)
 
     def read(self, tensor: _GgmlTensor) -> npt.NDArray[Any]:
-        """One tensor, from the disk: float16 as it is, float32 and what was in blocks as float32.
+        """Read one tensor: float16 as it is, float32 and block formats as float32.
 
         Raises `CheckpointError` when the file cannot be read any more.
         """
@@ -79,11 +79,11 @@ class GgmlFile:
         return to_float(stored.view(_FLOATS[tensor.type])).reshape(tensor.shape)
 
     def _read(self, file: BinaryIO) -> None:
-        if (start := exactly(file, magic.SIZE)) != magic.GGML:
+        if (start := read_exactly(file, magic.SIZE)) != magic.GGML:
             raise CheckpointError(
-                f"expected a ggml file, as whisper.cpp reads it, at {self.path}; found {magic.described(start)}"
+                f"expected a ggml file, as whisper.cpp reads it, at {self.path}; found {magic.describe(start)}"
             )
-        stored = exactly(file, _HYPERPARAMETERS.size)
+        stored = read_exactly(file, _HYPERPARAMETERS.size)
         try:
             self.dims = _dims(stored)
         except CheckpointError as error:
@@ -101,7 +101,7 @@ class GgmlFile:
         shape = (_int(file), _int(file))
         if shape != (self.dims.n_mels, N_FFT // 2 + 1):
             raise ValueError(f"mel filters of shape {shape}")
-        found = np.frombuffer(exactly(file, 4 * elements(shape, self._size)), "<f4").reshape(shape)
+        found = np.frombuffer(read_exactly(file, 4 * count_elements(shape, self._size)), "<f4").reshape(shape)
         # Written so that what is no number fails as well.
         if not (np.abs(found - mel_filters(self.dims.n_mels)) < _FILTER_ERROR).all():
             raise CheckpointError(f"{self.path} has other mel filters than a Whisper: it is damaged, or another model")
@@ -115,22 +115,22 @@ class GgmlFile:
             length = _int(file)
             if not 0 <= length <= _LONGEST_TOKEN:
                 raise ValueError(f"a token of {length} bytes")
-            tokens.append(exactly(file, length))
+            tokens.append(read_exactly(file, length))
         return tuple(tokens)
 
     def _read_tensor(self, file: BinaryIO, at: int) -> None:
         rank, length, kind = _int(file), _int(file), _int(file)
         if not 1 <= rank <= _MOST_DIMS or not 1 <= length <= _LONGEST_NAME:
             raise ValueError(f"no tensor at byte {at}")
-        reversed_shape = struct.unpack(f"<{rank}i", exactly(file, 4 * rank))
-        name = exactly(file, length).decode()
+        reversed_shape = struct.unpack(f"<{rank}i", read_exactly(file, 4 * rank))
+        name = read_exactly(file, length).decode()
         if kind not in _TYPES:
             raise CheckpointError(
-                f"{self.path}: {brief(name)} has ggml's type {kind}; expected {', '.join(_TYPES.values())}: take a "
+                f"{self.path}: {shorten(name)} has ggml's type {kind}; expected {', '.join(_TYPES.values())}: take a "
                 "file in one of these"
             )
         if name in self.tensors:
-            raise ValueError(f"{brief(name)} is there twice")
+            raise ValueError(f"{shorten(name)} is there twice")
         shape = tuple(reversed(reversed_shape))
         if name.endswith(".bias"):  # of a convolution: [n, 1]
             shape = shape[:1] if shape[1:] == (1,) else shape
@@ -153,9 +153,11 @@ def _dims(stored: bytes) -> ModelDims:
 
 
 def _bytes_of(tensor: _GgmlTensor, most: int) -> int:
-    """How many it occupies. Raises `ValueError` for a shape that has no whole blocks, or more numbers than it may."""
+    """The size of a tensor in bytes. Raises `ValueError` for a shape that has no whole blocks, or more numbers than
+    allowed.
+    """
     # Two numbers a byte at most.
-    count = elements(tensor.shape, 2 * most)
+    count = count_elements(tensor.shape, 2 * most)
     if tensor.type not in FORMATS:
         return count * np.dtype(_FLOATS[tensor.type]).itemsize
     if tensor.shape[-1] % BLOCK:
@@ -164,4 +166,4 @@ def _bytes_of(tensor: _GgmlTensor, most: int) -> int:
 
 
 def _int(file: BinaryIO) -> int:
-    return int(_INT.unpack(exactly(file, 4))[0])
+    return int(_INT.unpack(read_exactly(file, 4))[0])

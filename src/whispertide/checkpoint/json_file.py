@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from whispertide.checkpoint.untrusted import brief, regular_bytes
+from whispertide.checkpoint.untrusted import regular_bytes, shorten
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 _MAX_JSON = 6_000_000  # bytes; the largest file of a Whisper, tokenizer.json, has less
 
 
 def read_bytes(path: Path) -> bytes:
-    """A JSON file of a checkpoint. Raises `CheckpointError` for one that no checkpoint has, and `OSError`."""
+    """Read a JSON file of a checkpoint. Raises `CheckpointError` for one that is too large, and `OSError`."""
     try:
         return regular_bytes(path, _MAX_JSON)
     except ValueError as error:
@@ -19,7 +19,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
+    """Read the object in a JSON file.
 
     Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is not a JSON object.
     """
@@ -34,7 +34,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8, or nested too deep to be meant
         raise CheckpointError(
-            f"{path} is not valid JSON ({brief(error)}); it is damaged or truncated: download the model again"
+            f"{path} is not valid JSON ({shorten(error)}); it is damaged or truncated: download the model again"
         ) from error
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error

@@ -1,4 +1,4 @@
-"""The languages that Whisper has tokens for, with the names that people call them by.
+"""The languages that Whisper has tokens for, with their names.
 
 The order is Whisper's (openai/whisper, tokenizer.py); which of them a checkpoint knows is read from its tokenizer.
 """
@@ -27,14 +27,14 @@ si sinhalese, es castilian, zh mandarin
 """
 
 
-def _named(table: str) -> list[tuple[str, str]]:
-    """Code and name of each entry."""
+def _split_entries(table: str) -> list[tuple[str, str]]:
+    """Split each entry into code and name."""
     entries = (entry.strip().partition(" ") for entry in table.replace("\n", " ").split(","))
     return [(code, name) for code, _, name in entries]
 
 
-LANGUAGES: dict[str, str] = dict(_named(_TABLE))
-_CODES = {name: code for code, name in _named(_TABLE + "," + _OTHER_NAMES)}
+LANGUAGES: dict[str, str] = dict(_split_entries(_TABLE))
+_CODES = {name: code for code, name in _split_entries(_TABLE + "," + _OTHER_NAMES)}
 
 # Scripts written without spaces: a word is there whatever decodes on its own (openai/whisper, split_to_word_tokens).
 DETECT = "auto"  # a language that is left open on purpose
@@ -43,7 +43,7 @@ UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
 
 
 def language_code(language: str) -> str:
-    """The code of a language given by code, tag or English name, in any case: "German", "de-AT" and "de_DE" -> "de".
+    """Find the code of a language by code, tag or English name, in any case: "German", "de-AT" and "de_DE" -> "de".
 
     Raises `UnknownLanguageError`, with the nearest known names or else all of them, when Whisper has no such language.
     """
@@ -67,7 +67,7 @@ def primary(tag: str) -> str:
 
 
 def language_choice(language: str | None) -> str | None:
-    """The same where a language may be left open: None or `DETECT` -> None, which means to detect it."""
+    """The same for an optional language: None or `DETECT` -> None, which means to detect it."""
     if language is None or language.strip().lower() == DETECT:
         return None
     return language_code(language)

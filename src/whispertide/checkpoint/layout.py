@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 
 from whispertide.checkpoint.dims import ModelDims
-from whispertide.checkpoint.untrusted import first_of, quoted
+from whispertide.checkpoint.untrusted import first_of, quote
 from whispertide.errors import CheckpointError
 
 Shape = tuple[int, ...]
@@ -45,12 +45,13 @@ _OPENAI_BUFFERS = frozenset({"decoder.mask", "alignment_heads"})
 
 
 def from_hf_name(name: str) -> str:
-    """Canonical name of a tensor in a Hugging Face file."""
+    """Convert the name of a tensor in a Hugging Face file to the canonical one."""
     return name.removeprefix("model.")
 
 
 def from_openai_name(name: str) -> str | None:
-    """Canonical name of a tensor in an OpenAI checkpoint; None for a buffer that is not a weight.
+    """Convert the name of a tensor in an OpenAI checkpoint to the canonical one; None for a buffer that is not a
+    weight.
 
     A name of neither kind is returned as it is, so that the check of all tensors can report it.
     """
@@ -66,7 +67,7 @@ def from_openai_name(name: str) -> str | None:
 
 
 def to_openai_name(canonical: str) -> str:
-    """The name of a tensor in an OpenAI checkpoint."""
+    """Convert a canonical name to that of an OpenAI checkpoint."""
     if canonical in _TO_OPENAI:
         return _TO_OPENAI[canonical]
     stem, _, kind = canonical.rpartition(".")
@@ -81,7 +82,7 @@ def check_tensors(shapes: Mapping[str, Shape], dims: ModelDims, source: str) -> 
 
     `shapes` maps canonical names to shapes, `source` names the checkpoint in messages. The inner width of the
     feed-forward layers is free, because `ModelDims` does not fix it, but must agree within a layer. Tensors outside
-    encoder and decoder (heads that a training added) are nobody's business here. Raises `CheckpointError` that names
+    encoder and decoder (heads that a training added) are ignored here. Raises `CheckpointError` that names
     the first tensors that are missing, of the wrong shape, or too many.
     """
     expected = expected_shapes(dims, shapes)
@@ -94,7 +95,7 @@ def check_tensors(shapes: Mapping[str, Shape], dims: ModelDims, source: str) -> 
     wrong = [name for name, shape in expected.items() if shapes[name] != shape]
     if wrong:
         name = wrong[0]
-        details = f"{name}: expected {expected[name]}, found {quoted(shapes[name])}"
+        details = f"{name}: expected {expected[name]}, found {quote(shapes[name])}"
         raise CheckpointError(
             f"{len(wrong)} tensors of {source} do not have the shape that its configuration says, first {details}. "
             "The weights and the configuration belong to different models."
@@ -108,7 +109,7 @@ def check_tensors(shapes: Mapping[str, Shape], dims: ModelDims, source: str) -> 
 
 
 def expected_shapes(dims: ModelDims, found: Mapping[str, Shape] | None = None) -> dict[str, Shape]:
-    """Canonical name -> shape of every tensor; the feed-forward width is 4x, or what `found` says of each layer."""
+    """Map canonical names to shapes of all tensors; the feed-forward width is 4x, or that of each layer in `found`."""
     width = dims.n_audio_state
     shapes: dict[str, Shape] = {
         "encoder.conv1.weight": (width, dims.n_mels, 3),

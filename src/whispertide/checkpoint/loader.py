@@ -1,4 +1,4 @@
-"""A name or path -> a checked checkpoint: dimensions, decoding facts, tokenizer, tensors.
+"""Load a checkpoint by name or path, and check it: dimensions, decoding settings, tokenizer, tensors.
 
 No weights are read here but the headers of their files. This module does not know what a model computes.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from whispertide.checkpoint import hub
-from whispertide.checkpoint.cache import cached, file_digest, read_note, write_note
+from whispertide.checkpoint.cache import cache_path, file_digest, read_note, write_note
 from whispertide.checkpoint.ctranslate2_layout import generation_of
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.generation import GenerationConfig
@@ -32,7 +32,7 @@ _SAMPLED = 4096  # values of a tensor that its hash sees, evenly apart
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that makes up a model, apart from how it is run.
+    """A model: all but the engine that runs it.
 
     `caution` is what its maker warns of in a sentence or two, from its `training.json`; "" where nothing is said.
     """
@@ -57,12 +57,12 @@ class Checkpoint:
 
     @cached_property
     def tensors_hash(self) -> str:
-        """SHA-256 over the dimensions and a sample of every tensor, as float16: the same for the same weights in a file
-        of any kind. Quantised weights are others.
+        """SHA-256 over the dimensions and a sample of every tensor, as float16: the same for the same weights in any
+        file format. Quantised weights differ.
 
         Computed when first asked for (all weights are read), and remembered for files of this content.
         """
-        note, key = cached("tensors", f"{self.content_hash[:20]}.json"), {"content_hash": self.content_hash}
+        note, key = cache_path("tensors", f"{self.content_hash[:20]}.json"), {"content_hash": self.content_hash}
         known = (read_note(note, key) or {}).get("tensors_hash")
         if isinstance(known, str) and len(known) == 64:
             return known
@@ -83,12 +83,12 @@ class Checkpoint:
 
     @property
     def folder(self) -> Path:
-        """Where the weights are, and what was learned next to them (`attachments`)."""
+        """The folder of the weights, and of the attachments next to them (`attachments`)."""
         return self.tensors.files[0].parent
 
     @property
     def place(self) -> Path | None:
-        """The user's own folder or file; None for a model that its name loads."""
+        """The user's own folder or file; None for a model with a name."""
         weights = self.tensors.files[0]
         try:
             known = hub.path(self.name)
@@ -98,7 +98,7 @@ class Checkpoint:
 
     @property
     def argument(self) -> str:
-        """What the command line calls the model: its name, or for the user's own files their path."""
+        """The model's name on the command line: its own, or the path of a user's files."""
         return self.name if self.place is None else as_argument(self.place)
 
 
@@ -109,7 +109,7 @@ def load_checkpoint(
 
     `name_or_path` is the bundled "nano.en", a short name ("base.en"), a hub id ("org/name", "org/name@revision"), a
     folder in the layout of Hugging Face or CTranslate2 (faster-whisper), an OpenAI `.pt`, or a file of whisper.cpp
-    (`ggml-*.bin`). `announce` is told what is about to be downloaded and how large
+    (`ggml-*.bin`). `announce` is called before a download, with its name and size
     it is. Raises `CheckpointNotFoundError`, `DownloadError`, `DiskSpaceError`, or `CheckpointError` when the files are
     damaged or do not belong together.
     """
@@ -171,7 +171,7 @@ def _load_ggml(name: str, path: Path) -> Checkpoint:
 
 
 def _tokenizer(folder: Path, dims: ModelDims, announce: Announce | None) -> Tokenizer:
-    """The tokenizer in `folder`; where there is none, that of OpenAI's models with the same vocabulary."""
+    """Read the tokenizer in `folder`; if there is none, that of OpenAI's models with the same vocabulary."""
     if not has_tokenizer(folder):
         folder = hub.tokenizer_folder(dims.n_vocab, announce=announce)
     return Tokenizer.from_folder(folder, dims.n_vocab)

@@ -36,7 +36,6 @@ class Group:
     projections: tuple[str, ...] = PROJECTIONS
 
     def names(self, layer: int) -> tuple[str, ...]:
-        """Of the weights in that layer."""
         return tuple(f"{self.place.format(layer)}.{projection}.weight" for projection in self.projections)
 
 
@@ -58,7 +57,7 @@ class Adapter(Protocol):
 
     @property
     def matrices(self) -> Matrices:
-        """To each weight that is named B @ A is added."""
+        """The pairs (A, B) by the name of the weight to which B @ A is added."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,8 @@ class AdaptedCheckpoint(Checkpoint):
         return content.hexdigest()
 
 
-def merged(checkpoint: Checkpoint, adapter: Adapter) -> AdaptedCheckpoint:
-    """The checkpoint whose weights are W + B @ A, computed when they are read."""
+def merge_adapter(checkpoint: Checkpoint, adapter: Adapter) -> AdaptedCheckpoint:
+    """Make the checkpoint whose weights are W + B @ A, computed when they are read."""
     changes = {name: _adding(*matrices) for name, matrices in adapter.matrices.items()}
     given = {item.name: getattr(checkpoint, item.name) for item in fields(Checkpoint)}
     return AdaptedCheckpoint(**{**given, "tensors": checkpoint.tensors.changed(changes)}, adapter=adapter)
@@ -104,7 +103,7 @@ def adapted_names(dims: ModelDims, groups: Sequence[str] = GROUPS) -> tuple[str,
 
 
 def arrays_of(matrices: Matrices, groups: Sequence[str] = GROUPS) -> dict[str, Any]:
-    """The matrices as they are written: a stack for each group, float16."""
+    """Stack the matrices for a file: an array for each group, float16."""
     arrays: dict[str, Any] = {}
     for group in groups:
         start = _GROUPS[group].place.partition("{}")[0]
@@ -128,17 +127,19 @@ def shapes_of(dims: ModelDims, groups: Sequence[str] = GROUPS) -> Shapes:
 
 
 def matrices_of(arrays: Arrays, groups: Sequence[str], kind: Kind, path: Path) -> tuple[int, Matrices]:
-    """The rank and the matrices of arrays that were read from `path`. Raises `CheckpointError` for several ranks."""
+    """Split arrays that were read from `path` into the rank and the matrices. Raises `CheckpointError` for several
+    ranks.
+    """
     ranks = {arrays[f"{group}_A"].shape[2] for group in groups} | {arrays[f"{group}_B"].shape[3] for group in groups}
     if len(ranks) > 1 or 0 in ranks:
         raise CheckpointError(
             f"expected matrices of one rank, from 1 on, in {path}; got {', '.join(map(str, sorted(ranks)))}: make it "
             f"again with {kind.making()}"
         )
-    return int(ranks.pop()), dict(_unstacked(arrays, groups))
+    return int(ranks.pop()), dict(_unstack(arrays, groups))
 
 
-def _unstacked(arrays: Arrays, groups: Sequence[str]) -> Iterator[tuple[str, tuple[FloatArray, FloatArray]]]:
+def _unstack(arrays: Arrays, groups: Sequence[str]) -> Iterator[tuple[str, tuple[FloatArray, FloatArray]]]:
     for group in groups:
         a, b = (np.asarray(arrays[f"{group}_{letter}"], np.float32) for letter in "AB")
         for layer in range(len(a)):

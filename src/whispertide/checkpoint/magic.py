@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes: so that a message can call it by its name."""
+"""File types by their first bytes, so that a message can name them."""
 
 from pathlib import Path
 
@@ -15,13 +15,13 @@ _KNOWN = {
 }
 
 
-def described(start: bytes) -> str:
-    """What a file that begins so is."""
+def describe(start: bytes) -> str:
+    """The type of a file that begins so."""
     return _KNOWN.get(start[:SIZE], f"bytes {start[:SIZE]!r} at its start")
 
 
 def is_ggml(path: Path) -> bool:
-    """Whether a file begins as those of whisper.cpp do; False where it cannot be read."""
+    """True if a file begins as those of whisper.cpp do; False if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(SIZE) == GGML

@@ -1,10 +1,10 @@
-"""What frames of an encoder hear under a mask of blocks, as WhisperKit names it: dN and cN.
+"""Attention masks of blocks for an encoder, as WhisperKit names them: dN and cN.
 
-    d750    block-diagonal: blocks of 750 frames of 20 ms, and a frame hears its own block alone
-    c250    block-causal: blocks of 250 frames, and a frame hears its own block and all before it
+    d750    block-diagonal: blocks of 750 frames of 20 ms, and a frame attends to its own block alone
+    c250    block-causal: blocks of 250 frames, and a frame attends to its own block and all before it
 
-A block is a piece for itself in the convolutions too: at its edges they hear zeros, as at the edges of a window. So a
-block of padding is the same whatever was said before it. The matrices are in the laboratory's `training.masks`; to
+A block is a piece for itself in the convolutions too: at its edges they see zeros, as at the edges of a window. So a
+block of padding is the same whatever comes before it. The matrices are in the laboratory's `training.masks`; to
 compute with a mask (`model.masked`) its bounds are enough. (WhisperKit, 2.1.1 and figure 1.)
 """
 
@@ -26,14 +26,14 @@ MaskName = Literal[  # blocks of 2 s or more that fill the window
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Blocks of `block` encoder frames; `causal`: a frame hears the blocks before its own too."""
+    """Blocks of `block` encoder frames; `causal`: a frame attends to the blocks before its own too."""
 
     block: int
     causal: bool
 
     @classmethod
     def parse(cls, name: str) -> "Mask":
-        """The mask of that name, for windows of 30 s. Raises `OptionError` for a name that is none."""
+        """Parse the name of a mask, for windows of 30 s. Raises `OptionError` for any other text."""
         known = re.fullmatch("([dc])([0-9]{1,4})", name)
         if name not in get_args(MaskName) or known is None:
             block = int(known[2]) if known else 0

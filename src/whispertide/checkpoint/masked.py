@@ -1,4 +1,4 @@
-"""What makes a Whisper hear in blocks: low-rank changes of its encoder's attention, learned under a mask (WhisperKit).
+"""Adapters for an encoder in blocks: low-rank changes of its attention, learned under a mask (WhisperKit).
 
 One adapter for each mask, next to its checkpoint. It was taught to give the outputs that the encoder gives without the
 mask (the laboratory's `training.masked`). Numpy only.
@@ -66,11 +66,11 @@ class MaskedAdapter:
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint, mask: Mask) -> Self:
-        """The one next to the checkpoint. Raises as `load` does."""
+        """Load the adapter next to the checkpoint. Raises as `load` does."""
         path = attachments.find(checkpoint, KIND, str(mask), instead="trained=false, the mask without training")
         return cls.load(path, checkpoint, mask)
 
 
 def has_masked_adapter(checkpoint: Checkpoint, mask: Mask) -> bool:
-    """Whether there is one next to the checkpoint."""
-    return attachments.place(checkpoint, KIND, str(mask)).is_file()
+    """True if there is an adapter for this mask next to the checkpoint."""
+    return attachments.path_beside(checkpoint, KIND, str(mask)).is_file()

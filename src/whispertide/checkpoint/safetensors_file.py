@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.checkpoint.magic import described
-from whispertide.checkpoint.untrusted import brief, elements, quoted
+from whispertide.checkpoint.magic import describe
+from whispertide.checkpoint.untrusted import count_elements, quote, shorten
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 _LENGTH = struct.Struct("<Q")
@@ -29,7 +29,7 @@ FLOATS = ("F32", "F16", "BF16", "F64")
 
 
 def header_of(tensors: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]], metadata: Mapping[str, str]) -> bytes:
-    """What a file begins with: `tensors` are shape and type by name, in the order in which their bytes follow."""
+    """The header of a file: `tensors` are shape and type by name, in the order in which their bytes follow."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
     begin = 0
     for name, (shape, kind) in tensors.items():
@@ -46,7 +46,7 @@ def header_of(tensors: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]], meta
 
 @dataclass(frozen=True, slots=True)
 class _StoredTensor:
-    """Where one tensor lies: `offset` is absolute, in bytes."""
+    """The place of one tensor: `offset` is absolute, in bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -54,7 +54,7 @@ class _StoredTensor:
 
 
 class SafetensorsFile:
-    """The tensors of one file, and what its `metadata` say.
+    """The tensors of one file, and its `metadata`.
 
     Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is no safetensors file, or
     shorter than its header says.
@@ -81,7 +81,7 @@ class SafetensorsFile:
         return {name: tensor.shape for name, tensor in self.tensors.items()}
 
     def read(self, name: str) -> npt.NDArray[Any]:
-        """One tensor, from the disk: float16 and bytes as they are, float32, bfloat16 and float64 as float32.
+        """Read one tensor: float16 and bytes as they are, float32, bfloat16 and float64 as float32.
 
         Raises `CheckpointError` when the file cannot be read any more, and KeyError when it has no such tensor.
         """
@@ -103,7 +103,7 @@ class SafetensorsFile:
         (length,) = _LENGTH.unpack(prefix)
         if length > _MAX_HEADER:
             raise CheckpointError(
-                f"expected a safetensors file at {self.path}; found {described(prefix)}, a header of {length} bytes: "
+                f"expected a safetensors file at {self.path}; found {describe(prefix)}, a header of {length} bytes: "
                 "download it again"
             )
         if _LENGTH.size + length > size:
@@ -120,7 +120,7 @@ class SafetensorsFile:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise CheckpointError(
-                f"{self.path} has a damaged header ({brief(f'{type(error).__name__}: {error}')}): download it again"
+                f"{self.path} has a damaged header ({shorten(f'{type(error).__name__}: {error}')}): download it again"
             ) from error
         if max(ends, default=start) > size:
             raise self._truncated(max(ends), size)
@@ -130,13 +130,13 @@ class SafetensorsFile:
         dtype, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
         if dtype not in _DTYPES:
             raise CheckpointError(
-                f"{self.path}: {brief(name)} has the type {brief(dtype)}; expected {', '.join(FLOATS)}. Quantised "
-                "checkpoints cannot be loaded: take the original weights."
+                f"{self.path}: {shorten(name)} has the type {shorten(dtype)}; expected {', '.join(FLOATS)}. "
+                "Quantised checkpoints cannot be loaded: take the original weights."
             )
         if not all(type(number) is int and 0 <= number <= _MOST_BYTES for number in (begin, end)):
-            raise ValueError(f"no place {quoted((begin, end))}")
-        if end - begin != elements(shape, _MOST_BYTES) * np.dtype(_DTYPES[dtype]).itemsize:
-            raise ValueError(f"{brief(name)} of shape {shape} and type {dtype} occupies {end - begin} bytes")
+            raise ValueError(f"no place {quote((begin, end))}")
+        if end - begin != count_elements(shape, _MOST_BYTES) * np.dtype(_DTYPES[dtype]).itemsize:
+            raise ValueError(f"{shorten(name)} of shape {shape} and type {dtype} occupies {end - begin} bytes")
         return _StoredTensor(dtype, shape, start + begin)
 
     def _truncated(self, expected: int, size: int) -> CheckpointError:
@@ -146,7 +146,7 @@ class SafetensorsFile:
 
 
 def to_float(values: npt.NDArray[Any], *, is_bfloat16: bool = False) -> npt.NDArray[Any]:
-    """Stored numbers -> native float16 or float32. bfloat16 comes as uint16 and is the upper half of a float32."""
+    """Convert stored numbers to native float16 or float32. bfloat16 (as uint16) is the upper half of a float32."""
     if is_bfloat16:
         return (values.astype(np.uint32) << 16).view(np.float32)
     return values.astype(np.float16 if values.dtype.itemsize == 2 else np.float32, copy=False)

@@ -1,6 +1,7 @@
-"""Low-rank changes with which a Whisper hears short windows, learned from itself (the laboratory's `training.short`).
+"""Adapters for short windows: low-rank changes of a Whisper, trained by distillation from itself (the laboratory's
+`training.short`).
 
-They are of its encoder, and of what the decoder hears of that. An adapter belongs to tensors, whatever file they came
+They are of its encoder, and of the decoder's attention to it. An adapter belongs to tensors, whatever file they came
 in (`Checkpoint.tensors_hash`): it lies next to the checkpoint, in the cache, or in the package. Numpy only.
 """
 
@@ -51,7 +52,9 @@ class ShortAdapter:
 
     @classmethod
     def of_shape(cls, path: Path, checkpoint: Checkpoint) -> Self:
-        """Read an adapter of this checkpoint, or of another one of the same shape, to go on from. Raises as `load`."""
+        """Read an adapter of this checkpoint, or of another one of the same shape, to continue its training. Raises as
+        `load`.
+        """
         return cls._read(path, checkpoint, "")
 
     @classmethod
@@ -63,7 +66,7 @@ class ShortAdapter:
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint) -> Self:
-        """The one that `short_adapter` finds. Raises as `load` does."""
+        """Load the adapter that `short_adapter` finds. Raises as `load` does."""
         path = short_adapter(checkpoint)
         if path is None:
             raise CheckpointNotFoundError(
@@ -73,8 +76,8 @@ class ShortAdapter:
         return cls.load(path, checkpoint)
 
 
-def heard_hash(checkpoint: Checkpoint) -> str:
-    """Of the checkpoint with its adapter, where there is one: what `tune` finds out holds for both together."""
+def adapted_hash(checkpoint: Checkpoint) -> str:
+    """Hash the checkpoint with its adapter, if there is one: results of `tune` hold for both together."""
     path = short_adapter(checkpoint)
     if path is None:
         return checkpoint.content_hash
@@ -82,5 +85,5 @@ def heard_hash(checkpoint: Checkpoint) -> str:
 
 
 def short_adapter(checkpoint: Checkpoint) -> Path | None:
-    """Where the adapter of these tensors is; None: there is none."""
+    """The path of the adapter of these tensors; None: there is none."""
     return attachments.anywhere(checkpoint, KIND)

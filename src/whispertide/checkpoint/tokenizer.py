@@ -14,7 +14,7 @@ from pathlib import Path
 
 from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES, language_code
-from whispertide.checkpoint.untrusted import quoted
+from whispertide.checkpoint.untrusted import quote
 from whispertide.checkpoint.vocabulary import BYTE_OF, Vocabulary
 from whispertide.errors import CheckpointError, OptionError, UnknownLanguageError
 from whispertide.options import Task
@@ -58,7 +58,7 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder: Path, vocab_size: int) -> Tokenizer:
-        """The tokenizer whose files are in `folder`, for a model with `vocab_size` logits.
+        """Read the tokenizer in `folder`, for a model with `vocab_size` logits.
 
         Raises `CheckpointNotFoundError` when there is none, and `CheckpointError` when it is damaged or belongs to
         another vocabulary.
@@ -84,7 +84,7 @@ class Tokenizer:
             )
 
     def check_whole(self) -> None:
-        """Raises `CheckpointError` unless every id below the special tokens has a text: one that lacks would never be
+        """Raises `CheckpointError` unless every id below the special tokens has a text: one without would never be
         learned, or its words would be spelled in pieces. Takes a tenth of a second.
         """
         # The last ordinary token of a multilingual vocabulary is the empty text, which no merge makes.
@@ -98,7 +98,6 @@ class Tokenizer:
 
     @property
     def folder(self) -> Path:
-        """Where its files are."""
         return self._vocabulary.folder
 
     @property
@@ -108,7 +107,7 @@ class Tokenizer:
 
     @cached_property
     def language_tokens(self) -> dict[str, int]:
-        """Language code -> token id, in the order of the ids; also present, but unused, in English-only models."""
+        """Map language codes to token ids, ordered by id; also present, but unused, in English-only models."""
         found = {
             match[1]: token
             for text, token in self._vocabulary.special.items()
@@ -118,7 +117,7 @@ class Tokenizer:
 
     @cached_property
     def blank_tokens(self) -> tuple[int, ...]:
-        """What may not come first when blanks are suppressed: a space alone, and the end."""
+        """The tokens that may not come first when blanks are suppressed: a space alone, and the end."""
         return (*self.encode(" "), self.eot)
 
     @cached_property
@@ -135,7 +134,7 @@ class Tokenizer:
         return tuple(sorted(first))
 
     def language(self, language: str) -> str:
-        """The code of a language that this checkpoint can write, from a code or an English name.
+        """Find the code of a language that this checkpoint knows, from a code or an English name.
 
         Raises `UnknownLanguageError` when Whisper does not know it, or this checkpoint does not.
         """
@@ -151,7 +150,7 @@ class Tokenizer:
         return code
 
     def sot_sequence(self, language: str | None, task: Task = "transcribe", timestamps: bool = True) -> tuple[int, ...]:
-        """The tokens that start a transcript: start, language and task where the model has them, no-timestamps.
+        """The tokens that start a transcript: start, language and task if the model has them, no-timestamps.
 
         None as `language` is English, as in openai/whisper; a language must be detected before. English-only models
         have neither language nor task. Raises `UnknownLanguageError`, and `OptionError` when an English-only model is
@@ -167,15 +166,17 @@ class Tokenizer:
         return start if timestamps else (*start, self.no_timestamps)
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of `text`. Special tokens spelled in the text are not recognised: a prompt cannot forge them."""
+        """Encode `text` as token ids. Special tokens spelled in the text are not recognised: a prompt cannot forge
+        them.
+        """
         return self._vocabulary.encode(text)
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The text of `tokens` without special tokens; bytes that are no whole character become U+FFFD."""
+        """Decode `tokens` without special tokens; bytes that are no complete character become U+FFFD."""
         return self.decode_with_timestamps(token for token in tokens if token < self.eot)
 
     def decode_with_timestamps(self, tokens: Iterable[int]) -> str:
-        """The text of `tokens`, special tokens spelled out: "<|0.00|> Hello<|0.46|>"."""
+        """Decode `tokens` with special tokens spelled out: "<|0.00|> Hello<|0.46|>"."""
         # Bytes first, because one character may be spread over several tokens.
         return b"".join(map(self.token_bytes, tokens)).decode("utf-8", errors="replace")
 
@@ -198,14 +199,14 @@ class Tokenizer:
             return bytes(BYTE_OF[char] for char in text)
         except KeyError:
             raise CheckpointError(
-                f"token id {token} of the tokenizer in {self.folder} is spelled {quoted(text)}, which are no bytes: "
+                f"token id {token} of the tokenizer in {self.folder} is spelled {quote(text)}, which are no bytes: "
                 "it is damaged; download it again"
             ) from None
 
     def split_to_word_tokens(
         self, tokens: Sequence[int], language: str | None = None
     ) -> tuple[list[str], list[list[int]]]:
-        """Words and the tokens of each; together they are `tokens` (openai/whisper, tokenizer.py).
+        """Split `tokens` into words and the tokens of each (openai/whisper, tokenizer.py).
 
         Languages written without spaces are split wherever the text decodes, others at spaces, punctuation and special
         tokens. Each word keeps its leading space.
@@ -227,7 +228,9 @@ class Tokenizer:
         return words, word_tokens
 
     def _split_at_characters(self, tokens: Sequence[int]) -> list[tuple[str, list[int]]]:
-        """The shortest runs of tokens that decode to whole characters, or to the U+FFFD that the whole text has too."""
+        """Split into the shortest runs of tokens that decode to complete characters, or to the U+FFFD that the whole
+        text has too.
+        """
         whole = self.decode_with_timestamps(tokens)
         pieces: list[tuple[str, list[int]]] = []
         current: list[int] = []

@@ -1,4 +1,4 @@
-"""One file written by `torch.save`, read without torch and without running what it says.
+"""A file of `torch.save`, read without torch and without running any of it.
 
 A `.pt` is a zip of a pickle and one raw block per storage (pytorch, torch/serialization.py). A pickle is a program; the
 one here may only build containers and describe tensors: any other global is refused by name before it is touched.
@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from whispertide.checkpoint import magic
 from whispertide.checkpoint.safetensors_file import to_float
-from whispertide.checkpoint.untrusted import brief, elements, quoted
+from whispertide.checkpoint.untrusted import count_elements, quote, shorten
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 _DEPTH = 64  # a saved checkpoint has ten
@@ -32,18 +32,18 @@ _VALUES = 2_000_000  # large-v3 has some 60,000
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """How many values it consists of, those that occur twice counted twice, and how deep they are nested."""
+    """The size of a value: the values that it consists of, repeated ones counted each time, and their depth."""
 
     count: int = 1
     depth: int = 1
 
 
 class _Mark:
-    """Where a list of arguments begins on the stack."""
+    """The mark on the stack where a list of arguments begins."""
 
 
 def check_bounds(pickled: bytes) -> None:
-    """Raises `ValueError` for a pickle that is damaged or would grow beyond all measure."""
+    """Raises `ValueError` for a pickle that is damaged or would grow without bounds."""
     stack: list[_Value | _Mark] = []
     memo: dict[int, _Value] = {}
     for step, (code, number, _) in enumerate(pickletools.genops(pickled)):
@@ -72,7 +72,7 @@ def check_bounds(pickled: bytes) -> None:
 
 def _number(argument: object) -> int:
     if not isinstance(argument, int) or argument < 0:
-        raise ValueError(f"the pickle names its value {quoted(argument)}")
+        raise ValueError(f"the pickle names its value {quote(argument)}")
     return argument
 
 
@@ -84,7 +84,7 @@ def _top(stack: list[_Value | _Mark]) -> _Value:
 
 
 def _apply(code: Any, stack: list[_Value | _Mark]) -> None:
-    """Take from the stack what the operation takes, and put there what it leaves."""
+    """Apply an operation to the stack."""
     if code.name == "MARK":
         stack.append(_Mark())
         return
@@ -153,10 +153,10 @@ class TorchTensor:
         if len(self.shape) != len(self.strides) or not all(type(number) is int and number >= 0 for number in numbers):
             raise ValueError("a tensor whose shape, strides and offset are no counts")
         most = self.storage.size
-        elements(self.shape, most)  # strides of 0 would make much out of little
+        count_elements(self.shape, most)  # strides of 0 would make much out of little
         # Before they are multiplied: a number may itself have millions of digits.
         if max((self.offset, *self.strides)) > _MOST_STRIDE or self.extent > most - self.offset:
-            raise ValueError(f"tensor of shape {quoted(self.shape)} reaches beyond its storage of {most}")
+            raise ValueError(f"tensor of shape {quote(self.shape)} reaches beyond its storage of {most}")
 
     @property
     def extent(self) -> int:
@@ -167,14 +167,14 @@ class TorchTensor:
 
 
 class _Mapping(dict[Any, Any]):
-    """Stands in for `collections.OrderedDict`, whose pickled attributes (`_metadata`) nobody needs."""
+    """A stand-in for `collections.OrderedDict`, whose pickled attributes (`_metadata`) nobody needs."""
 
     def __setstate__(self, state: object) -> None:
         pass
 
 
 class TorchZip:
-    """The content of a `.pt` file: `root` is what was saved, with a `TorchTensor` for each tensor.
+    """The content of a `.pt` file: `root` is the saved object, with a `TorchTensor` for each tensor.
 
     Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is damaged, of the format
     before torch 1.6, or refers to anything but tensors and plain containers.
@@ -200,7 +200,7 @@ class TorchZip:
             raise CheckpointError(f"{path} cannot be read: {error}") from error
 
     def read(self, tensor: TorchTensor) -> npt.NDArray[Any]:
-        """The values of a tensor, contiguous: float16 as they are, other floats as float32.
+        """Read the values of a tensor, contiguous: float16 as they are, other floats as float32.
 
         Raises `CheckpointError` when its block is missing or damaged.
         """
@@ -232,7 +232,7 @@ class TorchZip:
         return raw
 
     def _find_prefix(self) -> str:
-        """The folder inside the archive, which torch names after the file that it first wrote."""
+        """Find the folder inside the archive, which torch names after the file that it first wrote."""
         for name in self._sizes:
             folder, _, rest = name.rpartition("/")
             if rest == "data.pkl" and folder:
@@ -243,8 +243,8 @@ class TorchZip:
         name = f"{self._prefix}/byteorder"
         if name not in self._sizes:
             return "<"
-        with archive.open(name) as said:
-            return ">" if said.read(16).strip() == b"big" else "<"
+        with archive.open(name) as file:
+            return ">" if file.read(16).strip() == b"big" else "<"
 
     def _load(self, pickled: bytes) -> Any:
         if len(pickled) > _MAX_PICKLE:
@@ -258,7 +258,7 @@ class TorchZip:
             raise self._damaged(error) from error
 
     def _damaged(self, reason: str | Exception) -> CheckpointError:
-        detail = brief(f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else reason, 100)
+        detail = shorten(f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else reason, 100)
         return CheckpointError(f"{self.path} is damaged or truncated ({detail}); download it again")
 
 
@@ -283,7 +283,7 @@ class _TensorUnpickler(pickle.Unpickler):
             return self._globals[module, name]
         except KeyError:
             raise CheckpointError(
-                f"{self._path} refers to {brief(f'{module}.{name}')}, which weights have no need of; it was not run. "
+                f"{self._path} refers to {shorten(f'{module}.{name}')}, which weights have no need of; it was not run. "
                 "If you trust the file, load it with torch and save only its 'dims' and 'model_state_dict' as plain "
                 "dictionaries."
             ) from None
@@ -291,12 +291,12 @@ class _TensorUnpickler(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> Storage:
         tag, kind, key, _location, size = pid
         if tag != "storage" or kind not in _STORAGE_DTYPES or type(key) is not str or type(size) is not int:
-            raise ValueError(f"unknown storage {quoted(pid)}")
+            raise ValueError(f"unknown storage {quote(pid)}")
         expected = size * np.dtype(_STORAGE_DTYPES[kind]).itemsize
         found = self._sizes.get(f"{self._prefix}/data/{key}")
         if found != expected:
             raise CheckpointError(
-                f"{self._path} is damaged: expected {quoted(expected)} bytes in its block data/{brief(key)}, found "
+                f"{self._path} is damaged: expected {quote(expected)} bytes in its block data/{shorten(key)}, found "
                 f"{'no such block' if found is None else found}; download it again"
             )
         return Storage(kind, key, size)
@@ -305,24 +305,25 @@ class _TensorUnpickler(pickle.Unpickler):
 def _rebuilder() -> Callable[..., TorchTensor]:
     def rebuild(storage: object, offset: int, shape: Any, strides: Any, *_: object) -> TorchTensor:
         if not isinstance(storage, Storage):
-            raise ValueError(f"tensor without a storage: {quoted(storage)}")
+            raise ValueError(f"tensor without a storage: {quote(storage)}")
         return TorchTensor(storage, offset, tuple(shape), tuple(strides))
 
     return rebuild
 
 
-def unfolds(entries: Sequence[zipfile.ZipInfo], size: int) -> bool:
-    """Whether an archive of this size holds more than that: something compressed, or blocks that lie in one another.
+def is_bomb(entries: Sequence[zipfile.ZipInfo], size: int) -> bool:
+    """True if an archive of this size holds more than that: it is compressed, or its blocks overlap.
 
     What writes arrays and tensors stores them as they are, so such an archive is a bomb.
     """
+    # Blocks that share bytes each count in full, so their sum passes the size of the file.
     packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
     return packed or sum(entry.file_size for entry in entries) > size
 
 
 def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
     size = path.stat().st_size
-    if unfolds(entries, size) or len(entries) > _MAX_ENTRIES:
+    if is_bomb(entries, size) or len(entries) > _MAX_ENTRIES:
         wanted = sum(entry.file_size for entry in entries)
         raise CheckpointError(
             f"{path} was not written by torch.save: expected uncompressed blocks of at most {size} bytes in all; got "
@@ -340,5 +341,5 @@ def _check_magic(path: Path, start: bytes) -> None:
             "python -c \"import torch; torch.save(torch.load('OLD.pt', weights_only=True), 'NEW.pt')\""
         )
     raise CheckpointError(
-        f"{path} is not a checkpoint: expected a zip file as torch.save writes it, found {magic.described(start)}"
+        f"{path} is not a checkpoint: expected a zip file as torch.save writes it, found {magic.describe(start)}"
     )

@@ -1,4 +1,4 @@
-"""What a file says of its tensors, taken with care: it may be damaged, or lie.
+"""Checks of a file's claims about its tensors: it may be damaged, or lie.
 
 A shape can ask for more numbers than any machine has, or be so long that to multiply it takes minutes; a name or a
 value can fill megabytes of an error. Nothing here knows about formats.
@@ -18,8 +18,8 @@ _LONGEST = 1 << 40  # numbers
 _QUOTED = 60  # characters
 
 
-def elements(shape: tuple[object, ...], most: int) -> int:
-    """How many numbers a tensor of this shape holds.
+def count_elements(shape: tuple[object, ...], most: int) -> int:
+    """The number of elements in a tensor of this shape.
 
     Raises `ValueError` for more than `most`, more than `MOST_DIMS` dimensions, and lengths that are no counts.
     """
@@ -28,29 +28,29 @@ def elements(shape: tuple[object, ...], most: int) -> int:
     # Exactly int: True is one, too, and no length. And before they are multiplied: one may have millions of digits.
     lengths = [length for length in shape if type(length) is int and 0 <= length <= _LONGEST]
     if len(lengths) != len(shape):
-        raise ValueError(f"a tensor of shape {quoted(shape)}")
+        raise ValueError(f"a tensor of shape {quote(shape)}")
     count = math.prod(lengths)
     if count > most:
         raise ValueError(f"a tensor of more than {most} numbers, the most that fit")
     return count
 
 
-def brief(text: str | Exception, width: int = _QUOTED) -> str:
-    """What a file or a library said, as a message repeats it: at most `width` characters, in one line."""
+def shorten(text: str | Exception, width: int = _QUOTED) -> str:
+    """Shorten a text from a file or a library for a message: at most `width` characters, in one line."""
     line = "".join(char if char.isprintable() else " " for char in str(text)[: width + 1])
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
-def quoted(value: object) -> str:
-    """A value that a file holds, as a message quotes it, briefly."""
+def quote(value: object) -> str:
+    """Quote a value of a file in a message, shortened."""
     try:
-        return brief(repr(value))
+        return shorten(repr(value))
     except (ValueError, RecursionError):  # a number of more digits than Python writes; a nesting beyond the stack
         return f"a {type(value).__name__} beyond measure"
 
 
-def exactly(file: BinaryIO, count: int) -> bytes:
-    """The next bytes of a file. Raises `EOFError` where there are fewer. `count` must be known to be small."""
+def read_exactly(file: BinaryIO, count: int) -> bytes:
+    """Read the next bytes of a file. Raises `EOFError` if there are fewer. `count` must be known to be small."""
     found = file.read(count)
     if len(found) != count:
         raise EOFError("it ends early")
@@ -59,7 +59,7 @@ def exactly(file: BinaryIO, count: int) -> bytes:
 
 def check_regular(path: Path, most: int) -> None:
     """Raises `ValueError` for a device or a pipe, which may never end, a folder, and a file of more than `most` bytes;
-    `OSError` where there is none. Nothing is opened.
+    `OSError` if there is none. Nothing is opened.
     """
     status = path.stat()
     if not S_ISREG(status.st_mode):
@@ -69,15 +69,15 @@ def check_regular(path: Path, most: int) -> None:
 
 
 def regular_bytes(path: Path, most: int) -> bytes:
-    """The content of a file. Raises as `check_regular` does."""
+    """Read a file. Raises as `check_regular` does."""
     check_regular(path, most)
     with path.open("rb") as file:
         return file.read(most)
 
 
 @contextmanager
-def opened_weights(path: Path, form: str) -> Iterator[BinaryIO]:
-    """A file of weights, open; what reading it raises says which file it was, and that it may be no `form`.
+def open_weights(path: Path, form: str) -> Iterator[BinaryIO]:
+    """Open a file of weights; errors while it is read name the file, and say that it may be no `form`.
 
     Raises `CheckpointNotFoundError` when it is missing, and `CheckpointError`.
     """
@@ -92,11 +92,11 @@ def opened_weights(path: Path, form: str) -> Iterator[BinaryIO]:
         raise
     except (EOFError, ValueError) as error:
         raise CheckpointError(
-            f"{path} is damaged or truncated ({brief(error)}), or no {form}: download it again"
+            f"{path} is damaged or truncated ({shorten(error)}), or no {form}: download it again"
         ) from error
 
 
 def first_of(names: Iterable[str], count: int = 3) -> str:
-    """The first of some names, briefly."""
+    """Shorten the first of some names."""
     listed = list(names)
-    return ", ".join(brief(name) for name in listed[:count]) + (" ..." if len(listed) > count else "")
+    return ", ".join(shorten(name) for name in listed[:count]) + (" ..." if len(listed) > count else "")

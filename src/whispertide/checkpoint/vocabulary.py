@@ -1,4 +1,4 @@
-"""The files of a tokenizer: every token's text and id, as GPT-2, Hugging Face and CTranslate2 write them.
+"""The files of a tokenizer: every token's text and id, in the formats of GPT-2, Hugging Face and CTranslate2.
 
 What the tokens mean to Whisper is `checkpoint.tokenizer`'s. The special ones are read at once, the megabytes of
 ordinary ones when they are first needed.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from whispertide.checkpoint.json_file import read_bytes, read_json
 from whispertide.checkpoint.ranked_vocabulary import merges_of, special_tokens, split_special, with_lost_merges
-from whispertide.checkpoint.untrusted import brief, quoted
+from whispertide.checkpoint.untrusted import quote, shorten
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _MOST_TOKENS = 1_000_000
 
 
 def _byte_characters() -> dict[int, str]:
-    """GPT-2's printable stand-in for each byte: itself where it is printable Latin-1, else a letter from U+0100 on."""
+    """Map each byte to GPT-2's printable stand-in: itself if it is printable Latin-1, else a letter from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {byte: chr(byte) for byte in printable} | {byte: chr(0x100 + i) for i, byte in enumerate(others)}
@@ -45,7 +45,7 @@ BYTE_OF = {char: byte for byte, char in _CHARACTER_OF.items()}
 @dataclass(frozen=True)
 class Vocabulary:
     """The tokens of one checkpoint. `special` maps the text of each special token to its id. `listed` are the texts of
-    the ordinary ones by id where these are known without their merges; else the files in `folder` have both.
+    the ordinary ones by id if these are known without their merges; else the files in `folder` have both.
 
     The properties and `encode` read the ordinary tokens, and raise `CheckpointError` when these are damaged.
     """
@@ -57,7 +57,7 @@ class Vocabulary:
     def __post_init__(self) -> None:
         for text, token in self.special.items():
             if type(token) is not int or not 0 <= token < _MOST_TOKENS:
-                raise self._damaged(f"{brief(text)} has the id {quoted(token)}")
+                raise self._damaged(f"{shorten(text)} has the id {quote(token)}")
 
     @classmethod
     def read(cls, folder: Path) -> Vocabulary:
@@ -81,7 +81,8 @@ class Vocabulary:
 
     @classmethod
     def of_bytes(cls, place: Path, tokens: Sequence[bytes], vocab_size: int) -> Vocabulary:
-        """Of an OpenAI model of which `place` has the bytes of the ordinary tokens, by id; more are left out.
+        """Make the vocabulary of an OpenAI model from the bytes of the ordinary tokens in `place`, by id; extra ones
+        are left out.
 
         Raises `CheckpointError` for a size of the vocabulary that OpenAI's models do not have, or too few tokens.
         """
@@ -94,7 +95,7 @@ class Vocabulary:
         return cls(place, special, tuple(texts))
 
     def _read_model(self) -> tuple[dict[str, int], list[tuple[str, str]]]:
-        """Ordinary tokens with their ids, and the merges in order of priority."""
+        """Read ordinary tokens with their ids, and the merges in order of priority."""
         if self.listed is not None:
             return {text: token for token, text in enumerate(self.listed)}, merges_of(self.listed)
         path = self.folder / TOKENIZER_JSON
@@ -102,7 +103,7 @@ class Vocabulary:
             if path.is_file():
                 model = read_json(path)["model"]
                 if model.get("type", "BPE") != "BPE":
-                    raise CheckpointError(f"expected a byte-pair tokenizer in {path}; got {quoted(model['type'])}")
+                    raise CheckpointError(f"expected a byte-pair tokenizer in {path}; got {quote(model['type'])}")
                 return model["vocab"], [_pair(merge) for merge in model["merges"]]
             lines = (self.folder / MERGES_TXT).read_text(encoding="utf-8").splitlines()
             merges = [_pair(line) for line in lines if line and not line.startswith("#version")]
@@ -114,7 +115,7 @@ class Vocabulary:
 
     @cached_property
     def _loaded(self) -> tuple[Any, dict[int, str]]:
-        """The encoder, and the text of every ordinary token."""
+        """Load the encoder, and the text of every ordinary token."""
         # The special tokens stay out of the encoder, so that text which happens to spell one is only text.
         from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -129,7 +130,7 @@ class Vocabulary:
         return encoder, {token: text for text, token in vocab.items()}
 
     def _damaged(self, reason: str | Exception) -> CheckpointError:
-        return CheckpointError(f"the tokenizer in {self.folder} is damaged ({brief(reason)}): download it again")
+        return CheckpointError(f"the tokenizer in {self.folder} is damaged ({shorten(reason)}): download it again")
 
     @cached_property
     def special_texts(self) -> dict[int, str]:
@@ -138,47 +139,47 @@ class Vocabulary:
 
     @cached_property
     def texts(self) -> dict[int, str]:
-        """The text of every ordinary token, each byte as the character that stands for it (`BYTE_OF`)."""
+        """The text of every ordinary token, each byte as its stand-in (`BYTE_OF`)."""
         return self._loaded[1]
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of `text`; special tokens spelled in it are not recognised."""
+        """Encode `text` as token ids; special tokens spelled in it are not recognised."""
         encoding = cast("Encoding", self._loaded[0].encode(text, add_special_tokens=False))
         return list(encoding.ids)
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Whether `folder` holds the files of a tokenizer."""
+    """True if `folder` holds the files of a tokenizer."""
     if any((folder / name).is_file() for name in (TOKENIZER_JSON, *LISTED)):
         return True
     return (folder / VOCAB_JSON).is_file() and (folder / MERGES_TXT).is_file()
 
 
 def _texts_of(path: Path) -> list[str]:
-    """The texts of all tokens, from a JSON list or one a line. Raises `CheckpointError` for anything else."""
+    """Parse the texts of all tokens, from a JSON list or one a line. Raises `CheckpointError` for anything else."""
     try:
         content = read_bytes(path).decode()
         # Not `splitlines`, which also splits at characters that a token may have.
         texts = json.loads(content) if path.suffix == ".json" else content.removesuffix("\n").split("\n")
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} cannot be read ({brief(error)}): download the model again") from error
+        raise CheckpointError(f"{path} cannot be read ({shorten(error)}): download the model again") from error
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise CheckpointError(f"expected a list of the texts of all tokens in {path}: download the model again")
     return texts
 
 
 def _pair(merge: Any) -> tuple[str, str]:
-    """Both spellings of a merge: "a b" (until tokenizers 0.19) and ["a", "b"]."""
+    """Parse both spellings of a merge: "a b" (until tokenizers 0.19) and ["a", "b"]."""
     left, right = merge.split(" ") if isinstance(merge, str) else merge
     return left, right
 
 
 def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
-    """The added tokens of a `tokenizer.json`, without parsing the megabytes of vocabulary after them."""
+    """Find the added tokens of a `tokenizer.json`, without parsing the megabytes of vocabulary after them."""
     try:
         text = read_bytes(path).decode()  # in text mode the newlines of these megabytes cost more than all the rest
     except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path} cannot be read ({brief(error)}): download the model again") from error
+        raise CheckpointError(f"{path} cannot be read ({shorten(error)}): download the model again") from error
     start = text.find('"added_tokens"')
     try:
         # A file that broke off lacks its end, although the part that is read here may be whole.
@@ -188,5 +189,5 @@ def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
         return {item["content"]: item["id"] for item in added}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
-            f"{path} is not a tokenizer ({brief(error)}): it is damaged or truncated; download the model again"
+            f"{path} is not a tokenizer ({shorten(error)}): it is damaged or truncated; download the model again"
         ) from error

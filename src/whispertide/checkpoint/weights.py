@@ -29,7 +29,7 @@ from whispertide.checkpoint.palette_file import PaletteFile, is_palettised
 from whispertide.checkpoint.published_causal import base_state, has_layout
 from whispertide.checkpoint.safetensors_file import FLOATS, SafetensorsFile
 from whispertide.checkpoint.torch_zip import TorchTensor, TorchZip
-from whispertide.checkpoint.untrusted import brief, quoted
+from whispertide.checkpoint.untrusted import quote, shorten
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 WEIGHTS = "model.safetensors"
@@ -63,7 +63,7 @@ class _Entry:
 
 
 class _Changed:
-    """Tensors that are changed whenever they are read; the key is the entry of what they were, and the change."""
+    """Tensors that are changed whenever they are read; the key is the original entry and the change."""
 
     def read(self, key: tuple[_Entry, Change], /) -> Weights:
         entry, change = key
@@ -93,7 +93,7 @@ class TensorStore:
 
     @classmethod
     def from_openai(cls, path: Path) -> "tuple[TensorStore, ModelDims]":
-        """Open an OpenAI `.pt`, which holds the dimensions too, or the plain Whisper in a published causal one.
+        """Open an OpenAI `.pt`, which has the dimensions too, or the plain Whisper in a published causal one.
 
         Raises `CheckpointNotFoundError` when it is missing, `CheckpointError` when it is damaged, unsafe, or holds
         something else.
@@ -103,7 +103,7 @@ class TensorStore:
         if has_layout(root) and isinstance(root["state_dict"], dict):
             root = {"dims": root["dims"], "model_state_dict": base_state(root["state_dict"])}
         if not isinstance(root, dict) or not {"dims", "model_state_dict"} <= root.keys():
-            found = quoted(sorted(map(str, root))) if isinstance(root, dict) else type(root).__name__
+            found = quote(sorted(map(str, root))) if isinstance(root, dict) else type(root).__name__
             raise CheckpointError(
                 f"expected {path} to hold 'dims' and 'model_state_dict', as OpenAI's checkpoints do; found {found}. "
                 "For Hugging Face weights name their folder instead."
@@ -120,7 +120,7 @@ class TensorStore:
 
     @classmethod
     def from_ctranslate2(cls, folder: Path) -> "tuple[TensorStore, ModelDims]":
-        """Open the `model.bin` of a folder of CTranslate2, whose tensors tell the dimensions too.
+        """Open the `model.bin` of a folder of CTranslate2, and derive the dimensions from its tensors.
 
         Raises `CheckpointNotFoundError` when it is missing, `CheckpointError` when it is damaged or another model.
         """
@@ -134,7 +134,7 @@ class TensorStore:
 
     @classmethod
     def from_ggml(cls, file: GgmlFile) -> "TensorStore":
-        """The tensors of an open file of whisper.cpp."""
+        """Take the tensors of an open file of whisper.cpp."""
         entries: dict[str, _Entry] = {}
         for name, tensor in file.tensors.items():
             canonical = from_openai_name(name)
@@ -143,22 +143,21 @@ class TensorStore:
         return cls(entries, (file.path,), str(file.path))
 
     def names(self) -> frozenset[str]:
-        """Canonical names of all tensors."""
         return frozenset(self._entries)
 
     def shape(self, name: str) -> Shape:
-        """Shape of one tensor, without reading it. Raises `CheckpointError` when there is none of this name."""
+        """Shape of one tensor, without reading it. Raises `CheckpointError` if there is none of this name."""
         return self._entry(name).shape
 
     def get(self, name: str) -> Weights:
-        """One tensor, read from the disk: float16 where it is stored so, else float32 (bfloat16 becomes float32).
+        """Read one tensor: float16 if it is stored so, else float32 (bfloat16 becomes float32).
 
         Raises `CheckpointError` when there is none of this name, or the file was damaged or removed meanwhile.
         """
         return self._entry(name).read()
 
     def changed(self, changes: Mapping[str, Change]) -> "TensorStore":
-        """The same tensors, those that are named changed in what they hold, not in shape. Nothing is read now."""
+        """Make a store of the same tensors, the named ones changed in values, not in shape. Nothing is read now."""
         new = {
             name: _Entry(self.shape(name), _Changed(), (self._entry(name), change)) for name, change in changes.items()
         }
@@ -175,13 +174,16 @@ class TensorStore:
             raise CheckpointError(f"{self.source} has no tensor {name!r}") from None
 
     def _drop_output_projection(self) -> None:
-        """Whisper's output projection is its embedding; some savers store it under both names, or under this one."""
+        """Drop the output projection, which is Whisper's embedding; some savers store it under both names, or under
+        this one.
+        """
         projection = self._entries.pop(OUTPUT_PROJECTION, None)
         if projection is None:
             return
         embedding = self._entries.setdefault(EMBEDDING, projection)
         if embedding == projection:  # the same place in the same file
             return
+        # Compared by value: a saver may have written both copies out.
         if embedding.shape != projection.shape or not np.array_equal(embedding.read(), projection.read()):
             raise CheckpointError(
                 f"{self.source} has an output projection ({OUTPUT_PROJECTION}) that differs from the token embedding; "
@@ -190,7 +192,8 @@ class TensorStore:
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The files with the weights of a Hugging Face folder: one, or the shards of an index; safetensors where there are.
+    """Find the files with the weights of a Hugging Face folder: one, or the shards of an index; safetensors if there
+    are any.
 
     Raises `CheckpointNotFoundError` when there are none or a shard is missing, `CheckpointError` when the index is
     damaged.
@@ -220,7 +223,7 @@ def _shards(index: Path) -> tuple[Path, ...]:
 
 
 def _open(path: Path) -> Iterator[tuple[str, _Entry]]:
-    """Stored name and entry of every tensor in a file of a Hugging Face folder."""
+    """Read stored name and entry of every tensor in a file of a Hugging Face folder."""
     if path.suffix == ".safetensors":
         stored = SafetensorsFile(path)
         file = PaletteFile(stored) if is_palettised(stored) else _floats(stored)
@@ -236,16 +239,16 @@ def _open(path: Path) -> Iterator[tuple[str, _Entry]]:
 
 
 def _floats(file: SafetensorsFile) -> SafetensorsFile:
-    """The file, if all its tensors are numbers."""
+    """Return the file, if all its tensors are numbers."""
     for name, tensor in file.tensors.items():
         if tensor.dtype not in FLOATS:
             raise CheckpointError(
-                f"{file.path}: {brief(name)} has the type {tensor.dtype}; expected {', '.join(FLOATS)}. Quantised ones "
-                "cannot be loaded, except those that `whispertide compress` makes: take the original weights."
+                f"{file.path}: {shorten(name)} has the type {tensor.dtype}; expected {', '.join(FLOATS)}. Quantised "
+                "ones cannot be loaded, except those that `whispertide compress` makes: take the original weights."
             )
     return file
 
 
 def _is_plain_name(file: object) -> bool:
-    """A shard lies next to its index: no path that leads elsewhere."""
+    """True for a name without a path: a shard lies next to its index."""
     return isinstance(file, str) and bool(file) and Path(file).name == file and "\\" not in file

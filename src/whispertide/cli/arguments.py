@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 Fields = Mapping[str, Any]  # fields of a dataclass -> the options that set them
 
 
-def grouped(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
-    """A command that takes dataclasses, as one that takes an option for each field that their annotation names.
+def group_options(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+    """Make a command with one option for each field of the dataclasses that its annotations name.
 
     `engine: Annotated[EngineOptions, {"threads": typer.Option(...)}]` becomes the option for `threads`, with the
     dataclass's own type and default.
@@ -89,8 +89,8 @@ MeasuredModel = Annotated[
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", **_MODEL | {"help": "The same as MODEL."})]
 
 
-def measured(model: str | None, option: str | None) -> str:
-    """The model of a command that takes it as an argument, or as others do. Raises `OptionError` where both say one."""
+def model_argument(model: str | None, option: str | None) -> str:
+    """The model of a command that takes it as an argument or as an option. Raises `OptionError` if both are given."""
     if None not in (model, option):
         raise OptionError(f"expected one model; got {model} and --model {option}")
     return model or option or BUNDLED_MODEL
@@ -110,7 +110,7 @@ WorkersEngine = Annotated[EngineOptions, _ENGINE | {"threads": _OF_WORKERS}]
 def load(
     model: str, engine: EngineOptions, revision: str | None = None, hush: "HushWord | None" = None
 ) -> "Transcriber":
-    """Load a model, saying on standard error what has to be downloaded or built. `hush`: as in `Transcriber`."""
+    """Load a model; standard error shows its download or build. `hush`: as in `Transcriber`."""
     from whispertide import api
 
     transcriber = api.load(model, **asdict(engine), revision=revision, announce=say)
@@ -142,7 +142,7 @@ Formats = Annotated[
         "-f",
         metavar="NAME,…",
         help=f"{', '.join(FORMATS)}; several into a folder. Default: by the output's extension, else txt.",
-        autocompletion=completion.listed(completion.formats),
+        autocompletion=completion.complete_last(completion.formats),
     ),
 ]
 Subtitles = Annotated[
@@ -154,9 +154,9 @@ Subtitles = Annotated[
 ]
 
 
-def checked(options: DecodeOptions) -> DecodeOptions:
-    """The same with the language as a code, or None for "auto". Raises `UnknownLanguageError`, and `OptionError` for a
-    prompt that no model can be shown.
+def check_options(options: DecodeOptions) -> DecodeOptions:
+    """Check the options, with the language as a code, or None for "auto". Raises `UnknownLanguageError`, and
+    `OptionError` for a prompt that no model can be shown.
     """
     from whispertide.checkpoint.languages import language_choice
 
@@ -168,7 +168,7 @@ def checked(options: DecodeOptions) -> DecodeOptions:
 
 
 def format_names(given: str | None) -> list[str]:
-    """The names in "srt,json", each once; none where nothing is given. Raises `OptionError` for an unknown one."""
+    """Split "srt,json" into its names, each once. Raises `OptionError` for an unknown one."""
     names = [] if given is None else list(dict.fromkeys(name.strip() for name in given.split(",")))
     for name in names:
         check_choice("--format", name, FORMATS)
@@ -180,7 +180,7 @@ def format_names(given: str | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class StreamChoice:
-    """Which recipe, with which changes; None means the engine's, or the recipe's, own."""
+    """The recipe and its changes; None means the engine's, or the recipe's, own."""
 
     recipe: str | None = None
     changes: list[str] | None = None
@@ -192,7 +192,7 @@ class StreamChoice:
 
     @property
     def is_asked(self) -> bool:
-        """Whether anything was said that only streaming has; a gate, a framing and a hush word others have, too."""
+        """True if an option was given that only streams have; a gate, a framing and a hush word others have, too."""
         return any(choice is not None for choice in (self.recipe, self.changes, self.executor, self.delay))
 
     def hush_word(self) -> "HushWord | None":
@@ -214,7 +214,7 @@ class StreamChoice:
         return HushWord.load(self.hush)
 
     def resolve(self, word: "HushWord | None" = None, start: "Recipe | None" = None) -> "Recipe":
-        """The recipe, with a hush `word` if there is one; `start` is what is changed where no recipe was named.
+        """Build the recipe, with a hush `word` if there is one; `start` are the changes if no recipe was named.
 
         Raises `UnknownRecipeError` or `OptionError`, so call it before anything is downloaded.
         """

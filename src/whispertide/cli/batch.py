@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from whispertide.api import Transcriber
-    from whispertide.batch.archive import Archive, Entry, Made
+    from whispertide.batch.archive import Archive, Entry, Provenance
     from whispertide.batch.dispatch import Workers
     from whispertide.batch.plan import Task
     from whispertide.batch.worker import Setup
 
-EngineName = Literal["local", "ray"]
+_EngineName = Literal["local", "ray"]
 
 _workers = partial(typer.Option, rich_help_panel="Workers")
 _CODES = {"cut off": ExitCode.TRUNCATED, "unusable": ExitCode.AUDIO, "failed": ExitCode.FAILURE}
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def batch(
     *,
     inputs: Annotated[
@@ -52,7 +52,7 @@ def batch(
     text: arguments.Text,
     fast: arguments.Fast = False,
     where: Annotated[
-        EngineName, _workers("--engine", help="local (default): processes of this machine; ray: a Ray cluster.")
+        _EngineName, _workers("--engine", help="local (default): processes of this machine; ray: a Ray cluster.")
     ] = "local",
     address: Annotated[
         str | None, _workers("--address", metavar="HOST:PORT", help="The Ray cluster. Default: RAY_ADDRESS, or here.")
@@ -64,26 +64,26 @@ def batch(
     revision: arguments.Revision = None,
 ) -> ExitCode:
     """Transcribe an archive: every recording once, whatever is killed. The same command goes on where it stopped."""
-    from whispertide.batch.archive import check_folder, opened, report_in
-    from whispertide.batch.inputs import check_any, find
+    from whispertide.batch.archive import check_folder, open_archive, report_path
+    from whispertide.batch.inputs import check_any, find_recordings
     from whispertide.batch.plan import plan
 
     if address is not None and where != "ray":
         raise OptionError(f"--address is that of a Ray cluster; add --engine ray, or leave it out; got {address!r}")
     if where == "ray":
         require("ray", "--engine ray")
-    options, form = replace(arguments.checked(text), beam=1 if fast else BEAM), form or "txt"
+    options, form = replace(arguments.check_options(text), beam=1 if fast else BEAM), form or "txt"
     engine = replace(engine, threads=engine.threads or 1)
-    recordings = find(inputs)
+    recordings = find_recordings(inputs)
     tasks = plan(recordings, form)
     check_folder(output)
-    if not report_in(output).exists():  # what goes on may have done with all of them
+    if not report_path(output).exists():  # what goes on may have done with all of them
         check_any(recordings)
     transcriber = arguments.load(model, engine, revision)  # downloads and builds, once for all
     setup = _setup(transcriber, model, revision, engine, options, form)
     made, name = _made(transcriber, setup), transcriber.name
     del transcriber  # each worker has its own
-    with opened(output, made, tasks) as archive:
+    with open_archive(output, made, tasks) as archive:
         remaining = archive.remaining(tasks)
         if remaining:
             say(f"{len(remaining)} of {len(tasks)} recordings to transcribe with {name}")
@@ -95,7 +95,7 @@ def batch(
             code = report(interrupt)
             say(f"{done} of {len(tasks)} recordings are done; the same command goes on with the others")
             return code
-        return _told(tasks, archive)
+        return _report(tasks, archive)
 
 
 def _setup(
@@ -106,30 +106,30 @@ def _setup(
     options: DecodeOptions,
     form: str,
 ) -> "Setup":
-    """What workers are given. Raises `UnknownLanguageError` for a language that the model cannot write."""
+    """The configuration of every worker. Raises `UnknownLanguageError` for a language that the model does not know."""
     from whispertide.batch.worker import Setup
     from whispertide.cli.job import warn_of_synthetic
 
     warn_of_synthetic(transcriber)
     if options.language is not None:
         options = replace(options, language=transcriber.tokenizer.language(options.language))
-    return Setup(_place(model), revision, engine, options, form, transcriber.model.content_hash)
+    return Setup(_portable_name(model), revision, engine, options, form, transcriber.model.content_hash)
 
 
-def _place(model: str) -> str:
-    """What a worker calls the model: it may stand in another folder, or on another machine."""
-    from whispertide.checkpoint.names import HubModel, bundled_names, find
+def _portable_name(model: str) -> str:
+    """The model's name for a worker, which may run in another folder or on another machine."""
+    from whispertide.checkpoint.names import HubModel, bundled_names, find_model
 
-    if model in bundled_names() or isinstance(found := find(model), HubModel):
+    if model in bundled_names() or isinstance(found := find_model(model), HubModel):
         return model
     return str(found.resolve())
 
 
-def _made(transcriber: "Transcriber", setup: "Setup") -> "Made":
-    from whispertide.batch.archive import Made
+def _made(transcriber: "Transcriber", setup: "Setup") -> "Provenance":
+    from whispertide.batch.archive import Provenance
 
     options = setup.options
-    return Made(
+    return Provenance(
         model=printable(transcriber.name),
         weights=setup.content_hash,
         precision=setup.engine.precision,
@@ -145,14 +145,14 @@ def _run(
     remaining: "Sequence[Task]",
     archive: "Archive",
     setup: "Setup",
-    where: EngineName,
+    where: _EngineName,
     address: str | None,
     wanted: int | None,
 ) -> None:
-    """Transcribe what remains; each transcript is kept as it comes."""
+    """Transcribe the remaining recordings; each transcript is kept as it comes."""
     from whispertide.batch.dispatch import transcribe_all
 
-    with _bar(remaining) as advance, _started(setup, where, address, wanted) as workers:
+    with _bar(remaining) as advance, _start_workers(setup, where, address, wanted) as workers:
         for task, outcome in transcribe_all(remaining, workers):
             entry = archive.keep(task, outcome)
             for note in outcome.notes:
@@ -167,8 +167,10 @@ def _about(entry: "Entry") -> str:
 
 
 @contextmanager
-def _started(setup: "Setup", where: EngineName, address: str | None, wanted: int | None) -> "Iterator[Workers[Any]]":
-    """What carries the workers."""
+def _start_workers(
+    setup: "Setup", where: _EngineName, address: str | None, wanted: int | None
+) -> "Iterator[Workers[Any]]":
+    """Start the workers."""
     workers: Workers[Any]
     if where == "ray":
         from whispertide.batch.on_ray import RayWorkers
@@ -186,7 +188,7 @@ def _started(setup: "Setup", where: EngineName, address: str | None, wanted: int
 
 @contextmanager
 def _bar(tasks: "Sequence[Task]") -> "Iterator[Callable[[Task], None]]":
-    """A bar on standard error where that is a terminal. It counts bytes, as recordings differ in length."""
+    """Show a bar on standard error if that is a terminal. It counts bytes, as recordings differ in length."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -215,8 +217,8 @@ def _bar(tasks: "Sequence[Task]") -> "Iterator[Callable[[Task], None]]":
             yield advance
 
 
-def _told(tasks: "Sequence[Task]", archive: "Archive") -> ExitCode:
-    """What became of all recordings, those of earlier runs included; one code for all."""
+def _report(tasks: "Sequence[Task]", archive: "Archive") -> ExitCode:
+    """Report the outcomes of all recordings, those of earlier runs included, and return one exit code for all."""
     from whispertide.cli.live import clock_text
 
     entries = archive.entries(tasks)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def bundled_files() -> Iterator[tuple[Path, Path]]:
-    """The bundled recording and its transcript. Raises `AudioFileError` where the package lacks them."""
+    """Open the bundled recording and its transcript. Raises `AudioFileError` if the package lacks them."""
     with as_file(files("whispertide") / "bundled" / "audio") as folder:
         recording, transcript = folder / "demo.flac", folder / "demo.txt"
         if not recording.is_file():
@@ -24,7 +24,7 @@ def bundled_files() -> Iterator[tuple[Path, Path]]:
 
 
 def is_bundled_recording(name: str) -> bool:
-    """Whether a path leads to it."""
+    """True if a path leads to the recording of the package."""
     with bundled_files() as (recording, _):
         return os.path.exists(name) and recording.samefile(name)
 

@@ -1,4 +1,4 @@
-"""What the shell is told when it completes an option: recipes and their fields, models, formats.
+"""Shell completion of option values: recipes and their fields, models, formats.
 
 The modules that know the names are imported when the shell asks. Where nothing here matches, it completes files.
 """
@@ -9,14 +9,14 @@ Complete = Callable[[str], list[str]]
 
 
 def recipes(incomplete: str) -> list[str]:
-    """Names of recipes."""
+    """Complete names of recipes."""
     from whispertide.recipes.catalogue import RECIPES
 
     return _starting(RECIPES, incomplete)
 
 
 def settings(incomplete: str) -> list[str]:
-    """Fields of a recipe, each with its equals sign; after it the values, where they have names."""
+    """Complete fields of a recipe, each with its equals sign; after it the values, if they have names."""
     from whispertide.recipes.recipe import every_field
 
     name, equals, _ = incomplete.partition("=")
@@ -26,21 +26,21 @@ def settings(incomplete: str) -> list[str]:
 
 
 def models(incomplete: str) -> list[str]:
-    """Names of models; a path is left to the shell."""
+    """Complete names of models; a path is left to the shell."""
     from whispertide.checkpoint.names import ALIASES, SHORT_NAMES, bundled_names
 
     return _starting((*bundled_names(), *SHORT_NAMES, *ALIASES), incomplete)
 
 
 def formats(incomplete: str) -> list[str]:
-    """Names of formats."""
+    """Complete names of formats."""
     from whispertide.cli.output import FORMATS
 
     return _starting(FORMATS, incomplete)
 
 
-def listed(complete: Complete) -> Complete:
-    """For several names separated by commas: the last of them is completed."""
+def complete_last(complete: Complete) -> Complete:
+    """Complete the last of several names separated by commas."""
 
     def last(incomplete: str) -> list[str]:
         before, comma, name = incomplete.rpartition(",")

@@ -20,7 +20,7 @@ _PATIENCE_S = 20.0  # nobody watches a demo that waits longer for its first byte
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def demo(
     *,
     pace: Annotated[
@@ -89,7 +89,7 @@ def _real_or_bundled() -> str:
 
 
 def summary(document: "Document", transcript: Path, *, bundled: bool) -> list[str]:
-    """The closing lines: how much, how fast, how well."""
+    """The closing lines: amount, speed and accuracy."""
     figures = document.metrics
     if not figures["audio_s"]:
         return []  # Ctrl-C before there was anything to hear
@@ -109,7 +109,7 @@ def summary(document: "Document", transcript: Path, *, bundled: bool) -> list[st
 
 
 def word_error_rate(transcript: Path, text: str) -> float | None:
-    """WER without case and punctuation, or None where jiwer is not installed or there is no transcript."""
+    """WER without case and punctuation, or None if jiwer is not installed or there is no transcript."""
     try:
         import jiwer
     except ImportError:
@@ -120,5 +120,5 @@ def word_error_rate(transcript: Path, text: str) -> float | None:
 
 
 def plain(text: str) -> str:
-    """Lower-case words and nothing else."""
+    """Split into lower-case words without punctuation."""
     return " ".join(re.findall(r"[\w']+", text.lower()))

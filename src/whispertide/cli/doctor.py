@@ -27,7 +27,7 @@ _PACKAGES = ("whispertide", "onnxruntime", "numpy", "av", "soxr", "tokenizers", 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What is installed and attached."""
+    """The machine's system, packages and devices."""
 
     system: str
     python: str
@@ -40,7 +40,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything that the doctor found; `framed` is the default recipe as the model gets it."""
+    """All results of the doctor; `framed` is the default recipe as the model gets it."""
 
     machine: Machine
     speed: "Speed"
@@ -50,12 +50,12 @@ class Diagnosis:
 
     @property
     def healthy(self) -> bool:
-        """Whether the model computes what it should."""
+        """True if the model computes the expected results."""
         return all(check.passed for check in self.parity)
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def doctor(
     *,
     model: arguments.MeasuredModel = None,
@@ -65,16 +65,16 @@ def doctor(
     revision: arguments.Revision = None,
 ) -> ExitCode:
     """Check this machine and a model: providers, microphone, speed, what runs live, and the engine against fp32."""
-    found = diagnose(arguments.measured(model, option), engine, revision)
+    found = diagnose(arguments.model_argument(model, option), engine, revision)
     if as_json:
-        typer.echo(json.dumps(to_json(found), indent=2))
+        typer.echo(json.dumps(_to_json(found), indent=2))
     else:
-        show(found)
+        _show(found)
     return ExitCode.OK if found.healthy else ExitCode.FAILURE
 
 
 def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> Diagnosis:
-    """Look at everything. Raises what loading the model raises."""
+    """Run all checks. Raises the errors of loading the model."""
     from whispertide.api import Transcriber
     from whispertide.checkpoint import hub
     from whispertide.cli.bundled import bundled_audio
@@ -88,7 +88,7 @@ def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> D
     say(f"measuring {model.name} ...")
     speed = examine.measure_speed(model)
     transcriber = Transcriber(model, measure=lambda _: speed.costs)
-    known = examine.Known(model.knows_short, transcriber.calibration, model.options, model.checkpoint)
+    known = examine.CheckpointFacts(model.knows_short, transcriber.calibration, model.options, model.checkpoint)
     framed = transcriber.framed(get_recipe(DEFAULT_RECIPE))
     live = examine.estimate_live(speed, model.dims, RECIPES, known)
     say(f"comparing {model.name} with its own fp32 graphs ...")
@@ -100,7 +100,7 @@ def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> D
 
 
 def look_at_machine() -> Machine:
-    """Versions, providers and microphones."""
+    """Read versions, providers and microphones."""
     from whispertide.audio import mic
     from whispertide.model.installed import OTHER_ENGINES, is_installed
     from whispertide.model.providers import available_providers, physical_cores
@@ -128,8 +128,8 @@ def _version(package: str) -> str:
         return ""
 
 
-def to_json(found: Diagnosis) -> dict[str, Any]:
-    """The diagnosis as plain data, with the verdicts."""
+def _to_json(found: Diagnosis) -> dict[str, Any]:
+    """Convert to plain data, with the verdicts."""
     return {
         "machine": asdict(found.machine),
         "speed": asdict(found.speed),
@@ -150,7 +150,7 @@ def _parity_json(item: "Parity") -> dict[str, Any]:
     return {**asdict(item), "limits": limits, "passed": item.passed}
 
 
-def show(found: Diagnosis) -> None:
+def _show(found: Diagnosis) -> None:
     """Print tables."""
     from rich.console import Console
 
@@ -176,7 +176,9 @@ def show(found: Diagnosis) -> None:
 
 
 def _table(header: Sequence[str], *rows: Sequence[str]) -> "Table":
-    """A table without lines; a row without a first cell explains the one before it. Without headings texts may wrap."""
+    """Make a table without lines; a row without a first cell explains the one before it. Without headings texts may
+    wrap.
+    """
     from rich.table import Table
 
     titled = any(header)

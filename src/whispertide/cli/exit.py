@@ -34,7 +34,7 @@ P = ParamSpec("P")
 
 
 class ExitCode(IntEnum):
-    """What the shell sees."""
+    """Exit codes of all commands."""
 
     OK = 0
     FAILURE = 1
@@ -92,7 +92,7 @@ def _print(message: str) -> None:
 
 
 def wrapped(message: str, width: int | None) -> str:
-    """A message for a terminal so wide, which would break inside words; one line for whatever is no terminal."""
+    """Wrap a message for a terminal of this width, which would break it inside words; one line for any other output."""
     if width is None:
         return message
     wrapper = textwrap.TextWrapper(max(20, width - 1), break_long_words=False, break_on_hyphens=False)
@@ -103,13 +103,13 @@ _speaker: list[Callable[[str], None]] = [_print]
 
 
 def say(message: str) -> None:
-    """A line for the user; standard output is for transcripts only."""
+    """Print a line for the user on standard error; standard output is for transcripts only."""
     _speaker[-1](message)
 
 
 @contextmanager
 def speaking_through(speaker: Callable[[str], None]) -> Iterator[None]:
-    """While something redraws the terminal, lines for the user go through it."""
+    """Print lines for the user through `line` while something redraws the terminal."""
     _speaker.append(speaker)
     try:
         yield

@@ -1,6 +1,6 @@
-"""What a user is told about a text that is likely to be wrong as a whole: of another language than was taken for it.
+"""Hints about a transcript that is likely to be wrong as a whole: the audio is in another language.
 
-`UNLIKELY` is Whisper's own bound for a window that is heard again. Of 27 recordings in English, some of them noisy or
+`UNLIKELY` is Whisper's own bound for decoding a window again. Of 27 recordings in English, some of them noisy or
 by learners, none was below it with tiny.en; of seven in other languages four were. In a stream, where unlikely words
 are left out, other languages leave hardly any: 0.2 to 0.5 sure words a second of voice, English 0.8 to 3 (lab/log).
 """
@@ -22,16 +22,16 @@ FEW = 0.6  # sure words a second of voice: the sum of their probabilities
 UNSURE = 0.5  # mean probability of words
 
 
-def of_language(code: str, probability: float) -> str | None:
-    """For a language that was detected; None: it is certain enough."""
+def language_hint(code: str, probability: float) -> str | None:
+    """Hint at a detected language; None: it is certain enough."""
     if probability >= WEAK:
         return None
     name = LANGUAGES.get(code, code).capitalize()
     return f"hint: the language is a weak guess ({name}, {probability:.0%}); --language says which it is"
 
 
-def of_english(segments: Sequence[TextSegment], model: str) -> str | None:
-    """For what a model that knows English alone wrote of a recording; None: it looks like English."""
+def english_hint(segments: Sequence[TextSegment], model: str) -> str | None:
+    """Hint at a transcript by an English model that is unlikely to be English; None: it looks like English."""
     lengths = [len(segment.text) for segment in segments if "avg_logprob" in segment.scores]
     scores = [segment.scores["avg_logprob"] for segment in segments if "avg_logprob" in segment.scores]
     if not sum(lengths):
@@ -44,14 +44,14 @@ def of_english(segments: Sequence[TextSegment], model: str) -> str | None:
 
 @dataclass(slots=True)
 class EnglishOnly(Watcher):
-    """The same of a stream by a model that knows English alone: said once, as soon as enough was heard."""
+    """Gives the same hint for a stream, once, as soon as enough of it is transcribed."""
 
     model: str
     _voice: int = 0  # samples of closed utterances
     _start: int | None = None  # of the open one
     _words: int = 0
     _sure: float = 0.0
-    _told: bool = False
+    _warned: bool = False
 
     def event(self, event: Event) -> None:
         """Count voice and words."""
@@ -64,10 +64,10 @@ class EnglishOnly(Watcher):
                 self._words += len(words)
                 self._sure += sum(word.probability for word in words)
         voice = self._voice + (0 if self._start is None else event.at - self._start)
-        if self._told or voice < ENOUGH:
+        if self._warned or voice < ENOUGH:
             return
         if self._sure < FEW * voice / SAMPLE_RATE or self._sure < UNSURE * self._words:
-            self._told = True
+            self._warned = True
             say(_no_english(f"{self.model} writes hardly anything of what is spoken"))
 
 

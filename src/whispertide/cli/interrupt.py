@@ -1,4 +1,4 @@
-"""Ctrl-C that lets a running step finish: what it confirms is kept. Knows nothing of audio or sessions."""
+"""Ctrl-C that lets a running step finish, so that its words are kept. Knows nothing of audio or sessions."""
 
 import signal
 import threading
@@ -12,8 +12,8 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP
 
 
 def end_as_after_ctrl_c() -> None:
-    """SIGTERM and SIGHUP raise `KeyboardInterrupt`: whoever is ended cleans up, ends the programs that it started and
-    removes its temporary folders.
+    """Let SIGTERM and SIGHUP raise `KeyboardInterrupt`, so that the program cleans up, ends the programs that it
+    started and removes its temporary folders.
     """
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -55,9 +55,10 @@ class Interrupts:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """A stretch that a first Ctrl-C may break off."""
+        """Mark a block that a first Ctrl-C may break off."""
         self._waiting = True
         try:
+            # Pressed just before the block: the signal itself will not come again.
             if self.pressed:
                 raise KeyboardInterrupt
             yield
@@ -66,7 +67,7 @@ class Interrupts:
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """A stretch that no Ctrl-C breaks off, however often it is pressed."""
+        """Mark a block that no Ctrl-C breaks off, however often it is pressed."""
         self._holding = True
         try:
             yield
@@ -76,7 +77,7 @@ class Interrupts:
 
 @contextmanager
 def interrupts_of_workers() -> Iterator[Interrupts]:
-    """`Interrupts` of work that other processes do in part. A SIGTERM for all of them ends those too; the error that
+    """Make `Interrupts` for work that other processes share. A SIGTERM for all of them ends those too; the error that
     this is here becomes `KeyboardInterrupt`.
     """
     with Interrupts() as interrupts:

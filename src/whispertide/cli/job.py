@@ -1,4 +1,4 @@
-"""One run from blocks of audio to a transcript in its place: streamed as by `listen`, or a whole recording offline.
+"""One run from blocks of audio to its transcript: streamed as by `listen`, or a whole recording offline.
 
 What was confirmed before an interrupt or an error is kept as a partial transcript.
 """
@@ -14,7 +14,7 @@ from whispertide.atomic import printable
 from whispertide.audio.whole import Recording
 from whispertide.cli.bundled import is_bundled_recording
 from whispertide.cli.exit import ExitCode, code_for, say, speaking_through
-from whispertide.cli.hints import EnglishOnly, of_english, of_language
+from whispertide.cli.hints import EnglishOnly, english_hint, language_hint
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.live import LiveView, clock_text
 from whispertide.cli.meter import Meter
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def warn_of_synthetic(transcriber: "Transcriber", inputs: Sequence[str] = ()) -> None:
-    """The bundled model says what it is wherever it hears anything but the bundled recording."""
+    """Warn that the bundled model is synthetic, for any audio but the bundled recording."""
     if transcriber.is_bundled and not (inputs and all(map(is_bundled_recording, inputs))):
         say(
             f"note: {BUNDLED_MODEL} was trained on synthetic speech; it is for demos and tests. "
@@ -44,12 +44,12 @@ def warn_of_synthetic(transcriber: "Transcriber", inputs: Sequence[str] = ()) ->
 
 @dataclass(slots=True)
 class Job(ABC):
-    """One run. `source` names the audio in messages and in JSON; `duration_s` is its length where that is known.
+    """One run. `source` names the audio in messages and in JSON; `duration_s` is its length if it is known.
 
     targets     where the transcript goes, in one format each
     subtitles   how much a subtitle holds
     place       of several inputs, before the name on the bar: "2/12 "
-    heard       what there is so far
+    result      the segments so far
     done        samples that were worked off
     interrupts  entered by `hear`, left when the transcript is in its place; if `pressed` then, no other input follows
     """
@@ -61,13 +61,13 @@ class Job(ABC):
     duration_s: float | None = None
     place: str = ""
     subtitles: SubtitleOptions = field(default_factory=SubtitleOptions, kw_only=True)
-    heard: PumpResult = field(default_factory=PumpResult, init=False)
+    result: PumpResult = field(default_factory=PumpResult, init=False)
     done: int = field(default=0, init=False)
     interrupts: Interrupts = field(default_factory=Interrupts, init=False)
     as_it_comes: ClassVar[Sequence[str]]  # formats that are written while the run goes on
 
     def run(self, blocks: Iterable[FloatArray]) -> tuple[Document, ExitCode]:
-        """Transcribe `blocks`; afterwards the transcript is in its place, or on standard output.
+        """Transcribe `blocks`; then the transcript is in its place, or on standard output.
 
         Raises `AudioError` where there was no audio, `OutputError`, and whatever the engine raises; what was confirmed
         before that is kept as a partial transcript.
@@ -80,10 +80,10 @@ class Job(ABC):
                 except KeyboardInterrupt:
                     if not self.interrupts.pressed:  # before there was anything to lose
                         raise
-                    self.heard.interrupted = True
+                    self.result.interrupted = True
                 except Exception:
-                    self.heard.interrupted = True
-                    if self.heard.segments:
+                    self.result.interrupted = True
+                    if self.result.segments:
                         self._save(writers)
                     raise
                 document, place = self._save(writers)
@@ -94,26 +94,26 @@ class Job(ABC):
 
     @abstractmethod
     def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
-        """Transcribe `blocks` into `heard`; what is written as it comes goes to `writers`. `interrupts` is entered into
-        `saved`, before there is anything to lose.
+        """Transcribe `blocks` into `result`; text that is written as it comes goes to `writers`. `interrupts` is
+        entered into `saved`, before there is anything to lose.
         """
 
     @abstractmethod
     def document(self) -> Document:
-        """What there is now."""
+        """The document so far."""
 
     @property
     def language(self) -> str | None:
-        """The language of the speech: asked for, heard, or the only one there is."""
-        return self.transcriber.language_of(self.options, self.heard.language)
+        """The language of the speech: the option, the detected one, or the only one there is."""
+        return self.transcriber.language_of(self.options, self.result.language)
 
     @property
     def only_english(self) -> bool:
-        """Whether the model was taught English alone, by people's voices."""
+        """True if the model was trained on English alone, on real voices."""
         return not self.transcriber.dims.is_multilingual and not self.transcriber.is_bundled
 
     def _save(self, writers: Sequence[Writer]) -> tuple[Document, str]:
-        """Put the transcript in its places; returns it, and where those are."""
+        """Put the transcript in its places; returns it, and the paths."""
         # Where one Ctrl-C has ended the audio, the next ones must not cost all that was heard.
         with self.interrupts.holding():
             document = self.document()
@@ -128,33 +128,34 @@ class Job(ABC):
         return document, ", ".join(places)
 
     def _written(self, document: Document, writer: Writer) -> str:
-        """Put the transcript in one of its places; returns where that is."""
+        """Put the transcript in one of its places; returns the path."""
         form = writer.target.format
         if form == "json" and writer.target.shared:
             writer.write(json_line(document))
         elif form not in self.as_it_comes:
             writer.write(get_format(form, self.subtitles)(document))
-        place = writer.finish(whole=not self.heard.interrupted)
+        place = writer.finish(whole=not self.result.interrupted)
         return "standard output" if place is None else str(place)
 
     def _conclude(self, place: str) -> ExitCode:
-        """Tell how an incomplete run ended; its exit code."""
-        if self.heard.interrupted:
+        """Report an incomplete run; its exit code."""
+        if self.result.interrupted:
             of = f" of {clock_text(self.duration_s)}" if self.duration_s else ""
             say(f"interrupted after {clock_text(seconds(self.done))}{of}; what was confirmed went to {place}")
             return ExitCode.INTERRUPTED
-        if self.heard.broken is not None:
-            say(f"warning: {self.heard.broken}")
+        if self.result.broken is not None:
+            say(f"warning: {self.result.broken}")
             say(f"the transcript of the part that could be read is in {place}")
         if self.interrupts.pressed:  # when there was nothing left to hear
             say(f"interrupted; the transcript went to {place}")
             return ExitCode.INTERRUPTED
-        return ExitCode.OK if self.heard.broken is None else code_for(self.heard.broken)
+        return ExitCode.OK if self.result.broken is None else code_for(self.result.broken)
 
 
 @dataclass(slots=True, kw_only=True)
 class StreamJob(Job):
-    """With `rest` Ctrl-C is the normal end (a microphone), and what was heard up to then is the whole; see `Pump`.
+    """A run through a session. With `rest` Ctrl-C is the normal end (a microphone), and the audio up to then is the
+    whole; see `Pump`.
 
     Where it is live, the model should be warm.
     """
@@ -169,7 +170,7 @@ class StreamJob(Job):
         """Push `blocks` into a session."""
         session = self.transcriber.session(self.recipe, options=self.options, live=self.live)
         self.meter = Meter(self.live)
-        pump = Pump(session, self.meter, rest=self.rest, heard=self.heard)
+        pump = Pump(session, self.meter, rest=self.rest, result=self.result)
         saved.enter_context(self.interrupts)
         try:
             with self._shown(pump, writers):
@@ -184,7 +185,7 @@ class StreamJob(Job):
 
     @contextmanager
     def _shown(self, pump: Pump, writers: Sequence[Writer]) -> Iterator[None]:
-        """Attach whatever writes and draws during the run."""
+        """Attach the writers and views of the run."""
         out, err = terminal(sys.stdout), terminal(sys.stderr)
         name = choose_view(
             self.targets[0], live=self.live, out_is_terminal=out is not None, err_is_terminal=err is not None
@@ -215,23 +216,23 @@ class StreamJob(Job):
             view.close()
 
     def document(self) -> Document:
-        """What was confirmed, with the figures of the run."""
+        """The confirmed text, with the figures of the run."""
         return Document(
-            tuple(self.heard.segments),
+            tuple(self.result.segments),
             language=self.language,
             duration=self.meter.samples,
             model=printable(self.transcriber.name),
             recipe=self.recipe.name,
             source=self.source,
-            complete=self.heard.complete,
+            complete=self.result.complete,
             metrics=self.meter.summary(),
         )
 
 
 @dataclass(slots=True)
 class OfflineJob(Job):
-    """`framing` is how windows reach the encoder; None: as by openai/whisper and faster-whisper. `vad`: a voice gate
-    tells where somebody speaks.
+    """A run window by window. `framing` is how windows reach the encoder; None: as by openai/whisper and
+    faster-whisper. `vad`: a voice gate finds the speech.
     """
 
     framing: str | None = None
@@ -244,7 +245,7 @@ class OfflineJob(Job):
         from whispertide.api import text_segment
 
         texts = [TextLines(writer) for writer in writers if writer.target.format == "txt"]
-        self._run = OfflineRun(Recording(blocks), self.heard.segments)
+        self._run = OfflineRun(Recording(blocks), self.result.segments)
         saved.enter_context(self.interrupts)
         with self._bar() as show:
 
@@ -257,26 +258,26 @@ class OfflineJob(Job):
                     for segment in self.transcriber.transcribe_segments(
                         self._run.recording, options=self.options, progress=progress, framing=self.framing, vad=self.vad
                     ):
-                        if not self.heard.segments and (
-                            hint := of_language(segment.language, segment.language_probability)
+                        if not self.result.segments and (
+                            hint := language_hint(segment.language, segment.language_probability)
                         ):
                             say(hint)
-                        self.heard.language = segment.language
+                        self.result.language = segment.language
                         self._run.add(text_segment(segment))
                         for lines in texts:
-                            lines.lines(self.heard.segments[-1:])
+                            lines.lines(self.result.segments[-1:])
             except KeyboardInterrupt:
-                self.heard.interrupted = True
+                self.result.interrupted = True
             except AudioError:
                 if not self.interrupts.pressed:
                     raise
-            self.heard.broken = self._run.recording.broken
+            self.result.broken = self._run.recording.broken
             # What comes while the decoder calls back it takes for an error, or for the end, of its input.
-            self.heard.interrupted = self.heard.interrupted or self.interrupts.pressed
+            self.result.interrupted = self.result.interrupted or self.interrupts.pressed
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:
-        """What is told how many samples are done: a bar on standard error where that is a terminal."""
+        """Show a bar on standard error if that is a terminal. Yields its setter, in samples."""
         console = terminal(sys.stderr)
         target = self.targets[0]
         if console is None or (sys.stdout.isatty() and target.path is None and target.format == "txt"):
@@ -289,16 +290,16 @@ class OfflineJob(Job):
             bar.close()
 
     def _conclude(self, place: str) -> ExitCode:
-        """The same, and a hint where all of the text is unlikely."""
-        if self.only_english and (hint := of_english(self.heard.segments, self.transcriber.name)):
+        """Report the same, and a hint if the whole text is unlikely."""
+        if self.only_english and (hint := english_hint(self.result.segments, self.transcriber.name)):
             say(hint)
         return Job._conclude(self, place)
 
     def document(self) -> Document:
-        """What was heard, with the figures of the run."""
+        """The transcript, with the figures of the run."""
         return self._run.document(
             language=self.language,
             model=self.transcriber.name,
             source=self.source,
-            interrupted=self.heard.interrupted,
+            interrupted=self.result.interrupted,
         )

@@ -1,4 +1,4 @@
-"""The audio of a microphone in a WAV file, written while it is heard: what was written is there, however a run ends."""
+"""A microphone's audio in a WAV file, written as it comes: it is there however a run ends."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ _MOST = (2**32 - 1 - 36) // 2  # samples: the header counts bytes in 32 bits, it
 
 @dataclass(frozen=True, slots=True)
 class KeptArrivals:
-    """`Arrivals` that are kept as they are taken: the file holds what was transcribed, no more and no less."""
+    """`Arrivals` whose audio is kept as it is taken: the file holds the transcribed audio, no more and no less."""
 
     arrivals: Arrivals
     keep: Keep
@@ -29,7 +29,7 @@ class KeptArrivals:
             yield block
 
     def rest(self) -> FloatArray:
-        """As that of `Arrivals`."""
+        """Take the rest as `Arrivals` does."""
         block = self.arrivals.rest()
         self.keep(block)
         return block
@@ -37,8 +37,8 @@ class KeptArrivals:
 
 @contextmanager
 def kept_audio(path: Path) -> Iterator[Keep]:
-    """What appends samples [n] at 16 kHz to a new WAV file, 16 bits each. Raises `OutputError`, as what it gives does,
-    where there is no room or no permission.
+    """Open a new WAV file, 16 bits a sample, and yield the function that appends samples [n] at 16 kHz. Both raise
+    `OutputError` if there is no room or no permission.
     """
     with writing(path):
         file = path.open("wb")

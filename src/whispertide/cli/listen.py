@@ -17,7 +17,7 @@ NAME = "microphone"
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def listen(
     *,
     model: arguments.Model = DEFAULT_MODEL,
@@ -58,7 +58,7 @@ def listen(
     for path in (*transcripts, *map(partial_path, transcripts), save_audio):
         if path is not None and not overwrite:
             check_new(path)  # a microphone cannot be heard again
-    options, recipe = arguments.checked(text), stream.resolve(word)
+    options, recipe = arguments.check_options(text), stream.resolve(word)
     with mic.microphone_blocks(device):
         pass  # no microphone: say so before a model is loaded, or even downloaded
     transcriber = arguments.load(model, engine, revision, word)
@@ -69,10 +69,10 @@ def listen(
     with mic.microphone_blocks(device) as blocks, kept as keep:
         say(f"listening with {transcriber.name}; press Ctrl-C to end")
         arrivals = Arrivals(blocks)
-        heard = arrivals if keep is None else KeptArrivals(arrivals, keep)
+        audio = arrivals if keep is None else KeptArrivals(arrivals, keep)
         about = (transcriber, options, targets, NAME)
-        job = StreamJob(*about, subtitles=subtitles, recipe=recipe, live=True, rest=heard.rest)
-        return job.run(heard)[1]
+        job = StreamJob(*about, subtitles=subtitles, recipe=recipe, live=True, rest=audio.rest)
+        return job.run(audio)[1]
 
 
 def _check_wav(path: Path, transcripts: Sequence[Path]) -> None:

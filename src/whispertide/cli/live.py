@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whispertide.cli.exit import wrapped
-from whispertide.cli.hints import of_language
+from whispertide.cli.hints import language_hint
 from whispertide.cli.meter import Meter
 from whispertide.cli.pump import Watcher
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
@@ -35,7 +35,7 @@ _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"  # synchronised update: drawn at onc
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class _Row:
     """One screen row: `text[start:end]`; the next row begins at `after`."""
 
     start: int
@@ -43,21 +43,21 @@ class Row:
     after: int
 
 
-def wrap(text: str, width: int) -> list[Row]:
+def wrap(text: str, width: int) -> list[_Row]:
     """Break `text` into rows of at most `width` terminal cells, at spaces where possible, and at each newline."""
     from rich.cells import cell_len
 
-    rows: list[Row] = []
+    rows: list[_Row] = []
     start = at = cells = 0
     space = -1
     while at < len(text):
         if text[at] == "\n":
-            rows.append(Row(start, at, at + 1))
+            rows.append(_Row(start, at, at + 1))
             start, cells, space = at + 1, 0, -1
         elif (wide := cell_len(text[at])) + cells > width and at > start:
             end = at if text[at] == " " else space if space > start else at
             after = end + (text[end] == " ")
-            rows.append(Row(start, end, after))
+            rows.append(_Row(start, end, after))
             at = start = after
             cells, space = 0, -1
             continue
@@ -66,7 +66,7 @@ def wrap(text: str, width: int) -> list[Row]:
             cells += wide
         at += 1
     if start < len(text):
-        rows.append(Row(start, len(text), len(text)))
+        rows.append(_Row(start, len(text), len(text)))
     return rows
 
 
@@ -106,7 +106,7 @@ class Captions:
         return finished
 
     def rows(self, width: int) -> list[tuple[str, str]]:
-        """What is left, as rows of (confirmed, guess)."""
+        """The rows that remain, as (confirmed, guess)."""
         text, known = self.tail + self.guess, len(self.tail)
         return [
             (text[row.start : min(row.end, known)], text[max(row.start, known) : row.end])
@@ -117,7 +117,7 @@ class Captions:
 
 
 def status_line(parts: Sequence[tuple[str, int]], width: int) -> str:
-    """The texts of `parts`, without those of the highest rank where there is not enough room for all."""
+    """Join the texts of `parts`, without those of the highest rank if there is not enough room for all."""
     for limit in sorted({rank for _, rank in parts}, reverse=True):
         line = " · ".join(text for text, rank in parts if rank <= limit)
         if len(line) <= width:
@@ -126,7 +126,7 @@ def status_line(parts: Sequence[tuple[str, int]], width: int) -> str:
 
 
 def clock_text(secs: float) -> str:
-    """Seconds -> "1:05" or "1:02:05"."""
+    """Format seconds: "1:05" or "1:02:05"."""
     minutes, rest = divmod(int(secs), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
@@ -175,18 +175,18 @@ class LiveView(Watcher):
                 case TurnEnd() | End():
                     self.captions.suppose(())
                 case Language(language=language, probability=probability):
-                    self._notes += filter(None, [of_language(language, probability)])
+                    self._notes += filter(None, [language_hint(language, probability)])
                 case Error(message=message):
                     self._notes.append(f"warning: {message}")
 
     def note(self, message: str) -> None:
-        """A line for the user, above the captions."""
+        """Print a line for the user, above the captions."""
         with self._lock:
             self._notes.append(message)
 
     def frame(self, *, last: bool = False) -> "tuple[list[Text], list[Text]]":
-        """Rows that go into the history now, and those to be redrawn. Rows are one cell narrower than the terminal,
-        because some terminals wrap at a full row.
+        """Return the rows that go into the history now, and those to be redrawn. Rows are one cell narrower than the
+        terminal, because some terminals wrap at a full row.
         """
         from rich.text import Text
 
@@ -205,7 +205,7 @@ class LiveView(Watcher):
         return finished, [*rows[-room:], Text(status_line(self._status(), width), style="cyan")]
 
     def _status(self) -> list[tuple[str, int]]:
-        """Texts with their ranks; 0 is what nobody wants to miss."""
+        """Texts with their ranks; 0 is the most important."""
         meter = self.meter
         position = clock_text(seconds(meter.samples))
         if self.duration_s:
@@ -232,14 +232,14 @@ class LiveView(Watcher):
 
     def _drawing(self, *, last: bool) -> str:
         finished, rows = self.frame(last=last)
-        drawn = _BEGIN + _HIDE + "\r" + "".join(f"{_ERASE_ROW}{self._painted(row)}\n" for row in finished)
+        drawn = _BEGIN + _HIDE + "\r" + "".join(f"{_ERASE_ROW}{self._paint(row)}\n" for row in finished)
         # A resize may have been and not been told yet: then rows are cut, and going up by their number is still right.
-        drawn += _NO_WRAP + "\n".join(_ERASE_ROW + self._painted(row) for row in rows) + _WRAP + _ERASE_BELOW
+        drawn += _NO_WRAP + "\n".join(_ERASE_ROW + self._paint(row) for row in rows) + _WRAP + _ERASE_BELOW
         if len(rows) > 1:
             drawn += f"\x1b[{len(rows) - 1}A"
         return f"{drawn}\r{_SHOW if last else ''}{_END}"
 
-    def _painted(self, row: "Text") -> str:
+    def _paint(self, row: "Text") -> str:
         with self.console.capture() as drawn:
             self.console.print(row, no_wrap=True, crop=False, end="")
         return drawn.get()

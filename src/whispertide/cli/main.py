@@ -63,7 +63,7 @@ def options(
 
 
 def main() -> None:
-    """The entry point `whispertide`."""
+    """Run `whispertide`."""
     end_as_after_ctrl_c()
     _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -77,8 +77,8 @@ def main() -> None:
 
 
 def _fill_closed_streams() -> None:
-    """Where the caller has closed a standard stream (`2>&-`) Python has None, and the next file to be opened would get
-    its number, and with it what libraries print. Standard input stays None: nothing can be read from it.
+    """Open standard streams that the caller has closed (`2>&-`). Python has None there, and the next file to be opened
+    would get its number, and with it all that libraries print. Standard input stays None: it has nothing to read.
     """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:

@@ -19,7 +19,7 @@ _CPU_WINDOW_S = 1.0
 
 @dataclass(slots=True)
 class Meter:
-    """Fed with every block of audio and every event of one run. `clock` and `cpu` are in seconds."""
+    """Collects the figures of one run from its blocks and events. `clock` and `cpu` are in seconds."""
 
     live: bool
     clock: Callable[[], float] = time.perf_counter
@@ -44,7 +44,7 @@ class Meter:
         self._cpu_mark = (self._began, self._cpu_began)
 
     def audio(self, samples: int) -> None:
-        """`samples` more have arrived. The first block sets the moment that the audio began."""
+        """Count `samples` that have arrived. The first block sets the moment that the audio began."""
         self.samples += samples
         begins = self.clock() - seconds(self.samples)
         # A source whose clock runs faster than ours would otherwise seem to be ahead of itself.
@@ -72,7 +72,7 @@ class Meter:
             insort(self.latencies, now - seconds(word.end))
 
     def _now(self, event: Event) -> float:
-        """The present, in seconds since the audio began."""
+        """The time in seconds since the audio began."""
         return self.elapsed if self.live else seconds(event.at)
 
     @property
@@ -87,7 +87,7 @@ class Meter:
 
     @property
     def lag(self) -> float:
-        """Seconds of audio that have been spoken but not been taken in yet (live pace)."""
+        """Seconds of audio that were spoken but not taken in yet (live pace)."""
         return max(0.0, self.elapsed - seconds(self.samples))
 
     @property
@@ -122,11 +122,11 @@ class Meter:
             "encode_s": round(self.encode_s, 4),
             "decode_s": round(self.decode_s, 4),
             "latency_clock": "wall" if self.live else "audio",
-            "first_word_latency_s": _rounded(self.first_word_s),
-            "confirmed_latency_median_s": _rounded(self.median_latency),
-            "confirmed_latency_p90_s": _rounded(self._quantile(0.9)),
+            "first_word_latency_s": _round(self.first_word_s),
+            "confirmed_latency_median_s": _round(self.median_latency),
+            "confirmed_latency_p90_s": _round(self._quantile(0.9)),
         }
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 4)

@@ -1,4 +1,4 @@
-"""`whispertide models`: what is here, what there is, downloading and removing."""
+"""`whispertide models`: list, download and remove models."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 
 models = typer.Typer(help="List, download, find and remove models.", no_args_is_help=True)
 
-NameArgument = Annotated[
+_NameArgument = Annotated[
     str, typer.Argument(metavar="MODEL", help="A name such as base.en, or a hub id.", autocompletion=completion.models)
 ]
 
@@ -35,7 +35,7 @@ def list_models() -> ExitCode:
 
 @models.command()
 @guarded
-def pull(name: NameArgument, revision: arguments.Revision = None) -> ExitCode:
+def pull(name: _NameArgument, revision: arguments.Revision = None) -> ExitCode:
     """Download or update a model, and print its folder."""
     from whispertide.checkpoint import hub
 
@@ -45,7 +45,7 @@ def pull(name: NameArgument, revision: arguments.Revision = None) -> ExitCode:
 
 @models.command()
 @guarded
-def path(name: NameArgument, revision: arguments.Revision = None) -> ExitCode:
+def path(name: _NameArgument, revision: arguments.Revision = None) -> ExitCode:
     """Print the folder of a model that is on this machine."""
     from whispertide.checkpoint import hub
     from whispertide.checkpoint.weights import weight_files
@@ -60,7 +60,7 @@ def path(name: NameArgument, revision: arguments.Revision = None) -> ExitCode:
 @models.command()
 @guarded
 def remove(
-    name: NameArgument,
+    name: _NameArgument,
     revision: arguments.Revision = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> ExitCode:
@@ -68,7 +68,7 @@ def remove(
     from whispertide.checkpoint import hub
     from whispertide.checkpoint.download import format_size
 
-    removal = hub.removal(name, revision)
+    removal = hub.plan_removal(name, revision)
     size = format_size(removal.size)
     if not yes and not typer.confirm(f"remove {name} ({size}) from the Hugging Face cache?", err=True):
         say("nothing was removed")
@@ -80,8 +80,8 @@ def remove(
 
 @models.command()
 @guarded
-@arguments.grouped
-def preload(name: NameArgument, *, revision: arguments.Revision = None, engine: arguments.Engine) -> ExitCode:
+@arguments.group_options
+def preload(name: _NameArgument, *, revision: arguments.Revision = None, engine: arguments.Engine) -> ExitCode:
     """Download a model and build its graphs, so that its first use is quick and needs no network."""
     import time
 

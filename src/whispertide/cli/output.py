@@ -1,4 +1,4 @@
-"""Where a transcript goes: names for output files, checks before any work is done, and writing whole files or none.
+"""Output files of transcripts: their names, checks before any work is done, and writing whole files or none.
 
 A file appears under its name only when it is complete: it is written next to it as `NAME.….part` and renamed. What was
 confirmed before an interrupt goes to `talk.partial.txt`, so that it is never taken for the whole of `talk.txt`.
@@ -27,7 +27,9 @@ _JOINABLE = ("txt", "json", "jsonl")  # the formats of which several fit into on
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where one transcript goes, in which format; `path` None is standard output, `shared` if others go there too."""
+    """The destination of one transcript, and its format; `path` None is standard output, `shared` if others go there
+    too.
+    """
 
     path: Path | None
     format: str
@@ -35,8 +37,8 @@ class Target:
 
 
 def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) -> list[Target]:
-    """One target per input, checked: raises `OptionError` for a combination that cannot be meant, `OutputError` where
-    a file could not be written.
+    """Plan one target per input, and check it: raises `OptionError` for a combination without a meaning, `OutputError`
+    for a file that could not be written.
 
     `output` is a folder if it exists as one or ends with a separator; the files in it are named after their inputs.
     """
@@ -48,11 +50,11 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
     if not output:
         raise OptionError("expected a file or a folder for --output; got an empty name")
     with writing(output, CHOOSE_OUTPUT):
-        return _planned(inputs, output, form)
+        return _plan(inputs, output, form)
 
 
 def plan_formats(inputs: Sequence[str], output: str | None, forms: Sequence[str]) -> list[tuple[Target, ...]]:
-    """For each input its targets, one of each format, or one if none is named. Several need a folder as output.
+    """Plan the targets of each input, one of each format, or one if none is named. Several need a folder as output.
 
     Raises what `plan_targets` raises.
     """
@@ -63,7 +65,7 @@ def plan_formats(inputs: Sequence[str], output: str | None, forms: Sequence[str]
 
 
 def as_folder(output: str | None) -> str | None:
-    """The output as a folder, which may yet be made; one that is named as a file of some format stays a file."""
+    """Take the output as a folder, which may yet be made; one that is named as a file of some format stays a file."""
     return f"{output}/" if output and _extension(Path(output)) not in FORMATS else output
 
 
@@ -75,7 +77,7 @@ def _is_folder(output: str) -> bool:
     return output.endswith(("/", os.sep)) or Path(output).is_dir()
 
 
-def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Target]:
+def _plan(inputs: Sequence[str], output: str, form: str | None) -> list[Target]:
     folder = Path(output)
     if _is_folder(output):
         targets = [Target(path, form or "txt") for path in _names(inputs, folder, form or "txt")]
@@ -94,7 +96,7 @@ def _planned(inputs: Sequence[str], output: str, form: str | None) -> list[Targe
 
 
 def _format_of(path: Path, form: str | None) -> str:
-    """The format that is asked for, else the one that a file's extension names; text without one.
+    """The chosen format, else the one of a file's extension; text without one.
 
     Raises `OptionError` for an extension that is unknown, and for one that names another format than is asked for.
     """
@@ -116,7 +118,9 @@ def _format_of(path: Path, form: str | None) -> str:
 
 
 def _names(inputs: Sequence[str], folder: Path, form: str) -> list[Path]:
-    """`talk.wav` -> `talk.txt`; inputs that share a stem keep their extension (`talk.wav.txt`), then get numbers."""
+    """Name the outputs: `talk.wav` -> `talk.txt`; inputs that share a stem keep their extension (`talk.wav.txt`), then
+    get numbers.
+    """
     stems = [_stem(name) for name in inputs]
     folded = [stem.casefold() for stem in stems]  # some file systems do not tell A from a
     taken: set[str] = set()
@@ -147,14 +151,14 @@ def _check_folder(folder: Path) -> None:
 
 
 def _check_other(path: Path, inputs: Sequence[str]) -> None:
-    """The output must be none of the inputs."""
+    """Check that the output is none of the inputs."""
     for name in inputs:
         if name != STDIN and path.exists() and os.path.exists(name) and path.samefile(name):
             raise OutputError(f"the output {path} is one of the inputs; choose another name")
 
 
 def check_file(path: Path) -> None:
-    """Everything about an output file that can be known before the work is done. Raises `OutputError`."""
+    """Check an output file before the work is done. Raises `OutputError`."""
     with writing(path, _CHOOSE), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         path.stat()  # an OSError for a name that is too long, or a link to itself
     if path.is_dir():
@@ -173,18 +177,18 @@ def check_file(path: Path) -> None:
 
 
 def check_new(path: Path) -> None:
-    """Refuse a file that is there, for what cannot be made again. Raises `OutputError`."""
+    """Refuse an existing file, for audio that cannot be recorded again. Raises `OutputError`."""
     if path.exists() and not _is_special(path):
         raise OutputError(f"the output {path} exists; choose another name, or replace it with --overwrite")
 
 
 def _is_special(path: Path) -> bool:
-    """A pipe or device: it cannot be replaced by a renamed file and is written as it is."""
+    """True for a pipe or device: it cannot be replaced by a renamed file and is written as it is."""
     return path.exists() and not path.is_file()
 
 
 def partial_path(path: Path) -> Path:
-    """`talk.txt` -> `talk.partial.txt`: where an interrupted transcript goes."""
+    """The path of an interrupted transcript: `talk.txt` -> `talk.partial.txt`."""
     ending = f".partial{path.suffix}"
     return path.with_name(shortened(path.stem, len(os.fsencode(ending))) + ending)
 
@@ -200,7 +204,7 @@ class Writer:
 
     @property
     def destination(self) -> str:
-        """For messages."""
+        """The name for messages."""
         return "standard output" if self._path is None else str(self._path)
 
     def write(self, text: str) -> None:
@@ -211,7 +215,7 @@ class Writer:
             file.flush()
 
     def finish(self, *, whole: bool = True) -> Path | None:
-        """Close and put the file in its place, or in that of a partial one; returns where it is.
+        """Close and put the file in its place, or in that of a partial one; returns its path.
 
         Raises `OutputError`; a file that cannot take its name stays under the one it has.
         """
@@ -240,7 +244,7 @@ class Writer:
             ) from error
 
     def discard(self) -> None:
-        """Remove what was written so far, if it is not in its place yet."""
+        """Remove an unfinished file."""
         if self._path is None:
             return
         with contextlib.suppress(OSError):  # what could not be written need not be written now

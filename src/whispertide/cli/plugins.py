@@ -1,4 +1,4 @@
-"""Commands of other packages, found among the installed ones by entry point and loaded when somebody asks for them.
+"""Commands of other packages, found by entry point and loaded on demand.
 
 A package names a command in the group `whispertide.commands`: a function, or a `typer.Typer` with commands of its own.
 So the laboratory brings `bench`, `train`, `compress` and `export`; where it is not installed, they say what to install.
@@ -31,45 +31,43 @@ LABORATORY = {
 
 
 class WithPlugins(TyperGroup):
-    """The commands of this package, and after them those of others."""
+    """Lists the commands of this package, and after them those of others."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names; loads the other packages' commands."""
+        """List all names; loads the other packages' commands."""
         for point in entry_points(group=GROUP):
             if point.name not in self.commands:
-                self.commands[point.name] = _loaded(point)
+                self.commands[point.name] = _load(point)
         for name, (extra, about) in LABORATORY.items():
             if name not in self.commands:
                 self.commands[name] = _missing(name, extra, about)
         return super().list_commands(ctx)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name, or None. Whoever asks for one of this package waits for no other."""
+        """Return the command of that name, or None. One of this package loads no other package."""
         if cmd_name not in self.commands:
             self.list_commands(ctx)
         return super().get_command(ctx, cmd_name)
 
 
 class Lessons(Protocol):
-    """Lessons that a checkpoint is about to get: on which device, in how many windows and updates."""
+    """Training that a checkpoint is about to get: its device, windows and updates."""
 
     @property
-    def device(self) -> str:
-        """Where it is trained."""
-        ...
+    def device(self) -> str: ...
 
     @property
     def windows(self) -> int:
-        """How many the checkpoint answers first."""
+        """Windows that the checkpoint answers before training."""
         ...
 
     @property
     def updates(self) -> int:
-        """Of the weights, at most."""
+        """Updates of the weights, at most."""
         ...
 
     def teach(self, audio: Sequence[Path]) -> ExitCode:
-        """Teach it on these recordings, and keep what it learned."""
+        """Train it on these recordings, and keep the result."""
         ...
 
 
@@ -77,14 +75,16 @@ Teacher = Callable[["Checkpoint", int], Lessons]
 
 
 def find_teacher(name: str) -> Teacher | None:
-    """Find what makes lessons of this name, given a checkpoint and how many windows; None where no package can."""
+    """Find the function that makes lessons of this name, given a checkpoint and a number of windows; None if no package
+    has it.
+    """
     for point in entry_points(group=TEACHERS, name=name):
         teacher: Teacher = point.load()
         return teacher
     return None
 
 
-def _loaded(point: EntryPoint) -> Any:
+def _load(point: EntryPoint) -> Any:
     try:
         return _command(point.name, point.load())
     except (ImportError, AttributeError) as error:  # a package that is damaged must not end all commands
@@ -98,7 +98,7 @@ def _missing(name: str, extra: str, about: str) -> Any:
 
 
 def _refusing(name: str, about: str, text: str) -> Any:
-    """A command that says why there is none, whatever it is given."""
+    """Make a command that says why there is none, whatever its arguments."""
 
     @guarded
     def refuse() -> ExitCode:

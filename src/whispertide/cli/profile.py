@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def profile(
     *,
     model: arguments.MeasuredModel = None,
@@ -33,21 +33,21 @@ def profile(
 ) -> ExitCode:
     """Measure serial and pipelined execution with every split of the threads. `--executor auto` uses the best."""
     recipe = stream.resolve()
-    name = arguments.measured(model, option)
-    loaded, measured = run(name, engine, revision, recipe)
+    name = arguments.model_argument(model, option)
+    loaded, measured = measure_allocations(name, engine, revision, recipe)
     if as_json:
-        typer.echo(json.dumps(to_json(measured, recipe), indent=2))
+        typer.echo(json.dumps(_to_json(measured, recipe), indent=2))
     else:
-        show(measured, f"rounds of {recipe.name} with {name} ({engine.precision})")
-    place = keep(loaded, recipe, measured)
+        _show(measured, f"rounds of {recipe.name} with {name} ({engine.precision})")
+    place = _save(loaded, recipe, measured)
     say(f"executor=auto uses the best one from now on, with {recipe.name}; kept in {place}")
     return ExitCode.OK
 
 
-def run(
+def measure_allocations(
     model: str, engine: EngineOptions, revision: str | None, recipe: "Recipe"
 ) -> "tuple[WhisperModel, list[Measured]]":
-    """Measure; returns the model and what was found. Raises what loading the model raises, and `GraphError`."""
+    """Measure; returns the model and the results. Raises the errors of loading the model, and `GraphError`."""
     from whispertide.api import Transcriber
     from whispertide.cli.bundled import bundled_audio
     from whispertide.cli.progress import counting
@@ -60,8 +60,8 @@ def run(
         return loaded, measure_all(loaded, framed.recipe, bundled_audio(), progress)
 
 
-def keep(model: "WhisperModel", recipe: "Recipe", measured: "list[Measured]") -> Path:
-    """Keep what was found; returns where. Raises `OutputError`."""
+def _save(model: "WhisperModel", recipe: "Recipe", measured: "list[Measured]") -> Path:
+    """Save the results; returns the path. Raises `OutputError`."""
     from whispertide.checkpoint.cache import cache_dir
     from whispertide.recipes.allocation import remember
 
@@ -69,8 +69,8 @@ def keep(model: "WhisperModel", recipe: "Recipe", measured: "list[Measured]") ->
         return remember(model, recipe.name, measured)
 
 
-def to_json(measured: "list[Measured]", recipe: "Recipe") -> dict[str, Any]:
-    """All that was measured as plain data, the best first."""
+def _to_json(measured: "list[Measured]", recipe: "Recipe") -> dict[str, Any]:
+    """Convert all results to plain data, the best first."""
     return {
         "recipe": recipe.name,
         "measured": [
@@ -79,7 +79,7 @@ def to_json(measured: "list[Measured]", recipe: "Recipe") -> dict[str, Any]:
     }
 
 
-def show(measured: "list[Measured]", title: str) -> None:
+def _show(measured: "list[Measured]", title: str) -> None:
     """Print a table."""
     from rich.console import Console
     from rich.table import Table

@@ -14,7 +14,7 @@ Advance = Callable[[str, int, int], None]  # what is running, steps done, and in
 
 
 def above(console: "Console") -> Callable[[str], None]:
-    """Lines for the user above whatever bar `console` draws."""
+    """Print lines for the user above the bar that `console` draws."""
 
     def speak(message: str) -> None:
         text = wrapped(message, console.width if console.is_terminal else None)
@@ -24,7 +24,7 @@ def above(console: "Console") -> Callable[[str], None]:
 
 
 def counted_bar(unit: str, console: "Console") -> "Progress":
-    """A bar with what is counted, the time that it took and the time left; it disappears at the end."""
+    """Make a bar with a count, the time that it took and the time left; it disappears at the end."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -41,7 +41,7 @@ def counted_bar(unit: str, console: "Console") -> "Progress":
 
 @contextmanager
 def counting(unit: str) -> Iterator[Advance]:
-    """While entered, calls of what it gives move the bar. Without a terminal, a line says what is running now."""
+    """Yield a function that moves the bar. Without a terminal, a line names the present step."""
     from rich.console import Console
 
     console = Console(stderr=True)

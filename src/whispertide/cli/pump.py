@@ -1,4 +1,4 @@
-"""Audio blocks in, a session's events out to whoever watches: the loop of `transcribe`, `listen` and `demo`.
+"""The loop of `transcribe`, `listen` and `demo`: audio blocks in, a session's events out to all watchers.
 
 Knows pace and interrupts; knows nothing of files, terminals or formats.
 """
@@ -30,21 +30,21 @@ _POLL_S = 0.1  # how soon a wait for a microphone notices an interrupt
 
 
 class Watcher:
-    """Sees the run: a live view, a progress bar, a file of events. Each overrides what it cares for."""
+    """Sees the run: a live view, a progress bar, a file of events. Each overrides the methods that it needs."""
 
     def event(self, event: Event) -> None:
-        """An event has just happened."""
+        """Called after an event."""
 
     def lines(self, segments: Sequence[TextSegment]) -> None:
-        """These segments have just been finished."""
+        """Called with the segments that have just been finished."""
 
     def tick(self, meter: Meter) -> None:
-        """A block has been worked off."""
+        """Called after each block."""
 
 
 @dataclass(slots=True)
 class PumpResult:
-    """What a run has confirmed so far, and how it ended: `broken` is what ended the audio before its end."""
+    """The confirmed segments so far, and how the run ended: `broken` is the error that ended the audio early."""
 
     segments: list[TextSegment] = field(default_factory=list)
     language: str | None = None
@@ -53,21 +53,21 @@ class PumpResult:
 
     @property
     def complete(self) -> bool:
-        """Whether this is the transcript of the whole audio."""
+        """True if this is the transcript of the whole audio."""
         return not self.interrupted and self.broken is None
 
 
 @dataclass(slots=True)
 class Pump:
-    """One run. With `rest` an interrupt ends the audio (a microphone) rather than the work (a file): `rest` gives what
-    has arrived but was not taken yet, and the session is finished with it.
+    """One run. With `rest` an interrupt ends the audio (a microphone) rather than the work (a file): `rest` returns the
+    audio that has arrived but was not taken yet, and the session is finished with it.
     """
 
     session: "Session"
     meter: Meter
     watchers: Sequence[Watcher] = ()
     rest: Callable[[], FloatArray] | None = None
-    heard: PumpResult = field(default_factory=PumpResult)
+    result: PumpResult = field(default_factory=PumpResult)
     _segmenter: Segmenter = field(default_factory=Segmenter)
 
     def run(self, blocks: Iterable[FloatArray], interrupts: Interrupts) -> PumpResult:
@@ -80,16 +80,16 @@ class Pump:
             self._finish()
         except KeyboardInterrupt:
             self.session.close()
-            self.heard.interrupted = True
+            self.result.interrupted = True
         self._lines(self._segmenter.end_turn())
-        return self.heard
+        return self.result
 
     def close(self) -> PumpResult:
-        """What there is after an error in mid-run."""
+        """End the run after an error, and return the result so far."""
         self.session.close()
         self._lines(self._segmenter.end_turn())
-        self.heard.interrupted = True
-        return self.heard
+        self.result.interrupted = True
+        return self.result
 
     def _push_all(self, blocks: Iterator[FloatArray], interrupts: Interrupts) -> None:
         try:
@@ -107,11 +107,12 @@ class Pump:
                 raise
             self._push(self.rest())
         except AudioError as error:
+            # Ctrl-C ends the program that writes a pipe, too, which looks like audio that breaks off.
             if interrupts.pressed and self.rest is None:
                 raise KeyboardInterrupt from error
             if self.meter.samples == 0:
                 raise
-            self.heard.broken = error
+            self.result.broken = error
 
     def _push(self, block: FloatArray) -> None:
         if self.meter.live:  # else what comes out would depend on how fast this machine is
@@ -138,27 +139,28 @@ class Pump:
             elif isinstance(event, TurnEnd):
                 self._lines(self._segmenter.end_turn())
             elif isinstance(event, Language):
-                self.heard.language = event.language
+                self.result.language = event.language
 
     def _lines(self, segments: Sequence[TextSegment]) -> None:
         if not segments:
             return
-        self.heard.segments += segments
+        self.result.segments += segments
         for watcher in self.watchers:
             watcher.lines(segments)
 
 
 class Arrivals:
-    """Audio as it arrives, read by a thread of its own: each block is all that has come since the last one.
+    """Audio as it arrives, read by a thread of its own: each block is all the audio since the last one.
 
     So a session that was busy gets one larger block, and not a queue of small ones that it never works off. While
-    nothing comes there is an empty block now and then, so that whoever takes them can look up.
+    nothing comes there is an empty block now and then, so that their reader can look up.
     """
 
     def __init__(self, blocks: Iterable[FloatArray]) -> None:
         self._queue: queue.SimpleQueue[FloatArray | BaseException | None] = queue.SimpleQueue()
         self._ended: BaseException | None = None
         self._over = False
+        # A daemon: a read from a pipe cannot be interrupted, and must not keep the program from ending.
         threading.Thread(target=self._read, args=(blocks,), name="audio-arrivals", daemon=True).start()
 
     def _read(self, blocks: Iterable[FloatArray]) -> None:
@@ -176,13 +178,14 @@ class Arrivals:
             raise self._ended
 
     def rest(self) -> FloatArray:
-        """What has arrived and was not taken, [n] (possibly none), without waiting."""
+        """The samples [n] that have arrived and were not taken (possibly none), without waiting."""
         return self._collect(0)
 
     def _collect(self, wait_s: float) -> FloatArray:
         parts: list[FloatArray] = []
         while not self._over:
             try:
+                # Wait for the first part only: the others are taken as far as they are there.
                 part = self._queue.get(timeout=wait_s) if wait_s and not parts else self._queue.get_nowait()
             except queue.Empty:
                 break
@@ -194,7 +197,7 @@ class Arrivals:
 
 
 def at_full_speed(blocks: Iterable[FloatArray], step: int) -> Iterator[FloatArray]:
-    """The same audio as fast as it is taken, in the portions of a live run: rounds begin where they would there.
+    """Yield audio as fast as it is taken, in the portions of a live run: rounds begin as they would there.
 
     `step` is how much new audio starts a round, in samples.
     """
@@ -207,7 +210,7 @@ def at_live_pace(
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[FloatArray]:
-    """The same audio no faster than it would be spoken: each block holds all that has "arrived" since the last one.
+    """Yield audio no faster than it would be spoken: each block holds all that has "arrived" since the last one.
 
     So a machine that falls behind gets larger blocks, as it would from a microphone. An `AudioError` comes after them.
     """

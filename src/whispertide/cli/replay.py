@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def replay(
     *,
     recordings: Annotated[
@@ -55,8 +55,8 @@ def replay(
         if model is None and loaded[name].content_hash != recording.content_hash:
             say(f"warning: {name} is not what it was when {folder.name} was recorded")
         another = stream.resolve(start=recording.recipe) if recipe or changes else None
-        said = replay_recording(recording, loaded[name], another)
-        typer.echo(said.text)
-        same = "the same text" if said.text == recording.text else "another text"
-        say(f"{folder.name}: {seconds(said.samples):.1f} s, {said.rounds} rounds, {same} as recorded")
+        replayed = replay_recording(recording, loaded[name], another)
+        typer.echo(replayed.text)
+        same = "the same text" if replayed.text == recording.text else "another text"
+        say(f"{folder.name}: {seconds(replayed.samples):.1f} s, {replayed.rounds} rounds, {same} as recorded")
     return ExitCode.OK

@@ -65,7 +65,7 @@ _OPTIONS: arguments.Fields = {
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def serve(
     *,
     models: Annotated[
@@ -114,7 +114,7 @@ def serve(
     if not keys and not open_to_all and not access.is_loopback(address.host):
         raise OptionError(_EXPOSED.format(address.host))
     check_choice("--log-level", log_level, ("debug", "info", "warning", "error"))
-    text = arguments.checked(text)
+    text = arguments.check_options(text)
     recipe, ports = stream.resolve(), {"wyoming": wyoming, "lines": lines, "json-lines": json_lines}
     work = Work(workers or physical_cores(), degrade, uploads)
     options = replace(options, limits=limits, work=work, access=Access(keys, tuple(origins or ())), text=text)
@@ -122,7 +122,7 @@ def serve(
     named = {"--port": address.port, **{f"--{name}-port": port for name, port in ports.items()}}
     serving.check_ports(address.host, named)  # before a model is loaded, or even downloaded
     names, engine = models or [DEFAULT_MODEL], replace(engine, threads=engine.threads or 1)
-    transcribers = _loaded(names, engine, recipe, no_tune=no_tune)
+    transcribers = _load_models(names, engine, recipe, no_tune=no_tune)
     hub, close = serving.assemble(transcribers, recipe, options)
     shown = f"[{address.host}]" if ":" in address.host else address.host
     where = f"{'https' if address.certificate else 'http'}://{shown}"
@@ -142,8 +142,10 @@ def serve(
     return ExitCode.OK if server.started else ExitCode.FAILURE
 
 
-def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe", *, no_tune: bool) -> "dict[str, Transcriber]":
-    """The models by name, ready for the first client."""
+def _load_models(
+    names: list[str], engine: EngineOptions, recipe: "Recipe", *, no_tune: bool
+) -> "dict[str, Transcriber]":
+    """Load the models by name, ready for the first client."""
     from whispertide.cli.job import warn_of_synthetic
     from whispertide.cli.tune import tune_first
     from whispertide.recipes.catalogue import RECIPES
@@ -164,7 +166,7 @@ def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe", *, no_tun
 
 
 def _check_names(names: list[str]) -> None:
-    """Raises `OptionError` where two models have one name, and as `display_name` does."""
+    """Raises `OptionError` if two models have one name, and as `display_name` does."""
     from whispertide.checkpoint.names import display_name
 
     called = [display_name(name) for name in names]

@@ -1,4 +1,4 @@
-"""Where audio comes from: a path, the recordings in a folder, or standard input with raw PCM or a file.
+"""Audio sources: a path, the recordings in a folder, or standard input with raw PCM or a file.
 
 Knows nothing of what is done with it.
 """
@@ -25,7 +25,7 @@ _RAW = (".pcm", ".raw")
 
 @dataclass(frozen=True, slots=True)
 class PcmFormat:
-    """How raw bytes on standard input are to be read."""
+    """The format of raw audio on standard input."""
 
     rate: int
     channels: int = 1
@@ -34,7 +34,7 @@ class PcmFormat:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One input; `pcm` only for standard input that is not a file of its own. `track` is which of several, from 1."""
+    """One input; `pcm` only for standard input without a container. `track` is one of several, from 1."""
 
     name: str
     pcm: PcmFormat | None = None
@@ -42,19 +42,19 @@ class Source:
 
     @property
     def label(self) -> str:
-        """For messages and bars."""
+        """The name for messages and bars."""
         if self.name == STDIN:
             return "standard input"
         return printable(Path(self.name).name)
 
     @property
     def is_pipe(self) -> bool:
-        """Whether audio comes as somebody writes it, and what was read is gone."""
+        """True if the audio can be read only once, as it is written by another program."""
         name = self.name
         return name == STDIN or (os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name))
 
     def probe(self) -> float | None:
-        """Seconds of audio by the file's own account, or None; a pipe is left alone.
+        """Seconds of audio by the file's header, or None; a pipe is left alone.
 
         Raises `AudioFileError` where there is nothing to decode.
         """
@@ -81,7 +81,7 @@ class Source:
             ) from error
 
     def which_track(self) -> str:
-        """What to say of a file with several audio tracks where none was asked for; "" otherwise.
+        """The warning for a file with several audio tracks if none was chosen; "" otherwise.
 
         Raises `AudioFileError` where there is nothing to decode.
         """
@@ -95,7 +95,7 @@ class Source:
         return f"{self.label}: {tracks}; this hears track {tracks.preferred}. For another one: --track N"
 
     def blocks(self) -> "Iterator[FloatArray]":
-        """16 kHz mono blocks. Raises what `audio.file` raises, while it is read."""
+        """Decode to 16 kHz mono blocks. Raises the errors of `audio.file` while it is read."""
         from whispertide.audio.file import decode_blocks, pcm_blocks
 
         if self.name != STDIN:
@@ -117,7 +117,7 @@ def _file_on_stdin(track: int | None) -> "Iterator[FloatArray]":
 
 
 def _stdin_bytes() -> BinaryIO:
-    """Standard input as bytes. Raises `AudioError` where the caller has closed it."""
+    """Standard input as bytes. Raises `AudioError` if the caller has closed it."""
     if sys.stdin is None:
         raise AudioError("expected audio on standard input; it is closed: pipe audio into it, or name a file")
     try:
@@ -129,9 +129,9 @@ def _stdin_bytes() -> BinaryIO:
 
 
 def with_folders_opened(names: Iterable[str]) -> list[str]:
-    """`names`, with each folder replaced by the audio and video files in it, by name; folders inside it are left out.
+    """Replace each folder in `names` by the audio and video files in it, by name; folders inside it are left out.
 
-    A folder without any stays what it is, so that whoever reads it can complain. Raises `AudioFileError` for one that
+    A folder without any stays what it is, so that its reader can complain. Raises `AudioFileError` for one that
     cannot be listed.
     """
     found: list[str] = []

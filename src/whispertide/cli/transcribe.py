@@ -25,7 +25,7 @@ _pcm = partial(typer.Option, rich_help_panel="Raw PCM on standard input")
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def transcribe(
     *,
     files: Annotated[
@@ -83,7 +83,7 @@ def transcribe(
     destination = output if names == files else as_folder(output)
     sources = [Source(name, pcm, track) for name in names]
     targets = plan_formats(names, destination, arguments.format_names(form))
-    options, live = arguments.checked(text), pace == "live"
+    options, live = arguments.check_options(text), pace == "live"
     recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
     if recipe is None:
         options = replace(options, beam=_beam(beam, fast=fast))
@@ -91,7 +91,7 @@ def transcribe(
         raise OptionError(
             f"--beam and --fast are for whole recordings; for a stream: --set search=beam --set beam={beam or BEAM}"
         )
-    durations, codes = _probed(sources)  # before a model is loaded, or even downloaded
+    durations, codes = _probe_all(sources)  # before a model is loaded, or even downloaded
     if durations:
         transcriber = arguments.load(model, engine, revision, word)
         warn_of_synthetic(transcriber, names)
@@ -116,7 +116,7 @@ def transcribe(
             codes[number] = report(error, about=source.label)
         if codes[number] is ExitCode.INTERRUPTED:
             break
-    return _told(sources, codes)
+    return _report(sources, codes)
 
 
 def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
@@ -133,14 +133,16 @@ def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
 
 
 def _beam(given: int | None, *, fast: bool) -> int:
-    """How many hypotheses the search of a whole recording follows."""
+    """The number of hypotheses in the search of a whole recording."""
     if fast and given is not None:
         raise OptionError("expected --beam or --fast, which is --beam 1; got both: leave out one")
     return 1 if fast else given or BEAM
 
 
-def _probed(sources: Sequence[Source]) -> tuple[dict[int, float | None], dict[int, ExitCode]]:
-    """How long those are that can be used, by their numbers, and the exit codes of the others, which are reported."""
+def _probe_all(sources: Sequence[Source]) -> tuple[dict[int, float | None], dict[int, ExitCode]]:
+    """Probe all sources. Returns the durations of the usable ones by their numbers, and the exit codes of the others,
+    which are reported.
+    """
     durations: dict[int, float | None] = {}
     codes: dict[int, ExitCode] = {}
     for number, source in enumerate(sources):
@@ -154,7 +156,7 @@ def _probed(sources: Sequence[Source]) -> tuple[dict[int, float | None], dict[in
 
 
 def _blocks(source: Source, recipe: "Recipe | None", *, live: bool) -> "Iterable[FloatArray]":
-    """The audio of a source; where it is streamed, at the pace and in the portions of that."""
+    """Decode a source; a streamed one at the pace and in the portions of a stream."""
     from whispertide.cli.pump import Arrivals, at_full_speed, at_live_pace
     from whispertide.types import to_samples
 
@@ -167,7 +169,7 @@ def _blocks(source: Source, recipe: "Recipe | None", *, live: bool) -> "Iterable
 
 
 def hinting(blocks: "Iterable[FloatArray]", clock: Callable[[], float] = time.monotonic) -> "Iterator[FloatArray]":
-    """The same blocks of a pipe; who has waited a while for its end is told what shows text before that."""
+    """Pass the blocks of a pipe on, and hint after a while that `--stream` shows text before the end."""
     due: float | None = clock() + _PATIENCE_S
     for block in blocks:
         if due is not None and clock() >= due:
@@ -176,8 +178,8 @@ def hinting(blocks: "Iterable[FloatArray]", clock: Callable[[], float] = time.mo
         yield block
 
 
-def _told(sources: Sequence[Source], codes: Mapping[int, ExitCode]) -> ExitCode:
-    """One code for all; of several inputs, those that came to nothing are named once more at the end."""
+def _report(sources: Sequence[Source], codes: Mapping[int, ExitCode]) -> ExitCode:
+    """Return one code for all; of several inputs, name those that failed once more at the end."""
     fine = (ExitCode.OK, ExitCode.TRUNCATED, ExitCode.INTERRUPTED)
     bad = [sources[number].label for number in sorted(codes) if codes[number] not in fine]
     if bad and len(sources) > 1:

@@ -1,4 +1,6 @@
-"""`whispertide tune`: what suits a checkpoint on this machine, found out without transcripts and used from then on."""
+"""`whispertide tune`: find the best settings for a checkpoint on this machine, without transcripts, and use them from
+then on.
+"""
 
 import json
 import sys
@@ -32,7 +34,7 @@ ANSWER, UPDATE = 2.7, 9.5
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def tune(
     *,
     model: arguments.MeasuredModel = None,
@@ -64,7 +66,7 @@ def tune(
 
     if option is not None and model is not None:  # so the first argument is audio, too
         audio, model = [Path(model), *(audio or ())], None
-    name = arguments.measured(model, option)
+    name = arguments.model_argument(model, option)
 
     def load() -> "WhisperModel":
         return load_model(name, engine, revision=revision, announce=say)
@@ -81,13 +83,13 @@ def tune(
             return code
         if code is not None:
             loaded = load()  # it looks for an adapter anew
-    found = run(loaded, [load_audio(path) for path in audio or []], short=short)
+    found = _measure(loaded, [load_audio(path) for path in audio or []], short=short)
     if as_json:
         typer.echo(json.dumps(found.report(), indent=2))
     else:
         _show(found)
-    before, path = recall(loaded.heard_hash), keep(loaded, found)
-    if stands(before, found):
+    before, path = recall(loaded.adapted_hash), save_tuning(loaded, found)
+    if _keeps_earlier(before, found):
         say(f"what was found before stays ({path}), because it was measured at length; `--forget` removes it")
     else:
         say(f"{found.sentence}; kept in {path}")
@@ -96,7 +98,7 @@ def tune(
 
 
 def _offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool | None) -> ExitCode | None:
-    """An adapter for short windows, where somebody wants one made: it is asked for, or a terminal answers yes.
+    """Train an adapter for short windows, if the option says so or a terminal answers yes.
 
     Says how long it takes. None: nobody wants it, or it cannot be asked; `INTERRUPTED`: the same command continues.
     Raises what training raises, `OptionError` where it is asked for and cannot be.
@@ -123,7 +125,7 @@ def _offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool |
 
 
 def _training_minutes(model: "WhisperModel", lessons: Lessons) -> float:
-    """How long a processor takes for it, by how long it takes for a padded window."""
+    """The minutes of processor time that training takes, judged by the time of a padded window."""
     import numpy as np
 
     mel = np.zeros((model.dims.n_mels, 2 * model.dims.n_audio_ctx), np.float32)
@@ -134,7 +136,7 @@ def _training_minutes(model: "WhisperModel", lessons: Lessons) -> float:
     return padded_s * (ANSWER * lessons.windows + UPDATE * lessons.updates) / 60
 
 
-def run(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: bool = False) -> "Tuning":
+def _measure(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: bool = False) -> "Tuning":
     """Measure on these recordings, or on the bundled one."""
     from whispertide.cli.bundled import bundled_audio
     from whispertide.cli.progress import counting
@@ -144,25 +146,25 @@ def run(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: boo
         return measure(model, recordings or [bundled_audio()], short=short, advance=advance)
 
 
-def stands(before: "Calibration | None", found: "Tuning") -> bool:
-    """Whether what was found before stays: where this is nothing, or the short form and that was the long one."""
+def _keeps_earlier(before: "Calibration | None", found: "Tuning") -> bool:
+    """True if the earlier result stays: the new one found nothing, or is of the short form and the earlier was not."""
     return before is not None and bool(before.changes) and (found.chosen is None or (found.short and not before.short))
 
 
-def keep(model: "WhisperModel", found: "Tuning") -> Path:
-    """Keep what was found, unless something better was found before; returns where. Raises `OutputError`."""
+def save_tuning(model: "WhisperModel", found: "Tuning") -> Path:
+    """Save the result, unless a better one was saved before; returns the path. Raises `OutputError`."""
     from whispertide.checkpoint.cache import cache_dir
     from whispertide.recipes.calibration import place, recall, remember
 
-    before = recall(model.heard_hash)
-    if stands(before, found):
-        return place(model.heard_hash)
+    before = recall(model.adapted_hash)
+    if _keeps_earlier(before, found):
+        return place(model.adapted_hash)
     with writing(cache_dir(), CHOOSE_CACHE):
-        return remember(model.heard_hash, found.calibration(before))
+        return remember(model.adapted_hash, found.calibration(before))
 
 
 def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -> None:
-    """The short form, where a live session is about to hear with a checkpoint of which nothing is known.
+    """Tune in the short form, before a live session with a checkpoint that nothing is known of.
 
     Nothing happens where the recipe names its framing or where something is known. Where it is refused, or nobody sits
     at a terminal to refuse it, a line says how it is done.
@@ -173,9 +175,9 @@ def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -
         say(f"{transcriber.name} was never tuned; `whispertide tune {transcriber.model.checkpoint.argument}` does it")
         return
     say(f"trying what suits {transcriber.name} (once, at most 20 s; --no-tune leaves it out)")
-    found = run(transcriber.model, [], short=True)
+    found = _measure(transcriber.model, [], short=True)
     try:
-        keep(transcriber.model, found)
+        save_tuning(transcriber.model, found)
         transcriber.look_again()
     except OutputError as error:
         say(f"warning: {error}")
@@ -183,22 +185,22 @@ def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -
 
 
 def may_ask() -> bool:
-    """Whether somebody sits at a terminal; a program that runs another one is not to wait for what it did not ask."""
+    """True if standard input is a terminal: a program that runs this one must not wait for an answer."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _page_of(kept: Path) -> Path:
-    """Where the page is, unless somebody says where."""
+    """The default path of the page."""
     return kept.with_suffix(".html")
 
 
 def _forget(model: "WhisperModel") -> bool:
-    """Remove what is kept, and the page next to it; whether anything was kept."""
+    """Remove the result, and the page next to it; True if there was one."""
     from whispertide.recipes.calibration import forget, place
 
     try:
-        _page_of(place(model.heard_hash)).unlink(missing_ok=True)
-        return forget(model.heard_hash)
+        _page_of(place(model.adapted_hash)).unlink(missing_ok=True)
+        return forget(model.adapted_hash)
     except OSError as error:
         raise OutputError(f"cannot remove what was kept ({error})") from error
 
@@ -211,7 +213,9 @@ def _show(found: "Tuning") -> None:
 
 
 def _write_page(found: "Tuning", path: Path, *, asked: bool) -> None:
-    """With a plot, where what draws it is installed; who asks for the page is told what to install."""
+    """Write the page, with a plot if the extra for plots is installed; an explicit page without it says how to install
+    it.
+    """
     if not asked and find_spec("matplotlib") is None:
         say(f"no page with a plot: matplotlib draws it; {how_to_install('plots')}")
         return

@@ -1,4 +1,4 @@
-"""`whispertide understand`: what speakers of commands want, from recordings or the microphone."""
+"""`whispertide understand`: intents of spoken commands, from recordings or the microphone."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -63,12 +63,12 @@ def understand(
 
         with mic.microphone_blocks(device) as blocks:
             say("listening; press Ctrl-C to end")
-            _understood(new_stream(live=True), blocks, as_json=as_json)
+            _print_intents(new_stream(live=True), blocks, as_json=as_json)
         return ExitCode.OK
     codes = []
     for name in files:
         try:
-            if not _understood(new_stream(live=False), Source(name).blocks(), as_json=as_json):
+            if not _print_intents(new_stream(live=False), Source(name).blocks(), as_json=as_json):
                 return ExitCode.INTERRUPTED
             codes.append(ExitCode.OK)
         except AudioError as error:
@@ -77,7 +77,7 @@ def understand(
 
 
 def _sending(below: float) -> "Sending | None":
-    """To the server that the environment names. Raises `OptionError` where it names none that can be asked."""
+    """Connect to the server that the environment names. Raises `OptionError` if it names none that can be asked."""
     if not below:
         return None
     from whispertide.methods.pilot.hybrid import server_here
@@ -90,8 +90,8 @@ def _sending(below: float) -> "Sending | None":
     return Sending(Remote(server), below)
 
 
-def _understood(stream: "Understanding", blocks: Iterable["FloatArray"], *, as_json: bool) -> bool:
-    """Whether the blocks came to their end; after Ctrl-C what was heard is still told.
+def _print_intents(stream: "Understanding", blocks: Iterable["FloatArray"], *, as_json: bool) -> bool:
+    """Print intents as they come. Returns False after Ctrl-C; intents of the audio so far are still printed.
 
     So it is where the audio breaks off: then it raises `AudioError` after that, and where there is none at all.
     """
@@ -101,10 +101,10 @@ def _understood(stream: "Understanding", blocks: Iterable["FloatArray"], *, as_j
     with Interrupts() as interrupts:
         try:
             for block in _until_pressed(iter(audio), interrupts):
-                _tell(stream.push(block), as_json=as_json)
+                _print(stream.push(block), as_json=as_json)
         except KeyboardInterrupt:
             ended = False
-        _tell(stream.finish(), as_json=as_json)
+        _print(stream.finish(), as_json=as_json)
     ended = ended and not interrupts.pressed
     if ended and audio.broken is not None:
         raise audio.broken
@@ -112,7 +112,7 @@ def _understood(stream: "Understanding", blocks: Iterable["FloatArray"], *, as_j
 
 
 def _until_pressed(blocks: Iterator["FloatArray"], interrupts: Interrupts) -> Iterator["FloatArray"]:
-    """The blocks; Ctrl-C breaks off the wait for one, and not what is done with one."""
+    """Yield the blocks; Ctrl-C breaks off the wait for one, and not the work on it."""
     while True:
         with interrupts.waiting():
             block = next(blocks, None)
@@ -121,10 +121,10 @@ def _until_pressed(blocks: Iterator["FloatArray"], interrupts: Interrupts) -> It
         yield block
 
 
-def _tell(said: Iterable["Understood"], *, as_json: bool) -> None:
+def _print(understood: Iterable["Understood"], *, as_json: bool) -> None:
     from whispertide.types import seconds
 
-    for each in said:
+    for each in understood:
         start, end = seconds(each.start), seconds(each.end)
         if as_json:
             entry = {"start": round(start, 3), "end": round(end, 3), "intent": each.intent, "text": each.text}
@@ -132,15 +132,15 @@ def _tell(said: Iterable["Understood"], *, as_json: bool) -> None:
             entry |= {"chance": None if each.chance is None else round(each.chance, 3), "sent": each.sent}
             typer.echo(json.dumps(entry, ensure_ascii=False))
         else:
-            sure = _sureness(each)
+            sure = _probability(each)
             weak = f"  (a weak guess: {sure:.0%})" if each.final and each.intent is not None and sure < WEAK else ""
             line = f"{start:8.2f} {end:8.2f}  {each.intent or '-'}  {each.text}{weak}"
             typer.echo(line, err=not each.final)
 
 
-def _sureness(said: "Understood") -> float:
-    """How likely the intent is, or the words (a token, in the mean) if those are less so.
+def _probability(understood: "Understood") -> float:
+    """The probability of the intent, or of the words (the mean of their tokens) if that is lower.
 
     Of what it cannot understand the network may name an intent for certain: people's sentences had 0.90 and 0.14.
     """
-    return min(1 / said.perplexity, 1.0 if said.chance is None else said.chance)
+    return min(1 / understood.perplexity, 1.0 if understood.chance is None else understood.chance)

@@ -1,4 +1,4 @@
-"""Who watches a run besides the live view: text lines, lines of events, a progress bar; and which of them is right.
+"""Views of a run besides the live one: text lines, event lines, a progress bar; and the choice among them.
 
 Knows nothing of audio or models.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from whispertide.cli.exit import say
-from whispertide.cli.hints import of_language
+from whispertide.cli.hints import language_hint
 from whispertide.cli.live import clock_text
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
@@ -21,12 +21,12 @@ from whispertide.types import seconds
 if TYPE_CHECKING:
     from rich.console import Console
 
-ViewName = Literal["live on stdout", "live on stderr", "progress", "none"]
+_ViewName = Literal["live on stdout", "live on stderr", "progress", "none"]
 
 
-def choose_view(target: Target, *, live: bool, out_is_terminal: bool, err_is_terminal: bool) -> ViewName:
-    """How the run is shown. Standard output shows the live view only where it carries no transcript of its own; the
-    live view replaces plain text lines there, since its finished lines are the transcript.
+def choose_view(target: Target, *, live: bool, out_is_terminal: bool, err_is_terminal: bool) -> _ViewName:
+    """Choose the view. The live view needs a terminal that carries no transcript of its own; on standard output it
+    replaces plain text lines, since its finished lines are the transcript.
     """
     out_is_free = target.path is not None or target.format == "txt"
     if out_is_terminal and out_is_free and (live or target.path is None):
@@ -39,7 +39,7 @@ def choose_view(target: Target, *, live: bool, out_is_terminal: bool, err_is_ter
 
 
 def terminal(stream: Any) -> "Console | None":
-    """A console on `stream` if it is a terminal that can redraw, else None."""
+    """Make a console on `stream` if it is a terminal that can redraw, else None."""
     if not stream.isatty():  # rich would also believe FORCE_COLOR
         return None
     from rich.console import Console
@@ -55,7 +55,6 @@ class TextLines(Watcher):
     writer: Writer
 
     def lines(self, segments: Sequence[TextSegment]) -> None:
-        """Write them."""
         self.writer.write(render_txt(Document(tuple(segments))))
 
 
@@ -66,18 +65,16 @@ class EventLines(Watcher):
     writer: Writer
 
     def event(self, event: Event) -> None:
-        """Write it."""
         self.writer.write(event_line(event))
 
 
 class Warnings(Watcher):
-    """Tells of failures in mid-run, and of a language that is a weak guess, where no live view does."""
+    """Prints failures in mid-run, and a weak guess of the language, if there is no live view."""
 
     def event(self, event: Event) -> None:
-        """Say it on standard error."""
         if isinstance(event, Error):
             say(f"warning: {event.message}")
-        if isinstance(event, Language) and (hint := of_language(event.language, event.probability)):
+        if isinstance(event, Language) and (hint := language_hint(event.language, event.probability)):
             say(hint)
 
 
@@ -103,14 +100,12 @@ class ProgressBar(Watcher):
         return self
 
     def close(self) -> None:
-        """Remove the bar."""
         self._bar.stop()
 
     def show(self, done_s: float, wall_s: float) -> None:
-        """Audio seconds done in wall seconds."""
+        """Show seconds of audio done in wall seconds."""
         speed = f" · {done_s / wall_s:.1f}x real time" if wall_s > 0.5 else ""
         self._bar.update(self._task, completed=done_s, done=clock_text(done_s) + speed)
 
     def tick(self, meter: Meter) -> None:
-        """Move the bar."""
         self.show(seconds(meter.samples), meter.wall)

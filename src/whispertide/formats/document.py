@@ -1,4 +1,4 @@
-"""A finished transcript as a value, and how a growing list of words becomes its segments.
+"""A finished transcript as a value, and the segmentation of a growing list of words.
 
 Pure: this module knows nothing of models, sessions, file formats or where a text goes. Time is in samples.
 """
@@ -46,7 +46,7 @@ class TextSegment(Timed):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A finished transcript with what produced it.
+    """A finished transcript with its origin.
 
     `duration` is in samples. `complete` is False when the run was interrupted or the audio ended too early, so that
     nothing takes the transcript for the whole. `metrics` are plain numbers and strings, for JSON.
@@ -63,12 +63,10 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The running text."""
         return "".join(segment.text for segment in self.segments).strip()
 
     @property
     def words(self) -> tuple[Word, ...]:
-        """All words in order."""
         return tuple(word for segment in self.segments for word in segment.words)
 
 
@@ -77,7 +75,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a segment may get before it is cut between two words; `span` in samples."""
+    """Limits on the length of a segment, which is cut between two words; `span` in samples."""
 
     chars: int
     span: int
@@ -108,7 +106,7 @@ class Segmenter:
         return done
 
     def end_turn(self) -> list[TextSegment]:
-        """The speaker paused, or the stream is over: what is held is a segment."""
+        """End a turn, or the stream: all held words are a segment."""
         return self._take(len(self.held))
 
     def _too_long(self, word: Word) -> bool:
@@ -125,22 +123,22 @@ def _segment(words: tuple[Word, ...]) -> TextSegment:
 
 
 def _starts_new(held: Sequence[Word], word: Word) -> bool:
-    """Whether `word` begins a new segment. A word without a leading space after a sentence end ("3." "5") does not.
+    """True if `word` begins a new segment. A word without a leading space after a sentence end ("3." "5") does not.
 
     Nobody knows where a word without length lies in the silence around it, so a pause is measured from the last word
     that has one, and what is held is not cut off where none has.
     """
     # Where a word may be a single character, a closing mark is a word of its own.
-    said = next((bare for other in reversed(held) if (bare := other.text.rstrip(CLOSING))), "")
-    if inseparable(said, word.text):
+    ending = next((bare for other in reversed(held) if (bare := other.text.rstrip(CLOSING))), "")
+    if is_inseparable(ending, word.text):
         return False
     spaced_end = word.text[:1].isspace() and ends_sentence(held[-1].text)
     spoken = next((other.end for other in reversed(held) if other.end > other.start), word.start)
-    return said.endswith(FULL_WIDTH_ENDS) or spaced_end or word.start - spoken >= PAUSE
+    return ending.endswith(FULL_WIDTH_ENDS) or spaced_end or word.start - spoken >= PAUSE
 
 
-def inseparable(before: str, after: str) -> bool:
-    """Whether two texts are never cut apart, although no space is needed between words of their script.
+def is_inseparable(before: str, after: str) -> bool:
+    """True if two texts are never cut apart, although no space is needed between words of their script.
 
     A vowel or tone mark stays with its consonant, a Chinese or Japanese closing mark with what it closes, and the end
     of a sentence or clause, which streams may confirm after its word, with that.
@@ -154,17 +152,19 @@ def inseparable(before: str, after: str) -> bool:
 
 
 def _cut(words: list[Word], after: Word) -> int:
-    """How many words to keep of a line that got too long: up to the last clause in its second half, else all.
+    """The number of words to keep of a line that got too long: up to the last clause in its second half, else all.
 
     Fewer where the cut would be inside a syllable; `after` is the word that comes next.
     """
     pairs = zip(words, [*words[1:], after], strict=True)
-    counts = [count for count, (word, following) in enumerate(pairs, 1) if not inseparable(word.text, following.text)]
+    counts = [
+        count for count, (word, following) in enumerate(pairs, 1) if not is_inseparable(word.text, following.text)
+    ]
     clauses = [count for count in counts if count > len(words) // 2 and words[count - 1].text.endswith(CLAUSE_ENDS)]
     return (clauses or counts or [len(words)])[-1]
 
 
 def segment_words(words: Iterable[Word], limits: Limits = SENTENCES) -> tuple[TextSegment, ...]:
-    """All of `words` as segments."""
+    """Cut all of `words` into segments."""
     segmenter = Segmenter(limits)
     return (*segmenter.push(words), *segmenter.end_turn())

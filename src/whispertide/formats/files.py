@@ -31,7 +31,7 @@ def _one_line(text: str) -> str:
 
 
 def render_txt(document: Document) -> str:
-    """One segment per line."""
+    """Render one segment per line."""
     return "".join(line + "\n" for segment in document.segments if (line := _one_line(segment.text)))
 
 
@@ -46,12 +46,12 @@ def _stamp(ms: int, mark: str) -> str:
 
 
 def _without_arrow(text: str) -> str:
-    """ "-->" inside a text would end the header line for some readers of SubRip, so it loses a dash."""
+    """Remove a dash from "-->" inside a text, which would end the header line for some readers of SubRip."""
     return re.sub("-{2,}>", "->", text)
 
 
 def render_srt(document: Document, options: SubtitleOptions = SUBTITLES) -> str:
-    """SubRip: numbered cues."""
+    """Render SubRip: numbered cues."""
     blocks = (
         f"{number}\n{_stamp(_ms(cue.start), ',')} --> {_stamp(_ms(cue.end), ',')}\n{cue.text}\n"
         for number, cue in enumerate(cues(document, _without_arrow, options), 1)
@@ -60,7 +60,7 @@ def render_srt(document: Document, options: SubtitleOptions = SUBTITLES) -> str:
 
 
 def render_vtt(document: Document, options: SubtitleOptions = SUBTITLES) -> str:
-    """WebVTT (W3C): `&`, `<` and `>` are escaped; an incomplete transcript says so in a NOTE."""
+    """Render WebVTT (W3C): `&`, `<` and `>` are escaped; an incomplete transcript says so in a NOTE."""
     head = "WEBVTT\n\n" if document.complete else "WEBVTT\n\nNOTE This transcript is incomplete.\n\n"
     blocks = (
         f"{_stamp(_ms(cue.start), '.')} --> {_stamp(_ms(cue.end), '.')}\n{html.escape(cue.text, quote=False)}\n"
@@ -73,7 +73,9 @@ def render_vtt(document: Document, options: SubtitleOptions = SUBTITLES) -> str:
 
 
 def render_tsv(document: Document) -> str:
-    """`start end text` with times in milliseconds (openai/whisper, utils.py); white space in a text becomes a space."""
+    """Render `start end text` with times in milliseconds (openai/whisper, utils.py); white space in a text becomes a
+    space.
+    """
     rows = (
         f"{_ms(segment.start)}\t{_ms(segment.end)}\t{line}\n"
         for segment in document.segments
@@ -86,7 +88,7 @@ def render_tsv(document: Document) -> str:
 
 
 def _number(value: Any) -> Any:
-    """JSON has no NaN and no infinity: a figure that does not exist is null."""
+    """Convert NaN and infinity, which JSON does not have, to null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -94,8 +96,8 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _number(value) for key, value in values.items()}
 
 
-def to_json(document: Document) -> dict[str, Any]:
-    """The document as a JSON-ready dictionary; its fields are described in docs/reference/cli.md.
+def _to_json(document: Document) -> dict[str, Any]:
+    """Convert a document to a JSON-ready dictionary; its fields are described in docs/reference/cli.md.
 
     A segment names its words as a range `[first, last + 1]` into the one list of words.
     """
@@ -128,25 +130,25 @@ def to_json(document: Document) -> dict[str, Any]:
 
 
 def render_json(document: Document) -> str:
-    """One indented JSON object."""
-    return json.dumps(to_json(document), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    """Render one indented JSON object."""
+    return json.dumps(_to_json(document), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def json_line(document: Document) -> str:
-    """The same object on one line, for several in one stream."""
-    return json.dumps(to_json(document), ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+    """Render the same object on one line, for several in one stream."""
+    return json.dumps(_to_json(document), ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
 
 
 # --- jsonl: the events -----------------------------------------------------------------------------------------------
 
 
 def event_line(event: Event) -> str:
-    """One event as one line."""
+    """Render one event as one line."""
     return json.dumps(to_dict(event), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def document_events(document: Document) -> Iterator[Event]:
-    """The events that would have led to this document; there is no `end` for an incomplete one."""
+    """The events that would have led to this document, without `end` for an incomplete one."""
     seq = 0
     if document.language is not None:
         yield Language(seq, 0, document.language, 1.0)
@@ -161,7 +163,7 @@ def document_events(document: Document) -> Iterator[Event]:
 
 
 def render_jsonl(document: Document) -> str:
-    """The document as events, one per line."""
+    """Render the document as events, one per line."""
     return "".join(map(event_line, document_events(document)))
 
 
@@ -179,7 +181,8 @@ FORMATS: dict[str, Callable[..., str]] = {
 
 
 def get_format(name: str, subtitles: SubtitleOptions = SUBTITLES) -> Callable[[Document], str]:
-    """What makes the text of a file of a document: `get_format("srt")(document)`. `name` is also the file's extension.
+    """The function that renders a document as the text of a file: `get_format("srt")(document)`. `name` is also the
+    file's extension.
 
     `subtitles` is for `srt` and `vtt`. Raises `OptionError` if there is no such format.
     """

@@ -1,6 +1,6 @@
-"""A recording that is transcribed as a whole: its segments as they come, the figures of the run, and the document.
+"""The run over a whole recording: its segments as they come, its figures, and the document.
 
-Knows nothing of models: whoever runs one adds the segments.
+Knows nothing of models: the caller runs one and adds the segments.
 """
 
 import time
@@ -33,7 +33,7 @@ class OfflineRun:
         self.segments.append(segment)
 
     def document(self, *, language: str | None, model: str, source: str, interrupted: bool = False) -> Document:
-        """What was heard, with the figures of the run (docs/reference/cli.md); `model` and `source` by their names."""
+        """The document, with the figures of the run (docs/reference/cli.md); `model` and `source` by their names."""
         wall, length = self.wall, seconds(self.recording.samples)
         return Document(
             tuple(self.segments),

@@ -1,4 +1,4 @@
-"""Where a text of a script without spaces may be cut: between phrases, else between words.
+"""Places to cut a text of a script without spaces: between phrases, else between words.
 
 By BudouX (Google, 2021): a score for each place, learned from corpora that people have segmented. It knows Japanese,
 Chinese and Thai. For Lao, Khmer and Burmese there is no model: their texts are cut between any two syllables.
@@ -22,7 +22,7 @@ _MODELS = {"ja": ("ja", "ja_word"), "zh": ("zh-hans",), "yue": ("zh-hant",), "th
 
 
 def starts(text: str, language: str | None = None) -> tuple[frozenset[int], ...]:
-    """The offsets at which phrases of `text` begin, and then those at which words do, where these are known apart.
+    """The offsets at which phrases of `text` begin, and then those at which words do, if these are known apart.
 
     `language`, a code, decides where the script does not. Empty for scripts that are written with spaces, and for those
     of which nothing is known.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from whispertide.formats.document import Document, Limits, inseparable, segment_words
+from whispertide.formats.document import Document, Limits, is_inseparable, segment_words
 from whispertide.formats.phrases import starts
 from whispertide.options import SubtitleOptions
 from whispertide.punctuation import CHINESE_OR_JAPANESE, CLAUSE_ENDS, CLOSING, SENTENCE_ENDS, is_abbreviation
@@ -57,7 +57,7 @@ class Cue:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What is never broken: a word, or several that nothing separates. `sized`: its times are known.
+    """A piece that is never broken: a word, or several that nothing separates. `sized`: its times are known.
 
     `closes` where a sentence ends or a pause follows. `torn` is what a break before it costs besides, where it does not
     begin a phrase, or not even a word.
@@ -85,7 +85,7 @@ class _Unit:
 
 
 def cues(document: Document, clean: Callable[[str], str] = str, options: SubtitleOptions = SUBTITLES) -> list[Cue]:
-    """The cues of a transcript; `clean` takes out of a text what its file format cannot hold.
+    """Make the cues of a transcript; `clean` removes from a text what its file format cannot hold.
 
     A segment without words that fits stays as it is: cues that were read from a file are the same cues again.
     """
@@ -100,7 +100,7 @@ def cues(document: Document, clean: Callable[[str], str] = str, options: Subtitl
         run = []
         alone = _units([Word(segment.text, segment.start, segment.end)], clean, document.language)
         found += [alone] if alone and _stays(alone, options) else _cut(alone, options)
-    return _timed([*found, *_cut(run, options)], options)
+    return _time_cues([*found, *_cut(run, options)], options)
 
 
 # --- words -> units --------------------------------------------------------------------------------------------------
@@ -109,7 +109,9 @@ def cues(document: Document, clean: Callable[[str], str] = str, options: Subtitl
 def _units(
     words: Sequence[Word], clean: Callable[[str], str], language: str | None, preceding: str = ""
 ) -> list[_Unit]:
-    """The words of one phrase, which follows the text `preceding`; what no line may break is put together."""
+    """Group the words of one phrase, which follows the text `preceding`, so that no line breaks between inseparable
+    ones.
+    """
     units: list[_Unit] = []
     for part in _parts(words, preceding):
         if units and not part.spaced and not _may_break(units[-1].text, part.text):
@@ -118,14 +120,14 @@ def _units(
             units.append(_Unit(before.text + part.text, before.spaced, sized[0].start, sized[-1].end))
         else:
             units.append(part)
-    cleaned = [replace(unit, text=text) for unit in _marked(units, language) if (text := clean(unit.text))]
+    cleaned = [replace(unit, text=text) for unit in _mark_breaks(units, language) if (text := clean(unit.text))]
     if cleaned:
         cleaned[-1] = replace(cleaned[-1], closes=True)
     return cleaned
 
 
-def _marked(units: Sequence[_Unit], language: str | None) -> list[_Unit]:
-    """The same, each with what a break before it costs because it is in a word or phrase."""
+def _mark_breaks(units: Sequence[_Unit], language: str | None) -> list[_Unit]:
+    """Add the cost of a break before each unit that does not begin a phrase or word."""
     marked: list[_Unit] = []
     first = 0
     while first < len(units):  # from space to space
@@ -141,7 +143,7 @@ def _marked(units: Sequence[_Unit], language: str | None) -> list[_Unit]:
 
 
 def _parts(words: Sequence[Word], preceding: str) -> Iterator[_Unit]:
-    """Words without the white space in and around them; where there is some inside, the time is shared out."""
+    """Split words at white space in them, and strip it around them; the time is shared out."""
     # Phrases are parted by a space also where nobody wrote one, but not in Chinese and Japanese.
     spaced = not (CHINESE_OR_JAPANESE.match(preceding[::-1]) and CHINESE_OR_JAPANESE.match(words[0].text))
     for word in words:
@@ -157,19 +159,19 @@ def _parts(words: Sequence[Word], preceding: str) -> Iterator[_Unit]:
 
 
 def _may_break(before: str, after: str) -> bool:
-    """Whether a line may end between two words that no space separates."""
+    """True if a line may end between two words that no space separates."""
     unspaced = before[-1] >= _UNSPACED and after[0] >= _UNSPACED
-    return unspaced and after[0] not in _NOT_FIRST and not inseparable(before, after)
+    return unspaced and after[0] not in _NOT_FIRST and not is_inseparable(before, after)
 
 
 def _width_of(text: str) -> int:
-    """How wide a text is on the screen, in characters of the Latin alphabet: Chinese ones are as wide as two."""
+    """The width of a text on the screen, in characters of the Latin alphabet: Chinese ones are as wide as two."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.category(char) in ("Mn", "Me") else 1 + bool(_WIDE.match(char)) for char in text)
 
 
-def _joined(units: Sequence[_Unit]) -> str:
+def _join(units: Sequence[_Unit]) -> str:
     return "".join(" " * (unit.spaced and number > 0) + unit.text for number, unit in enumerate(units))
 
 
@@ -189,16 +191,16 @@ class _Run:
         return cls(units, [0, *accumulate(_width_of(unit.text) + unit.spaced for unit in units)], options)
 
     def width(self, first: int, last: int) -> int:
-        """How wide a line of `units[first:last]` is; there is at least one."""
+        """The width of the line of `units[first:last]`, which is not empty."""
         return self.edges[last] - self.edges[first] - self.units[first].spaced
 
     def fits(self, first: int, last: int) -> bool:
-        """Whether `units[first:last]` fit into a line."""
+        """True if `units[first:last]` fit into a line."""
         return self.width(first, last) <= self.options.line_width
 
 
 def _cut(units: Sequence[_Unit], options: SubtitleOptions) -> list[Sequence[_Unit]]:
-    """The cheapest way to cut `units` into cues: `best[n]` is that of the first n."""
+    """Cut `units` into cues in the cheapest way: `best[n]` is that of the first n."""
     run = _Run.of(units, options)
     best: list[tuple[float, int]] = [(0.0, 0)]
     for end in range(1, len(units) + 1):
@@ -213,7 +215,7 @@ def _cut(units: Sequence[_Unit], options: SubtitleOptions) -> list[Sequence[_Uni
 
 
 def _starts(run: _Run, end: int) -> Iterator[int]:
-    """Where a cue that ends before unit `end` may start, so that it fits."""
+    """The possible first units of a cue that ends before unit `end`, so that it fits."""
     yield end - 1
     line = end - 1  # where its last line starts: as early as that fits, so that the first has most room
     if not run.fits(line, end):
@@ -229,7 +231,7 @@ def _starts(run: _Run, end: int) -> Iterator[int]:
 
 
 def _cost(run: _Run, start: int, end: int) -> float:
-    """What the cue of `units[start:end]` costs: its end, the phrases that it joins, its haste, and its empty room."""
+    """The cost of the cue of `units[start:end]`: its end, the phrases that it joins, its haste, and its empty room."""
     units, cue, last = run.units, run.units[start:end], run.units[end - 1]
     empty = 1 - min(1.0, run.width(start, end) / (run.options.lines * run.options.line_width))
     cost = empty * empty + _tear(run, start, end)
@@ -248,7 +250,7 @@ def _cost(run: _Run, start: int, end: int) -> float:
 
 
 def _tear(run: _Run, start: int, end: int) -> float:
-    """What it costs that the lines of the cue of `units[start:end]` can only be parted in a phrase or word."""
+    """The cost if the lines of the cue of `units[start:end]` can only be broken in a phrase or word."""
     if run.fits(start, end) or not any(unit.torn for unit in run.units[start:end]):
         return 0.0
     parted = (run.units[at].torn for at in range(start + 1, end) if run.fits(start, at) and run.fits(at, end))
@@ -256,7 +258,7 @@ def _tear(run: _Run, start: int, end: int) -> float:
 
 
 def _start(units: Sequence[_Unit], first: int = 0) -> int:
-    """When a cue begins: with its first word whose time is known, as one without length may lie anywhere before."""
+    """The start of a cue: of its first word whose time is known, as one without length may lie anywhere before."""
     return next((units[number].start for number in range(first, len(units)) if units[number].sized), units[first].start)
 
 
@@ -268,13 +270,13 @@ def _end(units: Sequence[_Unit]) -> int:
 
 
 def _stays(units: Sequence[_Unit], options: SubtitleOptions) -> bool:
-    """Whether all fit into one cue without a line that ends in a word."""
+    """True if all units fit into one cue without a line that ends in a word."""
     at = _break(units, options)
     return at is not None and (at == len(units) or units[at].torn < _IN_WORD)
 
 
 def _break(units: Sequence[_Unit], options: SubtitleOptions) -> int | None:
-    """Where the second line of a cue begins (its length: there is none); None if it does not fit."""
+    """The first unit of the second line of a cue (its length: there is none); None if it does not fit."""
     run, count = _Run.of(units, options), len(units)
     if count == 1 or run.fits(0, count):
         return count
@@ -288,21 +290,21 @@ def _break(units: Sequence[_Unit], options: SubtitleOptions) -> int | None:
     return min(choices)[1] if choices else None
 
 
-def _timed(found: Sequence[Sequence[_Unit]], options: SubtitleOptions) -> list[Cue]:
-    """Cues with their lines and times: each stays for a second at least, unless the next one comes sooner."""
+def _time_cues(found: Sequence[Sequence[_Unit]], options: SubtitleOptions) -> list[Cue]:
+    """Give cues their lines and times: each stays for a second at least, unless the next one comes sooner."""
     starts = _in_order([_start(units) for units in found])
     cues = []
     for units, start, after in zip(found, starts, [*starts, None][1:], strict=True):
         end = min(max(_end(units), start + SHORTEST), start + LONGEST)
         at = _break(units, options) or len(units)
-        text = "\n".join(_joined(line) for line in (units[:at], units[at:]) if line)
+        text = "\n".join(_join(line) for line in (units[:at], units[at:]) if line)
         cues.append(Cue(start, end if after is None else min(end, after), text))
     return cues
 
 
 def _in_order(starts: Sequence[int]) -> list[int]:
-    """The same starts, each after the one before it. One that lies after both that follow it is misplaced: it comes
-    with the next one, or it would push back all that follow.
+    """Move starts so that each comes after the one before it. One that lies after both that follow it is misplaced: it
+    comes with the next one, or it would push back all that follow.
     """
     ordered: list[int] = []
     for number, start in enumerate(starts):

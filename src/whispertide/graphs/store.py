@@ -16,7 +16,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.checkpoint.cache import cached
+from whispertide.checkpoint.cache import cache_path
 from whispertide.errors import CheckpointError, DiskSpaceError, GraphError, WhispertideError
 from whispertide.graphs.contract import GraphKind
 from whispertide.options import Precision
@@ -44,7 +44,7 @@ class GraphFiles:
         name = f"{self.checkpoint.content_hash[:20]}-{self.precision}-{kind.folder}"
         if self.folder is not None:
             return self.folder / name / kind.file
-        return cached("graphs", name, kind.file)
+        return cache_path("graphs", name, kind.file)
 
     def build(self, *kinds: GraphKind, announce: Announce | None = None) -> None:
         """Build those that are not there yet, after telling `announce`. Raises as `[]` does.

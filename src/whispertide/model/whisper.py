@@ -5,10 +5,10 @@ from functools import cached_property
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.generation import Heads, heads_or_later_half
-from whispertide.checkpoint.low_rank import merged
+from whispertide.checkpoint.low_rank import merge_adapter
 from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import MaskedAdapter
-from whispertide.checkpoint.short import ShortAdapter, heard_hash, short_adapter
+from whispertide.checkpoint.short import ShortAdapter, adapted_hash, short_adapter
 from whispertide.graphs.contract import DECODER, ENCODER
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Engine
@@ -53,13 +53,13 @@ class WhisperModel:
         Raises `CheckpointNotFoundError` where there is none, `CheckpointError` where it is damaged or another model's,
         and what `open_engine` raises.
         """
-        checkpoint = merged(self.checkpoint, CausalAdapter.of_checkpoint(self.checkpoint))
+        checkpoint = merge_adapter(self.checkpoint, CausalAdapter.of_checkpoint(self.checkpoint))
         return WhisperModel.of(checkpoint, self.options)
 
     def masked(self, mask: Mask) -> "WhisperModel":
         """The same model with its adapter for blocks under that mask, in an engine of its own. Raises as `causal`."""
         if mask not in self._masked:
-            checkpoint = merged(self.checkpoint, MaskedAdapter.of_checkpoint(self.checkpoint, mask))
+            checkpoint = merge_adapter(self.checkpoint, MaskedAdapter.of_checkpoint(self.checkpoint, mask))
             self._masked[mask] = WhisperModel.of(checkpoint, self.options)
         return self._masked[mask]
 
@@ -73,7 +73,7 @@ class WhisperModel:
         """
         if short_adapter(self.checkpoint) is None:
             return self
-        checkpoint = merged(self.checkpoint, ShortAdapter.of_checkpoint(self.checkpoint))
+        checkpoint = merge_adapter(self.checkpoint, ShortAdapter.of_checkpoint(self.checkpoint))
         return WhisperModel(checkpoint, self.engine.hearing(checkpoint))
 
     @cached_property
@@ -82,9 +82,9 @@ class WhisperModel:
         return self.generation.short_windows or short_adapter(self.checkpoint) is not None
 
     @cached_property
-    def heard_hash(self) -> str:
+    def adapted_hash(self) -> str:
         """Of the checkpoint with what it learned about short windows: what is found out about it holds for that."""
-        return heard_hash(self.checkpoint)
+        return adapted_hash(self.checkpoint)
 
     @property
     def content_hash(self) -> str:

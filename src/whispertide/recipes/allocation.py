@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whispertide.checkpoint.cache import cached, read_note, write_note
+from whispertide.checkpoint.cache import cache_path, read_note, write_note
 from whispertide.errors import OptionError
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import EngineOptions, Precision, ProviderName
@@ -150,7 +150,7 @@ def _key(model: "WhisperModel", recipe: str) -> dict[str, Any]:
 
 
 def _file(key: dict[str, Any]) -> Path:
-    return cached("profiles", f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.json")
+    return cache_path("profiles", f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.json")
 
 
 def processor() -> str:

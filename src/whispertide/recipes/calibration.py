@@ -1,6 +1,6 @@
 """What `whispertide tune` found out about a checkpoint on this machine, kept in the cache and used from then on.
 
-One file per checkpoint, by the hash over its content and its adapter for short windows (`heard_hash`). What suits a
+One file per checkpoint, by the hash over its content and its adapter for short windows (`adapted_hash`). What suits a
 checkpoint holds wherever the file is read; threads and step hold for one processor, number of cores, precision and
 provider. Knows no audio and measures nothing.
 """
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.checkpoint import load_checkpoint
-from whispertide.checkpoint.cache import cached, read_note, write_note
-from whispertide.checkpoint.short import heard_hash
+from whispertide.checkpoint.cache import cache_path, read_note, write_note
+from whispertide.checkpoint.short import adapted_hash
 from whispertide.errors import OptionError
 from whispertide.methods.attention.tide import Tide
 from whispertide.model.providers import physical_cores, thread_count
@@ -125,7 +125,7 @@ def machine_of(options: EngineOptions) -> str:
 def place(content_hash: str) -> Path:
     """Where the calibration of a checkpoint is or will be."""
     # As many digits as the folders of its graphs have.
-    return cached("tuned", f"{content_hash[:20]}.json")
+    return cache_path("tuned", f"{content_hash[:20]}.json")
 
 
 def remember(content_hash: str, found: Calibration) -> Path:
@@ -170,7 +170,7 @@ def load_tuned(
 ) -> WhisperModel:
     """As `load_model`, with the threads that were found best here, where `options` name none. Raises what it raises."""
     checkpoint = load_checkpoint(name, revision=revision, announce=announce)
-    options = replace(options, threads=tuned_threads(heard_hash(checkpoint), options))
+    options = replace(options, threads=tuned_threads(adapted_hash(checkpoint), options))
     return WhisperModel.of(checkpoint, options, announce)
 
 

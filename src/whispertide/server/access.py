@@ -1,6 +1,4 @@
-"""Who may connect: API keys, the web pages that a browser may connect from, how often an address comes, and how many
-connections there are. No I/O but reading a file of keys.
-"""
+"""Access control: API keys, origins of web pages, rates and numbers of connections. No I/O but reading a key file."""
 
 import base64
 import contextlib
@@ -19,7 +17,7 @@ from urllib.parse import urlsplit
 
 from whispertide.errors import OptionError
 from whispertide.server.addresses import party_of
-from whispertide.server.counted import counted
+from whispertide.server.counting import counting
 from whispertide.server.floods import Floods
 from whispertide.server.guesses import Guesses
 from whispertide.server.http_error import HttpError
@@ -78,12 +76,12 @@ def offered_keys(
         if name.startswith(_KEY_PREFIX):
             yield name.removeprefix(_KEY_PREFIX)
         elif name.startswith(_ENCODED_PREFIX):
-            yield from _decoded(name.removeprefix(_ENCODED_PREFIX))
+            yield from _decode(name.removeprefix(_ENCODED_PREFIX))
         elif before.lower() in _KEY_FOLLOWS:
             yield name
 
 
-def _decoded(text: str) -> Iterable[str]:
+def _decode(text: str) -> Iterable[str]:
     """The key in base64url without padding: not every key is a subprotocol as it is. Nothing if it is none."""
     with contextlib.suppress(ValueError):  # no base64, or no text
         yield base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
@@ -91,7 +89,7 @@ def _decoded(text: str) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class TemporaryKey:
-    """What a key for a short time opens, made for whoever should not see the real one.
+    """A key that is good for a short time, made for a client that should not see the real one.
 
     protocol  the one whose connections it opens, by name
     message   as if they had sent it first
@@ -107,7 +105,7 @@ class TemporaryKey:
 
 @dataclass(frozen=True, slots=True)
 class _Issued:
-    """A temporary key that somebody has."""
+    """A temporary key that was given out."""
 
     what: TemporaryKey
     owner: str
@@ -115,7 +113,6 @@ class _Issued:
 
     @property
     def size(self) -> int:
-        """Bytes of memory of its settings, which may take four for each character."""
         return sys.getsizeof(self.what.message)
 
 
@@ -132,11 +129,11 @@ class Authenticator:
 
     @property
     def is_open(self) -> bool:
-        """Whether no key is asked for."""
+        """True if no key is asked for."""
         return not self._hashes
 
     def issue(self, owner: str, what: TemporaryKey, valid_s: float) -> tuple[str, float]:
-        """A new temporary key, and until when it is one (seconds since 1970).
+        """Make a temporary key. Returns it and the end of its validity (seconds since 1970).
 
         The oldest of this owner give way where there are too many, or their settings are too much; the new one stays.
         """
@@ -158,7 +155,7 @@ class Authenticator:
         self._issued = {digest: one for digest, one in self._issued.items() if one.until > now}
 
     def redeem(self, offered: Iterable[str], protocol: str) -> tuple[TemporaryKey, str, str] | None:
-        """What the temporary key opens that somebody offers for this protocol, whose it is, and the key."""
+        """Use up a temporary key for this protocol. Returns what it opens, its owner and the key."""
         self._forget_old()
         for key in offered:
             found = self._issued.get(_digest(key)) if key.startswith(_TEMPORARY_PREFIX) else None
@@ -167,11 +164,13 @@ class Authenticator:
         return None
 
     def spend(self, key: str) -> None:
-        """A temporary key has opened what it was for: from now on it opens nothing."""
+        """Mark a temporary key as used: from now on it opens nothing."""
         self._issued.pop(_digest(key), None)
 
     def owner(self, offered: Iterable[str]) -> str | None:
-        """A name for whoever offers a right key (the same for the same key, and not the key); None if nobody does."""
+        """Name the owner of a right key among those offered (the same for the same key, and not the key); None if none
+        is right.
+        """
         if not self._hashes:
             return ""
         for key in offered:
@@ -183,8 +182,8 @@ class Authenticator:
         return None
 
     def allows_host(self, host: str | None) -> bool:
-        """Whether a keyless server may have been called by that name: an address, localhost, a name without a dot, or
-        the host of an allowed origin.
+        """True if a keyless server may be called by that name: an address, localhost, a name without a dot, or the host
+        of an allowed origin.
 
         A browser sends no origin with a plain GET of the same site. A page that points its own name at this server
         (DNS rebinding) is the same site, and only the name tells.
@@ -199,7 +198,8 @@ class Authenticator:
         return _is_own_name(name) or "." not in name or name in known
 
     def allows_origin(self, origin: str | None, host: str | None) -> bool:
-        """Whether a page from `origin` may connect: pages of this server itself, those allowed, and no page at all.
+        """True if a page from `origin` may connect: pages of this server, those allowed, and a request without an
+        origin.
 
         A browser sends the origin and cannot lie about it; other programs send none. Where no key is asked for, the
         server must also have been called as `allows_host` says, or any page could point its own name at it.
@@ -238,7 +238,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Somebody who may connect, and what their key says.
+    """A client that may connect, with the rights of its key.
 
     `message_first` is as if they had sent it first; `limit_s` is the most audio of a session that they may have;
     `once` is their key if it is good for one connection: it is to be spent when that stands.
@@ -251,7 +251,7 @@ class Admitted:
 
 
 class AccessControl:
-    """Decides about everybody who comes, by HTTP or WebSocket.
+    """Checks every request, by HTTP or WebSocket.
 
     Of all connections with a protocol each key has an equal share, and each address three quarters of its own: what it
     asks by HTTP, such as whether the server lives, always finds a place.
@@ -264,7 +264,7 @@ class AccessControl:
         clock: Callable[[], float] = time.monotonic,
         floods: Floods | None = None,
     ) -> None:
-        """`floods` tells who has to wait for another connection with a protocol."""
+        """`floods` gives the seconds that a party has to wait before another connection."""
         limits = options.limits
         self._floods = floods or Floods(bool(limits.per_address), clock)
         self.authenticator = authenticator
@@ -305,14 +305,14 @@ class AccessControl:
         # A list, because it is gone through twice.
         offered = list(offered_keys(headers, query, subprotocols))
         party = party_of(address)
-        admitted = self._admitted(offered, protocol, party)
+        admitted = self._admit(offered, protocol, party)
         if protocol:
             self._check_flood(admitted.owner, party)
             self._check_room(admitted.owner, party)
         return admitted
 
-    def _admitted(self, offered: Sequence[str], protocol: str, party: str) -> Admitted:
-        """Whoever offers a right key. Raises `HttpError`; whoever offers wrong ones too often hears nothing else of a
+    def _admit(self, offered: Sequence[str], protocol: str, party: str) -> Admitted:
+        """Check the keys. Raises `HttpError`; a client that has offered too many wrong ones gets the same answer to a
         right one, or the answer would tell it.
         """
         known = self.authenticator
@@ -333,7 +333,7 @@ class AccessControl:
         raise HttpError(401, message, {"www-authenticate": "Bearer", **closed}, code="key")
 
     def _check_flood(self, owner: str, party: str) -> None:
-        """Raises `HttpError` for who was closed for a flood a moment ago."""
+        """Raises `HttpError` for a client that was closed for a flood a moment ago."""
         wait_s = self._floods.wait_s(party, owner)
         if wait_s > 0:
             message = f"expected a pause after sending more than one may; wait {math.ceil(wait_s)} s"
@@ -341,7 +341,7 @@ class AccessControl:
             raise HttpError(429, message, headers, code="too_fast")
 
     def _check_room(self, owner: str, party: str) -> None:
-        """Raises `HttpError` where there is no room for another connection of this key, or of this address."""
+        """Raises `HttpError` if there is no room for another connection of this key, or of this address."""
         for count, most, whose in (
             (self.connections.total(), self._limit, ""),
             (self.connections[owner], self._share, " with one API key"),
@@ -354,12 +354,12 @@ class AccessControl:
     @contextlib.contextmanager
     def connected(self, owner: str = "", address: str = "") -> Iterator[None]:
         """Count a connection while it lasts."""
-        with counted(self.connections, owner), counted(self._addresses, party_of(address)):
+        with counting(self.connections, owner), counting(self._addresses, party_of(address)):
             yield
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there, or can be the peer that has this address."""
+    """True for a loopback address or name: only this machine can listen or call there."""
     try:
         # Without the zone of a link-local address ("fe80::1%eth0").
         ip = ipaddress.ip_address(host.partition("%")[0])

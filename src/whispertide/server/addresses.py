@@ -1,4 +1,4 @@
-"""Whose address it is: peers by what one of them has, which in IPv6 is a whole network."""
+"""The party that an address counts for: the address itself, or in IPv6 its whole network."""
 
 import ipaddress
 

@@ -25,7 +25,7 @@ from starlette.websockets import WebSocket
 
 from whispertide.formats.phrases import MODELS
 from whispertide.server.access import AccessControl, Authenticator
-from whispertide.server.http_error import HttpError, answer, answer_plain
+from whispertide.server.http_error import HttpError, answer_error, answer_plain
 from whispertide.server.hub import Hub
 from whispertide.server.openapi import document, page
 from whispertide.server.protocols import ROUTES
@@ -48,7 +48,7 @@ _POLICY = (
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _SECURE = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+_Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def make_app(hub: Hub) -> Starlette:
@@ -66,10 +66,10 @@ def make_app(hub: Hub) -> Starlette:
     routes: list[BaseRoute] = [
         Route("/healthz", _health),
         Route("/readyz", _ready(hub)),
-        Route("/metrics", _guarded(access, _metrics(hub))),
-        Route("/openapi.json", _fixed(JSONResponse(description))),
-        Route("/docs", _fixed(HTMLResponse(page(description)))),
-        Route("/v3/token", _guarded(access, keys.token)),
+        Route("/metrics", _guard(access, _metrics(hub))),
+        Route("/openapi.json", _respond_with(JSONResponse(description))),
+        Route("/docs", _respond_with(HTMLResponse(page(description)))),
+        Route("/v3/token", _guard(access, keys.token)),
         *(WebSocketRoute(path, _socket(hub, access, protocol)) for path, protocol in PROTOCOLS.items()),
     ]
     # Before the files of the page, which know no WebSockets and would fail.
@@ -83,12 +83,12 @@ def make_app(hub: Hub) -> Starlette:
         routes=routes,
         lifespan=lifespan,
         middleware=[Middleware(_Headers), Middleware(_OneLength), _pages(hub.options.access.origins)],
-        exception_handlers={HttpError: answer, HTTPException: answer_plain},
+        exception_handlers={HttpError: answer_error, HTTPException: answer_plain},
     )
 
 
 def _pages(origins: Sequence[str]) -> Middleware:
-    """Tells browsers that pages from these addresses may send requests and read the answers (CORS)."""
+    """Allow pages from these origins to send requests and read the answers (CORS)."""
     return Middleware(
         CORSMiddleware,
         allow_origins=[origin.rstrip("/").lower() for origin in origins],
@@ -100,19 +100,19 @@ def _pages(origins: Sequence[str]) -> Middleware:
 
 def _openai(access: AccessControl, rest: Rest, keys: TemporaryKeys) -> list[Route]:
     return [
-        Route("/models", _guarded(access, rest.models)),
-        Route("/models/{model:path}", _guarded(access, rest.models)),
-        Route("/audio/transcriptions", _guarded(access, rest.transcriptions), methods=["POST"]),
-        Route("/audio/translations", _guarded(access, rest.translations), methods=["POST"]),
-        Route("/realtime/client_secrets", _guarded(access, keys.client_secrets), methods=["POST"]),
-        Route("/realtime/transcription_sessions", _guarded(access, keys.transcription_sessions), methods=["POST"]),
+        Route("/models", _guard(access, rest.models)),
+        Route("/models/{model:path}", _guard(access, rest.models)),
+        Route("/audio/transcriptions", _guard(access, rest.transcriptions), methods=["POST"]),
+        Route("/audio/translations", _guard(access, rest.translations), methods=["POST"]),
+        Route("/realtime/client_secrets", _guard(access, keys.client_secrets), methods=["POST"]),
+        Route("/realtime/transcription_sessions", _guard(access, keys.transcription_sessions), methods=["POST"]),
     ]
 
 
-def _guarded(access: AccessControl, endpoint: Endpoint) -> Endpoint:
+def _guard(access: AccessControl, endpoint: _Endpoint) -> _Endpoint:
     async def guarded(request: Request) -> Response:
         address = request.client.host if request.client else ""
-        async with access.late.told():
+        async with access.late.delay():
             admitted = access.check(dict(request.headers), dict(request.query_params), (), address)
         request.state.owner = admitted.owner
         return await endpoint(request)
@@ -120,7 +120,7 @@ def _guarded(access: AccessControl, endpoint: Endpoint) -> Endpoint:
     return guarded
 
 
-def _fixed(response: Response) -> Endpoint:
+def _respond_with(response: Response) -> _Endpoint:
     async def fixed(_: Request) -> Response:
         return response
 
@@ -139,13 +139,13 @@ async def _nothing_here(websocket: WebSocket) -> None:
 
 
 async def _health(_: Request) -> Response:
-    """The process is alive."""
+    """Answer that the process is alive."""
     return JSONResponse({"status": "ok"})
 
 
-def _ready(hub: Hub) -> Endpoint:
+def _ready(hub: Hub) -> _Endpoint:
     async def ready(_: Request) -> Response:
-        """New sessions are welcome."""
+        """Answer whether new sessions are welcome."""
         reasons = {
             "draining": hub.draining,
             "journal cannot be written": _journal_fails(hub),
@@ -161,10 +161,10 @@ def _ready(hub: Hub) -> Endpoint:
     return ready
 
 
-def _metrics(hub: Hub) -> Endpoint:
+def _metrics(hub: Hub) -> _Endpoint:
     async def metrics(_: Request) -> Response:
         hub.metrics.journal_failing.set(_journal_fails(hub))
-        hub.look()
+        hub.measure_waiting()
         return Response(hub.metrics.render(), media_type=hub.metrics.content_type)
 
     return metrics

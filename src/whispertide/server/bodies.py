@@ -1,4 +1,4 @@
-"""Bodies of HTTP requests, taken piece by piece: never more than there may be, and no waiting for whoever dawdles."""
+"""Bodies of HTTP requests, read piece by piece: within a size limit, and without waiting for slow clients."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -10,8 +10,8 @@ from whispertide.server.http_error import HttpError
 LEAST_RATE = 4096  # bytes per second, on average: whoever is slower wants to keep the server waiting
 
 
-def limited(receive: Receive, limit: int, stall_s: float, expected: str) -> Receive:
-    """`receive` for a body of at most `limit` bytes (what is `expected`, in words) that comes without pauses.
+def limit_body(receive: Receive, limit: int, stall_s: float, expected: str) -> Receive:
+    """Wrap `receive` for a body of at most `limit` bytes (`expected` says so in words) that comes without pauses.
 
     Raises `HttpError` for a larger body, one that pauses for `stall_s`, and one that is slow all the time.
     """
@@ -38,8 +38,8 @@ def limited(receive: Receive, limit: int, stall_s: float, expected: str) -> Rece
     return checked
 
 
-async def pieces(receive: Receive) -> AsyncGenerator[bytes, None]:
-    """The body that `receive` gives. Raises `HttpError` for one that is cut off, and what `receive` does."""
+async def read_pieces(receive: Receive) -> AsyncGenerator[bytes, None]:
+    """Read the body piece by piece. Raises `HttpError` for one that is cut off, and the errors of `receive`."""
     while True:
         message = await receive()
         if message["type"] != "http.request":

@@ -1,6 +1,6 @@
-"""What clients may not ask of a session, because the others would pay for it: memory without bounds, minutes of work.
+"""Limits on the settings that clients may ask for, because other sessions would pay: unbounded memory, minutes of work.
 
-The engine trusts whoever configures it; a server trusts nobody. What cannot be at all the engine says itself.
+The engine trusts its caller; a server trusts no client. Impossible values are refused by the engine itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _MOST: Mapping[str, float] = {"beam": 8, "rescue_beam": 8, "best_of": 16, "patie
 
 
 def check_prompt(prompt: object) -> None:
-    """Raises `OptionError` for a prompt that is no text or much longer than anybody could use."""
+    """Raises `OptionError` for a prompt that is no text or much longer than any use."""
     if not isinstance(prompt, str):
         raise OptionError(f"expected prompt to be text; got {type(prompt).__name__}")
     if len(prompt) > MOST_PROMPT:
@@ -67,7 +67,7 @@ def _check_built(name: str, value: object, started_with: Mapping[str, Any]) -> N
 
 
 def check_executor(recipe: Recipe) -> None:
-    """Raises `OptionError` for a recipe whose rounds want workers of their own: here all sessions share the workers."""
+    """Raises `OptionError` for a recipe whose rounds need workers of their own: here all sessions share the workers."""
     if recipe.executor.kind != "serial":
         raise OptionError(
             f"expected executor=serial on a server; got executor={recipe.executor.kind}. The server's workers already "

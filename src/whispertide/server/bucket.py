@@ -1,4 +1,4 @@
-"""A token bucket: so much a second on average, and what was saved up at once. Pure: the time comes with every call."""
+"""A token bucket: an average rate, and a burst. Pure: the time comes with every call."""
 
 from dataclasses import dataclass, field
 
@@ -16,13 +16,13 @@ class Bucket:
         self._tokens = self.most
 
     def take(self, tokens: float, now: float) -> bool:
-        """Take so many, on credit where they are not there. Returns whether they were."""
+        """Take tokens, on credit if there are too few. Returns whether there were enough."""
         self._fill(now)
         self._tokens -= tokens
         return self._tokens >= 0
 
     def debt_s(self, now: float) -> float:
-        """How long it takes until what was taken on credit is paid."""
+        """Seconds until the tokens that were taken on credit are paid back."""
         self._fill(now)
         return max(0.0, -self._tokens / self.rate)
 

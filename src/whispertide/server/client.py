@@ -1,4 +1,4 @@
-"""What the hub and its connections say to one another."""
+"""The interface between the hub and its connections."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from whispertide.server.protocols import base
 
 
 class RefusedError(Exception):
-    """A session cannot be had; `kind` is for the protocol, the message for the client; `last_seq` as in a `Problem`."""
+    """A session is refused; `kind` is for the protocol, the message for the client; `last_seq` as in a `Problem`."""
 
     def __init__(self, kind: base.ProblemKind, message: str, last_seq: int | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class Client(Protocol):
         """The same, once this connection's session can go on at another server."""
 
     def detach(self, live: LiveSession) -> None:
-        """Close if this is the session of that connection: its client is elsewhere."""
+        """Close if this connection has that session: its client is elsewhere."""
 
     def taken_over(self, live: LiveSession) -> None:
-        """Say that another server has this session, and close, if it is that of this connection."""
+        """Say that another server has this session, and close, if this connection has it."""

@@ -1,4 +1,4 @@
-"""One client's connection: carries out what its protocol asks for, over whatever transport it came.
+"""One client's connection: carries out its protocol's actions, over any transport.
 
     reader   transport -> protocol.receive -> actions
     writer   outbox -> protocol.events -> actions -> transport
@@ -39,11 +39,11 @@ class GoneError(Exception):
 
 
 class FloodError(GoneError):
-    """It sent so much of what is no message that it was cut off."""
+    """The client sent so many bytes without a message that it was cut off."""
 
 
 class MessageTooLargeError(Exception):
-    """The other side sent more than it may."""
+    """The client sent a message above the limit."""
 
 
 class Transport(Protocol):
@@ -60,9 +60,7 @@ class Transport(Protocol):
 
 
 class Connection:
-    """Runs one `WireProtocol` on one transport, for whoever holds the API key called `owner` and comes from the address
-    of `party` (`addresses.party_of`).
-    """
+    """Runs one `WireProtocol` on one transport, for the API key `owner` and the `party` (`addresses.party_of`)."""
 
     def __init__(
         self, hub: Hub, protocol: base.WireProtocol, transport: Transport, owner: str, party: str = ""
@@ -77,9 +75,9 @@ class Connection:
         self._queued = 0
         self._closing = False  # a `Close` is among the replies: nothing follows it
         self._started: base.Started | None = None  # not told yet
-        self._finding: asyncio.Task[None] | None = None  # a session that is looked up
-        self._told = 0  # samples that the protocol was last told are accepted
-        self._told_heard = 0
+        self._lookup: asyncio.Task[None] | None = None  # a session that is looked up
+        self._safe = 0  # samples that the protocol was last told are accepted
+        self._processed = 0
         self._complained: set[base.ProblemKind] = set()
         self._awake = asyncio.Event()
         rate = hub.options.limits.messages
@@ -102,13 +100,13 @@ class Connection:
                 self._receive(message_first)
             await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
             if reader.done() and not self._closing and not writer.done():
-                await self._last_words(writer)
+                await self._send_rest(writer)
         finally:
-            tasks = [task for task in (reader, writer, self._finding) if task is not None]
+            tasks = [task for task in (reader, writer, self._lookup) if task is not None]
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
-            self._let_go()
+            self._release_session()
             connections.dec()
             self.hub.connections.discard(self)
             for result in results:
@@ -117,11 +115,11 @@ class Connection:
                     await self.transport.close(base.CLOSE_CODES["internal"], "the server made a mistake")
 
     def shut_down(self) -> None:
-        """The server stops: say so and close, after what is to be said anyway."""
+        """Say that the server stops, and close, after the messages that are due anyway."""
         self.problem("shutdown", "the server is stopping; connect again in a moment", fatal=True)
 
     def hand_over(self) -> None:
-        """The server stops, others do not: the client need not wait here for the sessions of others."""
+        """Close as soon as this session is settled: other servers go on with it."""
         if self.live is not None and self.live.settled:
             self.shut_down()
 
@@ -136,7 +134,7 @@ class Connection:
             self._perform((base.Close(base.CLOSE_CODES[kind], message),))
 
     def taken_over(self, live: LiveSession) -> None:
-        """Another server has this session: its client is told, and hears nothing more of it here."""
+        """Tell the client that another server has this session; nothing more of it is sent here."""
         if self.live is live:
             self.live = None
             self.problem("taken_over", "another server goes on with this session; come back with its id", fatal=True)
@@ -149,7 +147,7 @@ class Connection:
         clock = asyncio.get_running_loop().time
         began = clock()
         while not self._closing:
-            await self._found()
+            await self._wait_for_lookup()
             # A message that comes byte by byte is not one after another.
             began = began if self.protocol.is_amid else clock()
             try:
@@ -171,7 +169,7 @@ class Connection:
                 return
             for piece in _pieces(message, self.protocol.piece):
                 taken = self._receive(piece)
-                await self._room()
+                await self._wait_for_room()
                 if not taken or self._closing:
                     break
 
@@ -185,7 +183,7 @@ class Connection:
         try:
             actions = list(self.protocol.receive(message))
         except base.ProtocolError as error:
-            if self._may_speak(1):
+            if self._within_rate(1):
                 self.problem("bad_request", str(error), fatal=error.fatal)
             return False
         except Exception:  # a defect; the client is told that much
@@ -197,12 +195,14 @@ class Connection:
         self._pace.take(max(0, len(actions) - 1) + 10 * samples // SAMPLE_RATE, asyncio.get_running_loop().time())
         others = sum(not isinstance(action, base.Audio) for action in actions) + self.protocol.fruitless
         # A text that does nothing costs as well; one that is audio, as OpenAI's clients send it, is no message.
-        if self._may_speak(max(isinstance(message, str) and not actions, others)):
+        if self._within_rate(max(isinstance(message, str) and not actions, others)):
             self._perform(actions)
         return True
 
-    def _may_speak(self, messages: int) -> bool:
-        """Count messages; whoever sends too many is told, and gone for a while. Over TCP one piece can hold many."""
+    def _within_rate(self, messages: int) -> bool:
+        """Count messages; a client that sends too many is told, and closed for a while. Over TCP one piece can hold
+        many.
+        """
         if self._messages.take(messages, asyncio.get_running_loop().time()):
             return True
         if not self._closing:
@@ -211,13 +211,13 @@ class Connection:
         self.problem("too_fast", f"expected at most {rate} messages a second; got more", fatal=True)
         return False
 
-    async def _room(self) -> None:
-        """Read on only when the session can take more, the client takes what it is sent, and its pieces are paid for;
-        what is not read waits in the network.
+    async def _wait_for_room(self) -> None:
+        """Wait until the session can take more audio, the client reads its messages, and its pieces are paid for;
+        meanwhile unread data waits in the network.
         """
         # Others may have their turn between two messages.
         await asyncio.sleep(self._pace.debt_s(asyncio.get_running_loop().time()))
-        await self._found()
+        await self._wait_for_lookup()
         while not self._closing and not self._has_room:
             await asyncio.sleep(_ROOM_S)
 
@@ -239,7 +239,7 @@ class Connection:
                     self._replies.append(action)
                     self._closing = True
                 case base.Resume() if self.hub.look_up is not None and self.live is None:
-                    self._finding = asyncio.create_task(self._find(action, self.hub.look_up), name="look up")
+                    self._lookup = asyncio.create_task(self._look_up(action, self.hub.look_up), name="look up")
                 case base.Start() | base.Resume():
                     self._begin(action)
                 case base.Abandon():
@@ -248,8 +248,8 @@ class Connection:
                     self._command(action)
         self._awake.set()
 
-    async def _find(self, action: base.Resume, look_up: Callable[[str, str], Awaitable[None]]) -> None:
-        """A session may be another server's until now."""
+    async def _look_up(self, action: base.Resume, look_up: Callable[[str, str], Awaitable[None]]) -> None:
+        """Ask the journal for a session that another server may have."""
         try:
             self.hub.check_guess(action.session, self.owner, self.party)
             await look_up(action.session, self.owner)
@@ -259,12 +259,12 @@ class Connection:
         self._begin(action)
         self._awake.set()
 
-    async def _found(self) -> None:
-        """Nothing is read while a session is looked up."""
-        if self._finding is not None:
+    async def _wait_for_lookup(self) -> None:
+        """Stop reading while a session is looked up."""
+        if self._lookup is not None:
             # Taken before it is awaited: two places ask for it, and it counts once.
-            finding, self._finding = self._finding, None
-            await finding
+            lookup, self._lookup = self._lookup, None
+            await lookup
 
     def _begin(self, action: base.Start | base.Resume) -> None:
         if self.live is not None:
@@ -293,15 +293,15 @@ class Connection:
         self._welcome()
 
     def _welcome(self) -> None:
-        """Tell the client that it has its session, and from where on it is to send.
+        """Tell the client that it has its session, and the position from which to send.
 
         A client that comes back goes on after what is safe. What came in and is not written yet would come again, with
-        the commands that stood in it; so it hears nothing until that is written.
+        the commands that stood in it; so nothing is sent until that is written.
         """
         live, started = self.live, self._started
         if live is None or started is None or live.safe < live.accepted:
             return
-        self._started, self._told, self._told_heard = None, live.safe, 0
+        self._started, self._safe, self._processed = None, live.safe, 0
         self._perform(self.protocol.started(replace(started, received=live.safe)))
 
     def _command(self, action: base.Audio | base.Configure | base.Clear | base.Flush | base.Finish | base.Ack) -> None:
@@ -344,15 +344,15 @@ class Connection:
                 return
 
     def _hand_over(self) -> None:
-        """Give the protocol what the session said since."""
+        """Give the protocol the new entries of the session."""
         self._welcome()
         live = self.live
         if live is None or self._closing or self._started is not None:
             return
         self._say_whether_durable(live)
         # With something to say anyway any progress is told, else one second of audio at a time.
-        if live.safe - self._told >= (1 if live.outbox.waiting else SAMPLE_RATE):
-            self._told = live.safe
+        if live.safe - self._safe >= (1 if live.outbox.waiting else SAMPLE_RATE):
+            self._safe = live.safe
             self._perform(self.protocol.accepted(live.safe))
         while self._queued < _QUEUED and (entries := live.outbox.take(_BATCH)):
             events: list[Event] = []
@@ -373,15 +373,15 @@ class Connection:
             if over:
                 self._leave(live)
                 return
-        if not live.outbox.waiting and live.heard > self._told_heard:
-            self._told_heard = live.heard
-            self._perform(self.protocol.heard(live.heard))
+        if not live.outbox.waiting and live.processed > self._processed:
+            self._processed = live.processed
+            self._perform(self.protocol.processed(live.processed))
 
     def _say_whether_durable(self, live: LiveSession) -> None:
         durable = self.hub.is_durable(live)
         if not durable and "not_durable" not in self._complained:
             self._complained.add("not_durable")
-            self.problem("not_durable", f"the journal cannot be written; {self.hub.meanwhile}", fatal=False)
+            self.problem("not_durable", f"the journal cannot be written; {self.hub.journal_outage}", fatal=False)
         elif durable:
             self._complained.discard("not_durable")
 
@@ -390,7 +390,7 @@ class Connection:
             self._perform(self.protocol.events(events))
 
     def _leave(self, live: LiveSession) -> None:
-        """This connection is done with the session; whoever may come back might not have all of it."""
+        """Part from the session; a client that may come back might not have all of it."""
         if self.protocol.resumable:
             self.hub.park(live)
         else:
@@ -398,8 +398,8 @@ class Connection:
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    async def _last_words(self, writer: "asyncio.Task[None]") -> None:
-        """The other side will send nothing more but may still read: it gets what is left, up to the end."""
+    async def _send_rest(self, writer: "asyncio.Task[None]") -> None:
+        """Send the rest, up to the end, to a client that will send nothing more but may still read."""
         live = self.live
         if live is not None and not live.finishing:
             return
@@ -409,7 +409,7 @@ class Connection:
             self._perform((base.Close(),))
         await asyncio.wait((writer,), timeout=_CLOSING_S)
 
-    def _let_go(self) -> None:
+    def _release_session(self) -> None:
         live, self.live = self.live, None
         # Else the client has come back on another connection, which has the session now.
         # Equal and not identical: every access makes a new bound method.
@@ -417,14 +417,14 @@ class Connection:
             self._leave(live)
 
     def detach(self, live: LiveSession) -> None:
-        """The session's client has come back on another connection: this one is dead."""
+        """Close this connection: the session's client has come back on another."""
         if self.live is live:
             self.live = None
             self._perform((base.Close(4001, "the session was resumed on another connection"),))
 
 
 def _pieces(message: str | bytes, size: int) -> Iterator[str | bytes]:
-    """A message as a protocol takes it (`WireProtocol.piece`)."""
+    """Split a message into the pieces that a protocol takes (`WireProtocol.piece`)."""
     if not size or isinstance(message, str) or len(message) <= size:
         yield message
         return

@@ -1,6 +1,6 @@
-"""What a session gets where its client leaves something open: the model, the language, the task, the prompt.
+"""Defaults for the settings that a client leaves open: the model, the language, the task, the prompt.
 
-Whoever starts the server may say what is usual there. That is no demand: a model that cannot write it does without.
+The server's options may set them. They are no demand: a model that cannot follow them does without.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from whispertide.server.bounds import check_prompt
 from whispertide.server.protocols.base import ModelInfo, Settings
 
 
-def choose(models: Sequence[ModelInfo], settings: Settings, usual: DecodeOptions) -> tuple[ModelInfo, Settings]:
-    """The model for a client, and its settings with nothing left open: the language is a code, or None = detect it.
+def choose_model(models: Sequence[ModelInfo], settings: Settings, usual: DecodeOptions) -> tuple[ModelInfo, Settings]:
+    """Choose the model for a client, and complete its settings: the language is a code, or None = detect it.
 
     The model that it names, else the first that can write what is asked for (the first of all if none can). Raises
     `UnknownLanguageError` for a language that Whisper does not know.
@@ -34,18 +34,18 @@ def choose(models: Sequence[ModelInfo], settings: Settings, usual: DecodeOptions
     )
     for filled in (wanted, asked):
         for model in found:
-            if can_write(model, filled.language, filled.task):
+            if _can_write(model, filled.language, filled.task):
                 return model, filled
     return found[0], asked
 
 
-def can_write(model: ModelInfo, language: str | None, task: Task | None) -> bool:
-    """Whether the model knows the language (None = any) and the task."""
+def _can_write(model: ModelInfo, language: str | None, task: Task | None) -> bool:
+    """True if the model knows the language (None = any) and the task."""
     return (language is None or language in model.languages) and (task != "translate" or model.translates)
 
 
-def configured(changes: Mapping[str, Any], usual: DecodeOptions, languages: Sequence[str]) -> dict[str, Any]:
-    """Changes of a running session, in the same way; `languages` are those that its model writes."""
+def fill_changes(changes: Mapping[str, Any], usual: DecodeOptions, languages: Sequence[str]) -> dict[str, Any]:
+    """Complete the changes of a running session in the same way; `languages` are those of its model."""
     filled = dict(changes)
     if "language" in filled and filled["language"] is None and usual.language in languages:
         filled["language"] = usual.language
@@ -57,9 +57,9 @@ def configured(changes: Mapping[str, Any], usual: DecodeOptions, languages: Sequ
 
 
 def check_usual(models: Sequence[ModelInfo], usual: DecodeOptions) -> None:
-    """Raises `OptionError` where nobody could be given what is to be usual."""
+    """Raises `OptionError` if no model can do what is to be the default."""
     check_prompt(usual.prompt)
-    if not any(can_write(model, usual.language, usual.task) for model in models):
+    if not any(_can_write(model, usual.language, usual.task) for model in models):
         knows = f"knows the language {usual.language!r}" if usual.language else ""
         translates = "translates into English" if usual.task == "translate" else ""
         raise OptionError(

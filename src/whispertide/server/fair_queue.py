@@ -1,4 +1,4 @@
-"""Whose turn it is: workers' time is shared equally by API keys, and the share of a key by its sessions.
+"""Fair queueing: workers' time is shared equally by API keys, and the share of a key by its sessions.
 
 Fair queueing by virtual time (Goyal, Vin and Cheng, SIGCOMM 1996, section 2), by keys and within each by sessions.
 Everyone has a tag, the time that was worked for them, and the least is next. Who comes back after a silence begins at
@@ -6,25 +6,25 @@ the least tag of those that have something to do: nothing is owed for the silenc
 share is next when a worker is free, however much the others want. Of one key's sessions those whose client is gone
 come last.
 
-Pure: how long a step took is told.
+Pure: the time of each step comes with the call.
 """
 
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 
-class Turn(Protocol):
+class _Turn(Protocol):
     """A session as the queue sees it: its owner is an API key; `worked` is its tag, in seconds."""
 
     owner: str
     worked: float
 
     @property
-    def is_left(self) -> bool:
-        """Nobody is connected to it."""
+    def is_parked(self) -> bool:
+        """True if no client is connected to it."""
 
 
-T = TypeVar("T", bound=Turn)
+T = TypeVar("T", bound=_Turn)
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class _Key:
 
 @dataclass(slots=True)
 class FairQueue(Generic[T]):
-    """Sessions that wait for a step. There are as many keys as the server knows, and a tag is all it keeps of one."""
+    """Sessions that wait for a step. It keeps one tag for each key that the server knows, and nothing else of it."""
 
     _waiting: list[T] = field(default_factory=list)
     _at_work: list[T] = field(default_factory=list)
@@ -49,24 +49,25 @@ class FairQueue(Generic[T]):
 
     @property
     def busy(self) -> list[T]:
-        """Those that wait, and those that were taken."""
+        """The sessions that wait, and those that were taken."""
         return [*self._waiting, *self._at_work]
 
     def add(self, one: T) -> None:
-        """It has something to do."""
+        """Add a session that has work to do."""
         key = self._keys.setdefault(one.owner, _Key())
+        # No credit for a silence: a key that comes back starts at the least tag.
         key.worked = max(key.worked, self._least)
         one.worked = max(one.worked, key.least)
         self._waiting.append(one)
 
     def take(self, *, of_idle_key: bool = False) -> T | None:
-        """Who is next; of equals whoever waits longest. None where nobody waits, or nobody `of_idle_key`: one of whose
-        sessions none is at work.
+        """Remove and return the next entry; of equals the one that waits longest. None if nobody waits, or, with
+        `of_idle_key`, if every waiting key has a session at work.
         """
         busy = {one.owner for one in self._at_work} if of_idle_key else set()
         one = min(
             (one for one in self._waiting if one.owner not in busy),
-            key=lambda one: (self._keys[one.owner].worked, one.is_left, one.worked),
+            key=lambda one: (self._keys[one.owner].worked, one.is_parked, one.worked),
             default=None,
         )
         if one is None:
@@ -76,7 +77,7 @@ class FairQueue(Generic[T]):
         return one
 
     def charge(self, one: T, seconds: float) -> None:
-        """That long was worked for one that was taken, and now it is done."""
+        """Charge a taken session for the seconds that it worked, and take it as done."""
         one.worked += seconds
         self._keys[one.owner].worked += seconds
         # While it counts among them: what it has come short by is not lost to it if it has more to do.
@@ -84,14 +85,14 @@ class FairQueue(Generic[T]):
         self._at_work.remove(one)
 
     def remove(self, one: T) -> None:
-        """It waits no longer."""
+        """Remove a session that waits."""
         self._waiting.remove(one)
 
     def clear(self) -> None:
-        """Nobody waits any longer."""
+        """Remove all sessions."""
         self._waiting.clear()
 
     def _advance(self, key: _Key, owner: str) -> None:
         self._least = max(self._least, min(self._keys[one.owner].worked for one in self.busy))
-        present = [one.worked for one in self.busy if one.owner == owner and not one.is_left]
+        present = [one.worked for one in self.busy if one.owner == owner and not one.is_parked]
         key.least = max([key.least, *([min(present)] if present else [])])

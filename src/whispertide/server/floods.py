@@ -1,4 +1,4 @@
-"""Whoever was closed for a flood waits before coming back, longer each time: else the next connection floods as well.
+"""Waiting times after floods, longer each time: without them the next connection would flood as well.
 
 It costs nothing that is open. Pure; the time comes from a clock.
 """
@@ -15,7 +15,7 @@ _FORGOTTEN_S = 60.0  # after the wait is over
 
 @dataclass(frozen=True, slots=True)
 class _Flood:
-    """How often somebody was closed for one, and until when they wait."""
+    """A party's floods: their number, and until when it has to wait."""
 
     times: int
     until: float
@@ -23,7 +23,7 @@ class _Flood:
 
 @dataclass(slots=True)
 class Floods:
-    """Floods by who made them: an address (`addresses.party_of`) and the API key that was used there, "" for none.
+    """Floods by party: an address (`addresses.party_of`) and the API key that was used there, "" for none.
 
     by_address   False where addresses tell nothing: behind a proxy all have its own. Then the key alone counts, and who
                  has none never waits, or all would.
@@ -34,7 +34,7 @@ class Floods:
     _floods: OrderedDict[tuple[str, str], _Flood] = field(default_factory=OrderedDict)
 
     def closed(self, party: str, owner: str = "") -> None:
-        """A connection of theirs was closed for a flood."""
+        """Count a flood."""
         name, now = self._name(party, owner), self.clock()
         if not any(name):
             return

@@ -1,4 +1,4 @@
-"""Wrong guesses of keys and of sessions' ids, counted by who makes them: whoever guesses often has to wait.
+"""Wrong guesses of keys and session ids, counted by party: one that guesses often has to wait.
 
 Nobody who guesses holds a place meanwhile: the answer comes at once, and is the same for a right guess. Pure; the time
 comes from a clock.
@@ -27,11 +27,11 @@ class Guesses:
     _known: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
 
     def may_guess(self, party: str) -> bool:
-        """Whether another guess of this party is looked at."""
+        """True if another key of this party is checked."""
         return not self.enabled or self._tokens(party) >= 1
 
     def wrong(self, party: str) -> None:
-        """A guess was wrong."""
+        """Count a wrong guess."""
         if not self.enabled:
             return
         tokens = max(0.0, self._tokens(party) - 1)
@@ -41,7 +41,7 @@ class Guesses:
             self._left.popitem(last=False)
 
     def right(self, party: str, what: str) -> bool:
-        """A guess was right; False where it must not be believed yet.
+        """Accept a right guess; False if it must not be believed yet.
 
         What was right for this party before is no guess: whoever guesses next to it keeps it out of nothing.
         """

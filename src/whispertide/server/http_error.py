@@ -1,4 +1,4 @@
-"""What cannot be done over HTTP: an exception anywhere below an endpoint, and an answer in OpenAI's shape above it."""
+"""Errors of HTTP requests: an exception to raise anywhere below an endpoint, and the answer in OpenAI's shape."""
 
 import asyncio
 import contextlib
@@ -33,8 +33,8 @@ _UNREAD = frozenset({401, 403, 429})
 _READ_AWAY, _READ_S = 2**20, 1.0
 
 
-async def answer(request: Request, error: Exception) -> JSONResponse:
-    """The answer to a request that was refused.
+async def answer_error(request: Request, error: Exception) -> JSONResponse:
+    """Answer a refused request.
 
     A connection that is closed over an unread body is reset, and the client reads no answer: a body that is not large
     and comes at once is read away.
@@ -47,12 +47,12 @@ async def answer(request: Request, error: Exception) -> JSONResponse:
 
 
 async def answer_plain(request: Request, error: Exception) -> JSONResponse:
-    """The same for what the router refuses: a path that is not there, or another method than its own."""
+    """Answer a request that the router refuses: an unknown path, or a method that the path does not have."""
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     known = f"expected {headers['Allow']} for" if "Allow" in headers else "expected a path that is there; nothing is at"
     refused = HttpError(error.status_code, f"{known} {request.url.path}; got {request.method}", headers)
-    return await answer(request, refused)
+    return await answer_error(request, refused)
 
 
 async def _read_away(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""All live sessions of a server: opening, resuming, parking, ending them, and what they say finds its way.
+"""All live sessions of a server: opens, resumes, parks and ends them, and routes their events to clients.
 
 Lives in the event loop. Knows models and sessions; knows no sockets and no protocol by name.
 """
@@ -18,14 +18,14 @@ from whispertide.model.runtime import give_back_spare, spare_graphs
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.bounds import check_executor
 from whispertide.server.client import Client, RefusedError
-from whispertide.server.defaults import check_usual, choose, configured
+from whispertide.server.defaults import check_usual, choose_model, fill_changes
 from whispertide.server.floods import Floods
 from whispertide.server.guesses import Guesses
 from whispertide.server.intents import Intents, intents_of
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
-from whispertide.server.opening import choices, server_info, started
+from whispertide.server.opening import choose_recipe, server_info, started_message
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import EventsGoneError, Outbox
 from whispertide.server.protocols import base
@@ -49,7 +49,7 @@ _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would 
 
 
 class Hub:
-    """The sessions. `recipe` is what a client gets that asks for none."""
+    """The sessions. `recipe` is the default."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Hub:
         record: Callable[[LiveSession, base.Settings], Observer] | None = None,
         understands: LateModel | None = None,
     ) -> None:
-        """`understands` tells the intents of those clients that ask for them."""
+        """`understands` is the model of intents, for clients that ask for them."""
         if not models:
             raise OptionError("expected at least one model to serve; got none")
         check_executor(recipe)
@@ -91,13 +91,13 @@ class Hub:
         self._failing = False  # the journal, as far as clients were told
 
     async def start(self) -> None:
-        """Begin; needs a running event loop."""
+        """Start; needs a running event loop."""
         self.scheduler.start()
         self._sweeper = asyncio.create_task(self._sweep(), name="sweep")
         self.at_start()
 
     async def stop(self) -> None:
-        """End without ceremony: see `drain` for what should come before."""
+        """Stop at once: see `drain` for the orderly way."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         await self.scheduler.stop()
@@ -111,32 +111,33 @@ class Hub:
     def open(
         self, settings: base.Settings, owner: str, protocol: str, *, resumable: bool = False, limit_s: float = math.inf
     ) -> tuple[LiveSession, base.Started]:
-        """A new session, in the journal if its client may come back. Raises `RefusedError`.
+        """Open a session, with an entry in the journal if its client may come back. Raises `RefusedError`.
 
         `limit_s` is how long this client's may get, if that is less than any may.
         """
         self._admit(owner)
         if self.load.overloaded:
-            raise self._refused("overloaded", "the open sessions use all computing time; try later")
+            raise self._refusal("overloaded", "the open sessions use all computing time; try later")
         if settings.strict_model and settings.model is not None and settings.model not in self.models:
             known = ", ".join(self.models)
-            raise self._refused("bad_setting", f"expected a model among {known}; got {settings.model!r}")
+            raise self._refusal("bad_setting", f"expected a model among {known}; got {settings.model!r}")
         if settings.intents and self.understands is None:
-            raise self._refused("bad_setting", "expected a server with a network for intents; this one has none")
+            raise self._refusal("bad_setting", "expected a server with a network for intents; this one has none")
+        # Hard to guess: without API keys the id alone lets a client come back to its session.
         identity = secrets.token_urlsafe(16)
         try:
-            model, settings = choose(self.info.models, settings, self.options.text)
+            model, settings = choose_model(self.info.models, settings, self.options.text)
             live = self.build(identity, owner, model.name, settings, protocol)
         except (WhispertideError, TypeError) as error:
-            raise self._refused("bad_setting", str(error)) from error
+            raise self._refusal("bad_setting", str(error)) from error
         live.limit_s = min(live.limit_s, limit_s)
-        told = (self.record, self.journal.opened if resumable and self.journal is not None else None)
-        live.observers = tuple(opened(live, settings) for opened in told if opened is not None)
+        observers = (self.record, self.journal.opened if resumable and self.journal is not None else None)
+        live.observers = tuple(opened(live, settings) for opened in observers if opened is not None)
         self.sessions[identity] = live
         self.metrics.opened.labels(protocol).inc()
         self._count()
         log.info("session opened", extra={"session": identity, "model": live.model, "recipe": live.asked_recipe.name})
-        return live, started(live, resumed=False)
+        return live, started_message(live, resumed=False)
 
     def build(
         self,
@@ -147,11 +148,11 @@ class Hub:
         protocol: str,
         recipe: Recipe | None = None,
     ) -> LiveSession:
-        """A session that nobody knows of yet; `recipe` if it is not to be chosen anew by the settings.
+        """Make a session that is not listed yet; with `recipe` the settings do not choose another.
 
         Raises `WhispertideError` or `TypeError` for settings that cannot be.
         """
-        chosen, options = choices(settings, self.recipe)
+        chosen, options = choose_recipe(settings, self.recipe)
         session = self.models[model].session(recipe or chosen, options=options, vad=settings.vad, live=True)
         limits, languages = self.options.limits, self.models[model].tokenizer.languages
         outbox = Outbox(limit=limits.unacked)
@@ -163,13 +164,14 @@ class Hub:
         return live
 
     def check_guess(self, session: str, owner: str, party: str) -> None:
-        """Raises `RefusedError` for another session that is not here, where this party has asked for many of them."""
+        """Raises `RefusedError` for an unknown session if this party has asked for many of them."""
         live = self.sessions.get(session)
         if (live is None or live.owner != owner) and not self.guesses.may_guess(party):
-            raise self._refused("overloaded", "expected fewer sessions that are not here; got many. Come back later")
+            raise self._refusal("overloaded", "expected fewer sessions that are not here; got many. Come back later")
 
     def resume(self, wanted: base.Resume, owner: str, party: str = "") -> tuple[LiveSession, base.Started]:
-        """The session that a client left. Raises `RefusedError`, with the same words for none and for another's.
+        """Give a parked session back to its client. Raises `RefusedError`, in the same words for an unknown session and
+        for another's.
 
         It needs a place like a new one; while there is none, it goes on waiting for its client. `party` is the address
         that asks (`addresses.party_of`).
@@ -178,7 +180,7 @@ class Hub:
         live = self.sessions.get(wanted.session)
         if live is None or live.owner != owner:
             self.guesses.wrong(party)
-            raise self._refused(
+            raise self._refusal(
                 "unknown_session", "expected the id of an open session; got another. Start a new session"
             )
         if live.parked_at is not None:
@@ -188,18 +190,18 @@ class Hub:
         try:
             live.outbox.resume(wanted.last_seq)
         except EventsGoneError as error:
-            raise self._refused("ahead" if error.ahead else "behind", str(error), error.last_seq) from error
+            raise self._refusal("ahead" if error.ahead else "behind", str(error), error.last_seq) from error
         if live.outbox.ended and not live.outbox.entries:  # nothing would ever be said to this client
             self.drop(live)
-            raise self._refused("unknown_session", "expected a session that goes on; this one has ended")
+            raise self._refusal("unknown_session", "expected a session that goes on; this one has ended")
         live.parked_at = None
         self.metrics.resumed.inc()
         self._count()
         log.info("session resumed", extra={"session": live.id, "last_seq": wanted.last_seq})
-        return live, started(live, resumed=True)
+        return live, started_message(live, resumed=True)
 
     def put(self, live: LiveSession, command: Command) -> base.Problem | None:
-        """A client's command; returns what there is to say against it.
+        """Give a client's command to its session; returns the problem, if there is one.
 
         A language or a prompt that it leaves open is the usual one. Audio beyond the session's longest length is cut
         off, and the session finished.
@@ -209,7 +211,7 @@ class Hub:
                 return None
             return base.Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
         if isinstance(command, base.Configure):
-            command = base.Configure(configured(command.changes, self.options.text, live.languages))
+            command = base.Configure(fill_changes(command.changes, self.options.text, live.languages))
         if isinstance(command, base.Audio):
             # A session of an earlier life of the server may have more than is allowed now.
             room = max(0, to_samples(live.limit_s) - live.accepted)
@@ -227,13 +229,13 @@ class Hub:
         return None
 
     def acknowledge(self, live: LiveSession, seq: int) -> None:
-        """The client has the events up to `seq`."""
+        """Drop the events up to `seq`, which the client has."""
         live.outbox.acknowledge(seq)
         if self.journal is not None:
             self.journal.acknowledged(live, seq)
 
     def park(self, live: LiveSession) -> None:
-        """The client is gone; the session waits for it."""
+        """Let a session wait for its client, which is gone."""
         live.wake = None
         if not live.outbox.entries and (live.ended or not live.accepted):
             self.drop(live)  # nothing to come back for
@@ -266,7 +268,7 @@ class Hub:
         log.info("session closed", extra={"session": live.id, "audio_s": seconds(live.accepted)})
 
     def lose(self, identity: str) -> None:
-        """A session went on at another server: nothing more is said of it here."""
+        """Forget a session that another server has."""
         live = self.sessions.get(identity)
         if live is None:
             return
@@ -276,20 +278,20 @@ class Hub:
         self.drop(live)
 
     def is_durable(self, live: LiveSession) -> bool:
-        """Whether what is said in this session survives the server, where it should."""
+        """True if the transcript of this session survives the server, or need not."""
         journal = self.journal
         if journal is None or journal not in live.observers:
             return True
         return not (journal.failing or journal.is_ahead(live))
 
     @property
-    def meanwhile(self) -> str:
-        """What becomes of what is said while the journal cannot be written, for clients."""
+    def journal_outage(self) -> str:
+        """Say for clients what happens to captions while the journal cannot be written."""
         waits = self.journal is not None and not self.journal.shared
         return "captions wait until it can" if waits else "this may be lost with the server"
 
     def has_room(self, live: LiveSession) -> bool:
-        """Whether more audio of this session can be taken now."""
+        """True if more audio of this session can be accepted now."""
         if len(live.inbox) >= _INBOX:
             return False
         most = to_samples(self.options.limits.inbox_s)
@@ -299,7 +301,7 @@ class Hub:
         return max(live.unheard, unsafe) < most and live.outbox.waiting < live.outbox.limit // 2
 
     def restore(self, live: LiveSession) -> None:
-        """A session from an earlier life of the server: it goes on, and waits for its client."""
+        """Take up a session of the journal, which waits for its client."""
         self.sessions[live.id] = live
         self.park(live)
         self.scheduler.wake(live)
@@ -307,8 +309,8 @@ class Hub:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def begin_drain(self) -> None:
-        """Refuse new sessions. Those in the journal are left as they are: they go on after the restart, in mid-word if
-        need be. The others end here, and everything said so far is confirmed.
+        """Refuse new sessions. Those in the journal are left as they are and go on after the restart, in mid-word if
+        need be. All others end here with their words confirmed.
         """
         self.draining = True
         for live in self.sessions.values():
@@ -319,12 +321,12 @@ class Hub:
 
     @property
     def busy(self) -> bool:
-        """Whether any session has something to do, to write down, or to say to a client that is there."""
+        """True if any session has work to do, a journal entry to write or an event to send to a connected client."""
         return any(live.busy for live in self.sessions.values())
 
     @property
     def full(self) -> bool:
-        """Whether all places are taken; sessions that wait for their clients have none."""
+        """True if all places are taken; sessions that wait for their clients take none."""
         return sum(live.parked_at is None for live in self.sessions.values()) >= self.options.limits.sessions
 
     # --- inside ------------------------------------------------------------------------------------------------------
@@ -342,29 +344,29 @@ class Hub:
         return (live for live in self.sessions.values() if live.owner == owner)
 
     def _admit(self, owner: str) -> None:
-        """Raises `RefusedError` where there is no place for another session of this owner."""
+        """Raises `RefusedError` if there is no place for another session of this owner."""
         if self.draining:
-            raise self._refused("shutdown", "the server is stopping; connect again in a moment")
+            raise self._refusal("shutdown", "the server is stopping; connect again in a moment")
         limit = self.options.limits.sessions
         if self.full:
-            raise self._refused("overloaded", f"expected at most {limit} sessions at once; all are taken. Try later")
+            raise self._refusal("overloaded", f"expected at most {limit} sessions at once; all are taken. Try later")
         most = self.options.sessions_of_one
         if sum(live.parked_at is None for live in self._of(owner)) >= most:
-            raise self._refused("overloaded", f"expected at most {most} sessions at once with one API key; try later")
+            raise self._refusal("overloaded", f"expected at most {most} sessions at once with one API key; try later")
 
-    def _refused(self, kind: base.ProblemKind, message: str, last_seq: int | None = None) -> RefusedError:
+    def _refusal(self, kind: base.ProblemKind, message: str, last_seq: int | None = None) -> RefusedError:
         self.metrics.refused.labels(kind).inc()
         return RefusedError(kind, message, last_seq)
 
     def _done(self, done: Done) -> None:
-        """A step was taken: its events go to the outbox, its figures into the metrics."""
+        """Take in the result of a step: its events go to the outbox, its figures into the metrics."""
         live, step = done.live, done.step
         if live.id not in self.sessions:  # dropped in the meantime
             self._forget(live)
             return
         live.outbox.add(step.entries)
         if not step.rounds and not step.more:  # nothing was left to look at
-            live.heard = live.taken
+            live.processed = live.taken
         if step.rounds:
             self.watch.note_round()
         self.metrics.count_step(done.step, done.live.accepted, done.waited_s)
@@ -386,19 +388,19 @@ class Hub:
         self.metrics.sessions.set(len(self.sessions))
         self.metrics.parked.set(sum(live.parked_at is not None for live in self.sessions.values()))
 
-    def look(self) -> Waiting:
-        """See what waits to be heard, and show it in the metrics."""
-        waiting = self.watch.look(self.sessions.values())
+    def measure_waiting(self) -> Waiting:
+        """Measure the audio that waits, and show it in the metrics."""
+        waiting = self.watch.measure(self.sessions.values())
         self.metrics.show_waiting(waiting.unheard_s, waiting.oldest_s)
         return waiting
 
     @property
     def stalled(self) -> bool:
-        """Whether audio waits and no round is done (`watch`)."""
-        return self.watch.is_stalled(self.look())
+        """True if audio waits and no round is done (`watch`)."""
+        return self.watch.is_stalled(self.measure_waiting())
 
     def _tell_whether_durable(self) -> None:
-        """Wake those whose clients are to hear that the journal cannot be written, or can again."""
+        """Wake the clients that have to know that the journal cannot be written, or can again."""
         failing = self.journal is not None and self.journal.failing
         if failing == self._failing:
             return
@@ -408,12 +410,12 @@ class Hub:
                 live.wake()
 
     async def _sweep(self) -> None:
-        """Sessions whose client did not come back in time are dropped. The load is shown, also where nobody speaks."""
+        """Drop sessions whose client did not come back in time, and show the load, also in silence."""
         while True:
             await asyncio.sleep(_SWEEP_S)
             self._tell_whether_durable()
             now = asyncio.get_running_loop().time()
-            if (late := self.look().late) is not None:
+            if (late := self.measure_waiting().late) is not None:
                 self.load.note_waiting(*late, now)
             self.metrics.show_load(self.load.level, self.load.pressure, silent=not self.sessions)
             if spare_graphs():
@@ -426,7 +428,7 @@ class Hub:
 
 
 def _portions(command: Command, longest_s: float) -> list[Command]:
-    """A long stretch of audio in several."""
+    """Split a long stretch of audio."""
     if not isinstance(command, base.Audio):
         return [command]
     size = to_samples(longest_s)

@@ -3,7 +3,7 @@
 Every command is written down before the client is told that its audio is safe, and every event, together with the
 state of the session after it, before the client is sent it. What cannot be written is tried again until it can, and its
 sessions wait; the others do not. After a restart a session goes on from its newest state
-and takes the commands that came after it once more: what was confirmed stays, what was said is not lost.
+and takes the commands that came after it once more: confirmed words stay, and no audio is lost.
 
 One thread writes; what waits is written in one transaction, and its number to a file next to the journal (`watermark`):
 a journal that comes back older than that gives its sessions up. The database is in WAL mode without a sync per
@@ -30,13 +30,13 @@ from whispertide.server.live import Command, LiveSession
 from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Settings, as_plain
 from whispertide.server.session_journal import (
-    About,
-    Kept,
-    Known,
+    JournalProgress,
     Row,
-    kept_of,
+    SessionInfo,
+    StoredSession,
+    load_session,
+    mark_safe,
     plain_entries,
-    safe_with,
     samples_in,
     snapshot_of,
 )
@@ -69,7 +69,7 @@ _Statement = tuple[str, tuple[Any, ...]]
 
 @dataclass(slots=True)
 class _Job:
-    """Something to write, and what to do once it is there."""
+    """A write, and the call to make once it is done."""
 
     statements: list[_Statement]
     then: Callable[[bool], None]
@@ -81,7 +81,7 @@ class Journal:
 
     folder: Path
     busy_s: float = 5.0  # for another process that is about to end
-    _known: dict[str, Known] = field(default_factory=dict)
+    _known: dict[str, JournalProgress] = field(default_factory=dict)
     _jobs: "queue.SimpleQueue[_Job | None]" = field(default_factory=queue.SimpleQueue)
     _database: sqlite3.Connection = field(init=False)
     _thread: threading.Thread = field(init=False)
@@ -92,7 +92,7 @@ class Journal:
 
     def __post_init__(self) -> None:
         try:
-            self._database = self._opened()
+            self._database = self._open()
         except (OSError, sqlite3.Error) as error:
             raise OptionError(f"expected a folder for the journal alone; cannot use {self.folder}: {error}") from error
         # A daemon, because it tries for ever to write what cannot be written.
@@ -103,7 +103,7 @@ class Journal:
     def _watermark(self) -> Watermark:
         return Watermark(self.folder / "journal.sqlite3-mark")
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder / "journal.sqlite3"
         path.touch(mode=0o600, exist_ok=True)
@@ -113,7 +113,7 @@ class Journal:
         database = sqlite3.connect(path, timeout=self.busy_s, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(database)
-            self._go_on(database)
+            self._continue_numbers(database)
         except BaseException:
             # Also after an interrupt: the file would stay locked.
             database.close()
@@ -134,23 +134,23 @@ class Journal:
         database.executescript(_SCHEMA)
         database.execute(f"PRAGMA user_version = {FORMAT}")
 
-    def _go_on(self, database: sqlite3.Connection) -> None:
-        """Continue the numbers of transactions. One that is lower than clients were told of means that the journal went
-        back in time: events would get numbers that clients have for others. So its sessions are given up.
+    def _continue_numbers(self, database: sqlite3.Connection) -> None:
+        """Continue the numbers of transactions. A number lower than clients were told means that the journal went back
+        in time: events would get numbers that clients have for others. So its sessions are given up.
         """
         found = next((number for (number,) in database.execute("SELECT number FROM mark")), 0)
         (any_session,) = database.execute("SELECT EXISTS (SELECT * FROM sessions)").fetchone()
-        told = self._watermark.read()
-        if any_session and (told is None or found < told):
+        noted = self._watermark.read()
+        if any_session and (noted is None or found < noted):
             log.error("the journal is older than what clients were told; its sessions cannot go on")
             # In one transaction, since each statement by itself would be one of its own here.
             database.executescript(f"BEGIN; {' '.join(f'DELETE FROM {table};' for table in _SESSIONS)} COMMIT;")
         # Never below what clients were told.
-        self._number = max(found, told or 0)
+        self._number = max(found, noted or 0)
         self._watermark.write(self._number)
 
     def close(self) -> None:
-        """Write what waits, then close. What cannot be written now is given up."""
+        """Write the rest, then close. Jobs that cannot be written now are given up."""
         self._closing.set()
         self._jobs.put(None)
         self._thread.join()
@@ -159,8 +159,8 @@ class Journal:
     # --- while sessions live -----------------------------------------------------------------------------------------
 
     def opened(self, live: LiveSession, settings: Settings) -> "Journal":
-        """A session begins."""
-        self._known[live.id] = Known()
+        """Begin the record of a session."""
+        self._known[live.id] = JournalProgress()
         # JSON knows no mappings but dicts.
         plain = json.dumps(as_plain(settings), default=dict)
         values = (live.id, live.owner, live.model, live.protocol, plain, time.time())
@@ -168,12 +168,12 @@ class Journal:
         return self
 
     def put(self, live: LiveSession, command: Command) -> None:
-        """A command comes in, and the session does not have it yet; `live.safe` follows once it is written."""
+        """Write a command that the session does not have yet; `live.safe` follows once it is written."""
         known = self._known.get(live.id)
         if known is None:
             live.safe = live.accepted + samples_in(command)
             return
-        loop, safe = asyncio.get_running_loop(), safe_with(live, command)
+        loop, safe = asyncio.get_running_loop(), mark_safe(live, command)
 
         def then(written: bool) -> None:
             # In the writing thread, which may have something left to write after the server's loop has ended.
@@ -183,7 +183,7 @@ class Journal:
         self._submit([("INSERT INTO commands VALUES (?, ?, ?, ?, ?, ?)", (live.id, *known.row(command)))], then)
 
     def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
-        """A session said something: it is written down, with the state after it, before anybody hears of it.
+        """Write a step's entries, with the state after it, before anybody receives them.
 
         Now and then a state alone is written, so that audio which is not needed any more can go.
         """
@@ -199,15 +199,15 @@ class Journal:
         return written if entries else None
 
     def is_ahead(self, live: LiveSession) -> bool:
-        """Never: while nothing can be written, sessions wait (`failing`)."""
+        """False always: while nothing can be written, sessions wait (`failing`)."""
         return False
 
     def acknowledged(self, live: LiveSession, seq: int) -> None:
-        """The client has the events up to `seq`."""
+        """Note that the client has the events up to `seq`."""
         self._submit([("DELETE FROM entries WHERE session = ? AND seq <= ?", (live.id, seq))])
 
     def closed(self, live: LiveSession) -> None:
-        """The session need not be kept."""
+        """Drop a session that is over."""
         if self._known.pop(live.id, None) is not None:
             self._submit(_forget(live.id))
 
@@ -241,21 +241,23 @@ class Journal:
                 return
 
     def _written(self, jobs: Sequence[_Job]) -> bool:
-        """Try until it is written: until then nobody is told. False where it is given up, because the server ends."""
+        """Retry until a batch is written: until then no client gets its events. False if it is given up, because the
+        server ends.
+        """
         # The watermark after the transaction: if it were ahead of the journal, a sound journal would be given up.
         return self._until_done(partial(self._transaction, jobs)) and self._until_done(self._tell)
 
     def _until_done(self, write: Callable[[], None]) -> bool:
-        while not self._succeeded(write):
+        while not self._try_once(write):
             if self._closing.wait(_RETRY_S):
-                return self._succeeded(write)
+                return self._try_once(write)
         return True
 
     def _tell(self) -> None:
         self._watermark.write(self._number)
 
     def _transaction(self, jobs: Sequence[_Job]) -> None:
-        """Write it all or nothing."""
+        """Write a batch, all or nothing."""
         try:
             self._database.execute("BEGIN")
             for job in jobs:
@@ -270,8 +272,8 @@ class Journal:
         # Not reached where something failed, so the same number is tried again.
         self._number += 1
 
-    def _succeeded(self, write: Callable[[], None]) -> bool:
-        """The log has a line when writing begins to fail, and one when it works again."""
+    def _try_once(self, write: Callable[[], None]) -> bool:
+        """Log when writing begins to fail, and when it works again."""
         try:
             write()
         except (OSError, sqlite3.Error) as error:
@@ -286,8 +288,8 @@ class Journal:
 
     # --- after a restart ---------------------------------------------------------------------------------------------
 
-    def kept(self) -> Iterator[Kept]:
-        """The sessions that are in the journal. One that cannot be read is left out, with a line in the log."""
+    def kept(self) -> Iterator[StoredSession]:
+        """Read the sessions of the journal. One that cannot be read is left out, with a line in the log."""
         with closing(self._database.execute("SELECT id, owner, model, protocol, settings FROM sessions")) as rows:
             found = rows.fetchall()
         for row in found:
@@ -298,18 +300,18 @@ class Journal:
                 self._submit(_forget(row[0]))
 
     def discard(self, session: str) -> None:
-        """A session of the journal cannot go on."""
+        """Drop a session that cannot go on."""
         self._known.pop(session, None)
         self._submit(_forget(session))
 
-    def _read(self, identity: str, owner: str, model: str, protocol: str, settings: str) -> Kept:
+    def _read(self, identity: str, owner: str, model: str, protocol: str, settings: str) -> StoredSession:
         query = self._database.execute
         commands = query("SELECT n, kind, start, stop, data FROM commands WHERE session = ? ORDER BY n", (identity,))
         rows = commands.fetchall()
         stored = query("SELECT taken, next_seq, data FROM states WHERE session = ?", (identity,)).fetchone()
         entries = query("SELECT data FROM entries WHERE session = ? ORDER BY id", (identity,)).fetchall()
-        about = About(owner, model, protocol, Settings(**json.loads(settings)))
-        kept, self._known[identity] = kept_of(
+        about = SessionInfo(owner, model, protocol, Settings(**json.loads(settings)))
+        kept, self._known[identity] = load_session(
             identity, about, [Row(*row) for row in rows], stored, [json.loads(data) for (data,) in entries]
         )
         return kept

@@ -1,4 +1,4 @@
-"""What the journal writes of a session, as bytes: commands, and states that are read without trusting them."""
+"""The journal's values as bytes: commands, and session states that are read without trusting them."""
 
 import hashlib
 import io
@@ -22,8 +22,8 @@ _LAYOUT = 8  # bytes
 _PLAIN: Mapping[str, Command] = {"flush": Flush(), "clear": Clear(), "finish": Finish()}
 
 
-def packed(command: Command) -> tuple[str, bytes]:
-    """The kind of a command, and what else there is of it."""
+def pack(command: Command) -> tuple[str, bytes]:
+    """Split a command into its kind and its data."""
     match command:
         case Audio(samples):
             scaled = samples * np.float32(_SCALE)
@@ -38,8 +38,8 @@ def packed(command: Command) -> tuple[str, bytes]:
     return type(command).__name__.lower(), b""
 
 
-def unpacked(kind: str, data: bytes) -> Command:
-    """The command that was `packed`."""
+def unpack(kind: str, data: bytes) -> Command:
+    """Rebuild a command from the values of `pack`."""
     if kind in AUDIO:
         return Audio(samples_of(kind, data))
     return Configure(json.loads(data)) if kind == "configure" else _PLAIN[kind]
@@ -50,15 +50,15 @@ def samples_of(kind: str, data: bytes) -> FloatArray:
     return to_float(np.frombuffer(data, "<i2" if kind == "s16" else "<f4"))
 
 
-def dumped(state: Any) -> bytes:
-    """The state of a session. One that cannot be kept raises `PicklingError`, `TypeError` or `AttributeError`."""
+def dump_state(state: Any) -> bytes:
+    """Pickle the state of a session. Raises `PicklingError`, `TypeError` or `AttributeError`."""
     writer = _StateWriter(file := io.BytesIO())
     writer.dump(state)
     return _layout(writer.classes) + file.getvalue()
 
 
-def loaded(data: bytes) -> Any:
-    """The state that was `dumped`. Raises `ValueError` for one whose classes have other fields here."""
+def load_state(data: bytes) -> Any:
+    """Read the bytes of `dump_state`. Raises `ValueError` for one whose classes have other fields here."""
     loader = StateLoader(io.BytesIO(data[_LAYOUT:]))
     state = loader.load()
     if data[:_LAYOUT] != _layout(loader.classes):
@@ -67,20 +67,22 @@ def loaded(data: bytes) -> Any:
 
 
 def _layout(classes: Collection[type]) -> bytes:
-    """Pickle keeps the values of frozen classes by place alone; so this tells whether each still has the same place."""
+    """Describe the fields of classes. Pickle keeps the values of frozen classes by position alone; so this shows if
+    positions have changed.
+    """
     named = sorted((each.__module__, each.__qualname__, [one.name for one in fields(each)]) for each in classes)
     return hashlib.sha256(json.dumps(named).encode()).digest()[:_LAYOUT]
 
 
 class _StateWriter(pickle.Pickler):
-    """Notes of which classes the values are."""
+    """A pickler that collects the classes of the values."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
         self.classes: set[type] = set()
 
     def reducer_override(self, value: Any) -> Any:
-        """Nothing is written in another way."""
+        """Note the class; everything is pickled as usual."""
         if is_dataclass(type(value)):
             self.classes.add(type(value))
         return NotImplemented
@@ -94,7 +96,7 @@ class StateLoader(pickle.Unpickler):
         self.classes: set[type] = set()
 
     def find_class(self, module: str, name: str) -> Any:
-        """Only the engine's values and numpy's arrays, from modules that are there already."""
+        """Find only the engine's values and numpy's arrays, in modules that are already imported."""
         # Nothing is imported: what is not loaded yet, a state has no use for.
         found = getattr(sys.modules.get(module), name, None)
         if (module, name) in _NUMPY:

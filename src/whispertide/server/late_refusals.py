@@ -1,4 +1,4 @@
-"""Whoever is told to come less often hears it late: else they try again at once, and each try costs a handshake."""
+"""Delay refusals of clients that come too often: else they try again at once, and each try costs a handshake."""
 
 import asyncio
 import contextlib
@@ -12,15 +12,15 @@ _TOO_OFTEN = 429
 
 @dataclass(slots=True)
 class LateRefusals:
-    """`most` of them at once are late by `by_s` seconds: they hold a connection meanwhile. The others come at once."""
+    """Delays at most `most` refusals at once, by `by_s` seconds: they hold a connection. Others pass at once."""
 
     most: int = 32
     by_s: float = 1.0
     waiting: int = 0
 
     @contextlib.asynccontextmanager
-    async def told(self) -> AsyncIterator[None]:
-        """Lets an `HttpError` that says so pass later."""
+    async def delay(self) -> AsyncIterator[None]:
+        """Delay an `HttpError` of status 429 on its way out."""
         try:
             yield
         except HttpError as error:

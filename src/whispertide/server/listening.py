@@ -1,4 +1,4 @@
-"""Sockets that listen, and know whom they let in: so many connections at once, and so many from one address.
+"""Listening sockets that admit connections: so many at once, and so many from one address.
 
 They count from the moment a connection is accepted, before TLS and before a request: whoever only connects and says
 nothing is counted too. Where there is no place left, a connection that the server waits for gives way to a new one, so
@@ -38,7 +38,7 @@ def _no_wait(_: str) -> float:
 
 @dataclass(slots=True)
 class Admission:
-    """How many connections are open: `most` at once, `per_address` of one address (`party_of`), 0: any number.
+    """Limits on open connections: `most` at once, `per_address` of one address (`party_of`); 0: any number.
 
     A connection is idle while the server waits for its client: before a request, between two, and while an answer is
     not read. Of those the oldest of whoever has most gives way where a new one finds no place.
@@ -55,7 +55,7 @@ class Admission:
     _busy: dict[Peer, Callable[[], None]] = field(default_factory=dict)
 
     def enter(self, peer: Peer, shut: Callable[[], None] = _nothing) -> bool:
-        """Count a connection, idle until it is said to be at work, if there is room for it; `shut` takes it back."""
+        """Count a connection, idle until `at_work`, if there is room for it; `shut` takes it back."""
         party = party_of(str(peer[0]))
         if self.wait_s(party) > 0:
             self.turned_away += 1
@@ -71,7 +71,7 @@ class Admission:
         return True
 
     def leave(self, peer: Peer) -> None:
-        """It is closed; not counted twice where it gave way before."""
+        """Count a connection as closed, but for one that gave way before."""
         party = party_of(str(peer[0]))
         if self._taken_off(party, peer) is None:
             return
@@ -80,13 +80,13 @@ class Admission:
             del self.open[party]
 
     def at_work(self, peer: Peer) -> None:
-        """The server does something for this client, or talks with it."""
+        """Mark a connection as busy: the server works for this client, or talks with it."""
         party = party_of(str(peer[0]))
         if peer in self._idle.get(party, ()):
             self._busy[peer] = self._taken_off(party, peer) or _nothing
 
     def wait(self, peer: Peer) -> None:
-        """The server waits for this client."""
+        """Mark a connection as idle: the server waits for this client."""
         shut = self._busy.pop(peer, None)
         if shut is not None:
             self._idle.setdefault(party_of(str(peer[0])), OrderedDict())[peer] = shut
@@ -102,7 +102,7 @@ class Admission:
         return max(self._idle, key=lambda party: len(self._idle[party]), default="")
 
     def _give_way(self, party: str) -> bool:
-        """Close the one of this party that has been idle for longest, if one is."""
+        """Close the connection of this party that has been idle for longest, if one is."""
         peer = next(iter(self._idle.get(party, ())), None)
         if peer is None:
             return False
@@ -114,12 +114,12 @@ class Admission:
 
 
 class _Accepted(socket.socket):
-    """A connection that says when it is closed."""
+    """A connection that tells the admission when it is closed."""
 
     left: Callable[[], None] | None = None
 
     def give_way(self) -> None:
-        """End it, under whoever reads from it: that is told that nothing follows."""
+        """Shut the connection down, so that its reader sees the end."""
         self.left = None  # whoever has asked counts it as closed
         with contextlib.suppress(OSError):  # the client has left already
             self.shutdown(socket.SHUT_RDWR)
@@ -138,8 +138,8 @@ class Listener(socket.socket):
     admission: Admission
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection that is let in. Raises `BlockingIOError` when no other waits, and after many that are
-        not: others have their turn.
+        """Accept the next connection that is admitted. Raises `BlockingIOError` if no other waits, and after many
+        refusals: other sockets have their turn.
         """
         for _ in range(_REFUSED):
             descriptor, address = self._accept()  # type: ignore[attr-defined]  # what `socket.accept` itself calls
@@ -152,7 +152,7 @@ class Listener(socket.socket):
 
 
 def listen(host: str, port: int, admission: Admission) -> list[Listener]:
-    """Listeners on every address that `host` is; port 0 is any free one, the same for all of them.
+    """Listen on every address of `host`; port 0 is any free one, the same for all of them.
 
     Raises `OSError` if the port is taken or may not be used.
     """
@@ -166,7 +166,7 @@ def listen(host: str, port: int, admission: Admission) -> list[Listener]:
 
 
 def _listeners(host: str, port: int, admission: Admission) -> list[Listener]:
-    """One try."""
+    """Try once."""
     listeners: list[Listener] = []
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     missing = OSError(errno.EADDRNOTAVAIL, f"this machine has no address {host}")
@@ -175,7 +175,7 @@ def _listeners(host: str, port: int, admission: Admission) -> list[Listener]:
         # With port 0 the first address gets any free one, and the others the same.
         place = (address[0], port or (listeners[0].getsockname()[1] if listeners else 0), *address[2:])
         try:
-            one = _bound(Listener(family, kind, protocol), place)
+            one = _bind(Listener(family, kind, protocol), place)
             one.admission = admission
             listeners.append(one)
         except OSError as error:
@@ -189,7 +189,7 @@ def _listeners(host: str, port: int, admission: Admission) -> list[Listener]:
     return listeners
 
 
-def _bound(one: Listener, place: tuple[Any, ...]) -> Listener:
+def _bind(one: Listener, place: tuple[Any, ...]) -> Listener:
     try:
         # Or a server that starts again would have to wait for connections that are still closing.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -205,7 +205,9 @@ def _bound(one: Listener, place: tuple[Any, ...]) -> Listener:
 
 
 def raise_file_limit() -> int:
-    """Ask for as many open files as this process may have; returns for how many connections that is enough."""
+    """Raise the limit of open files as far as this process may; returns the number of connections that it is enough
+    for.
+    """
     try:
         import resource
     except ImportError:  # Windows has no such limit

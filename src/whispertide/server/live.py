@@ -1,7 +1,7 @@
 """One live session on the server: commands in, numbered events out, one step of work at a time.
 
 The event loop puts commands into the inbox and hands over what the outbox has; a worker thread takes a `step`. Both
-never touch the engine's session at once: whoever schedules runs one step of a session at a time (`scheduler`). Knows
+never touch the engine's session at once: the `scheduler` runs one step of a session at a time. Knows
 no sockets and no protocols.
 """
 
@@ -40,7 +40,7 @@ _MOST_UNHEARD = to_samples(5)  # before a round looks at it
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step did. `rounds` is how many were computed (0 or 1), `behind` the audio not looked at after it."""
+    """The result of one step: `rounds` computed (0 or 1), `behind` samples of audio not looked at after it."""
 
     entries: Sequence[Entry] = ()
     more: bool = False
@@ -51,13 +51,13 @@ class Step:
 
 
 class Observer(Protocol):
-    """Is told in the worker thread what a session took and said, before anybody else learns of it."""
+    """Receives in the worker thread the commands and entries of a step, before any client does."""
 
     def step(self, live: "LiveSession", taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
-        """Keep it. Raises nothing. None: that is done; else the session takes no other step until it is."""
+        """Store a step. Raises nothing. None: it is stored; else the session takes no other step until it is."""
 
     def closed(self, live: "LiveSession") -> None:
-        """The session is over, and nobody will come back to it."""
+        """Forget a session that is over for good."""
 
 
 # Compared by identity: the scheduler looks for this very session in its queue.
@@ -69,7 +69,7 @@ class LiveSession:
     safe      samples that will not be lost even if the process dies (without a journal: those in its memory)
     accepted  samples that came in; `taken` those that the engine has
     looked_at samples up to the end of the newest round, or all that are taken where no round is due
-    heard     samples about which all is in the outbox that can be said before more audio comes
+    processed samples about which all is in the outbox that can be said before more audio comes
     wake      called, in the event loop, when there is something in the outbox
     """
 
@@ -89,7 +89,7 @@ class LiveSession:
     accepted: int = 0
     taken: int = 0
     looked_at: int = 0
-    heard: int = 0
+    processed: int = 0
     safe: int = 0
     commands: int = 0  # taken from the inbox so far
     finishing: bool = False  # `Finish` is in the inbox, or was
@@ -110,44 +110,42 @@ class LiveSession:
 
     @property
     def unheard(self) -> int:
-        """Samples that came in and that no round has looked at, though one is due: waiting, or taken already."""
+        """Samples that came in, queued or taken already, and that no round has looked at though one is due."""
         return self.accepted - self.looked_at
 
     @property
-    def is_left(self) -> bool:
-        """Whether it waits for its client."""
+    def is_parked(self) -> bool:
+        """True while it waits for its client to come back."""
         return self.parked_at is not None
 
-    def in_no_hurry(self, now: float) -> bool:
-        """Whether nobody speaks it at this moment: its audio comes faster than that, or its client is gone. That its
-        rounds are late is then no sign of load.
-        """
-        return self.is_left or self.pace.debt_s(now) > 0
+    def is_unhurried(self, now: float) -> bool:
+        """True if its lateness is no sign of load: audio comes faster than it is spoken, or the client is gone."""
+        return self.is_parked or self.pace.debt_s(now) > 0
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to do, to write down, or to say to a client that is there."""
+        """True if there is work to do, a journal entry to write or an event to send to a connected client."""
         left = self.safe < self.accepted if self.suspended else bool(self.inbox) and not self.ended
         unsaid = self.wake is not None and bool(self.outbox.waiting)
         return left or unsaid or self.running or self.queued_at is not None
 
     @property
     def settled(self) -> bool:
-        """Whether a suspended session has nothing left to write down or to say: it can go on elsewhere."""
+        """True if a suspended session has nothing left to write or to send: another server can go on with it."""
         return self.suspended and not self.running and self.safe >= self.accepted and not self.outbox.waiting
 
     def put(self, command: Command) -> None:
-        """A command from the client; called in the event loop."""
+        """Queue a command from the client; called in the event loop."""
         if isinstance(command, Audio):
             self.accepted += len(command.samples)
         self.finishing = self.finishing or isinstance(command, Finish)
         self.inbox.append(command)
 
-    def go_on(self, state: SessionState, recipe: Recipe, options: DecodeOptions) -> None:
-        """As it was in the server's earlier life: what it was asked for then it does now."""
+    def restore(self, state: SessionState, recipe: Recipe, options: DecodeOptions) -> None:
+        """Restore the session of an earlier server process, and repeat its last command."""
         self.session.restore(state)
         if self.intents is not None:
-            self.intents.go_on(state.buffer)
+            self.intents.restore(state.buffer)
         self.asked_recipe, self.asked_options = recipe, options
         self.ended = self.session.ended
         for request in state.turns.requests:  # one at most
@@ -159,7 +157,7 @@ class LiveSession:
 
     def step(self, level: int) -> Step:
         """Take what is in the inbox, up to a command that needs an answer or tells an intent, and run at most one
-        round: none where an intent took as long as one, and audio waits that a later round hears, too.
+        round: none where an intent took as long as one, and audio waits that a later round covers, too.
 
         However fast audio comes in meanwhile, no more is taken than two seconds, and five that no round has looked at.
         """
@@ -183,21 +181,21 @@ class LiveSession:
             log.exception("session failed", extra={"session": self.id})
             entries += self._fail("the server made a mistake. Confirmed text stays. Start another session")
         self.commands += len(taken)
-        numbered = self._numbered(entries)
-        told = [observer.step(self, taken, numbered) for observer in self.observers]
+        numbered = self._number(entries)
+        pending = [observer.step(self, taken, numbered) for observer in self.observers]
         self.session.forget()  # from here on it is with the client
         self.ended = self.ended or self.session.ended
         more = not self.ended and (result.more or bool(self.inbox))
-        kept = tuple(future for future in told if future is not None)
+        kept = tuple(future for future in pending if future is not None)
         return replace(result, entries=numbered, more=more, kept=kept)
 
     @property
     def _can_wait(self) -> bool:
-        """Whether more audio is there already, so that one round can hear all of it."""
+        """True if more audio is queued already, so that one round can cover all of it."""
         return self._pending is None and bool(self.inbox) and self.taken - self.looked_at < _MOST_UNHEARD
 
     def _takes_more(self, before: int) -> bool:
-        """Whether there is room for more audio in a step, before which so much was taken."""
+        """True if a step that began at `before` taken samples has room for more audio."""
         return self.taken - before < _MOST_TAKEN and self.taken - self.looked_at < _MOST_UNHEARD
 
     def _carry_out(self, command: Command, entries: list[Entry]) -> None:
@@ -220,23 +218,23 @@ class LiveSession:
                 self._pending = command
 
     def _intents(self, command: Command) -> list[Event]:
-        """What a command lets the client know of intents, after what the session has to say of it."""
+        """The events of intents that follow from a command, after the session's own."""
         if self.intents is None:
             return []
         match command:
             case Audio(samples):
-                told = self.intents.hear(samples)
+                events = self.intents.hear(samples)
             case Flush() | Finish():
-                told = self.intents.end()
+                events = self.intents.end()
             case _:
                 self.intents.clear()
                 return []
-        return [*self.session.drain(), *told]
+        return [*self.session.drain(), *events]
 
     def _configure(self, changes: Any) -> list[Event]:
-        """Change what the client asked for; a setting that cannot be is told as an error that is not fatal."""
+        """Change the settings; one that cannot be set becomes an error that is not fatal."""
         try:
-            self.asked_recipe, self.asked_options = reconfigured(
+            self.asked_recipe, self.asked_options = reconfigure(
                 self.session, self.asked_recipe, self.asked_options, changes, self.languages
             )
         except (WhispertideError, TypeError) as error:
@@ -286,15 +284,15 @@ class LiveSession:
         self.inbox.clear()
         return self.session.fail(message)
 
-    def _numbered(self, entries: list[Entry]) -> list[Entry]:
+    def _number(self, entries: list[Entry]) -> list[Entry]:
         numbers = iter(self.outbox.number([entry for entry in entries if isinstance(entry, Event)]))
         return [next(numbers) if isinstance(entry, Event) else entry for entry in entries]
 
 
-def reconfigured(
+def reconfigure(
     session: Session, recipe: Recipe, options: DecodeOptions, changes: Mapping[str, Any], languages: Sequence[str] = ()
 ) -> tuple[Recipe, DecodeOptions]:
-    """Change what a client asked for, from `recipe` and `options` on; returns what it asks for now, in full quality.
+    """Apply a client's changes to `recipe` and `options`; returns the settings that it asks for now, in full quality.
 
     Raises `WhispertideError` or `TypeError` for changes that cannot be; then the session is as it was asked for before.
     """
@@ -307,5 +305,5 @@ def reconfigured(
 
 
 def is_last(entry: Entry) -> bool:
-    """Whether nothing follows this entry."""
+    """True if no entry follows this one."""
     return isinstance(entry, End) or (isinstance(entry, Error) and entry.fatal)

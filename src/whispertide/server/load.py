@@ -1,4 +1,4 @@
-"""How much is too much: measures how late rounds are done, and lowers or raises the quality of all sessions in steps.
+"""Load shedding: measure how late rounds are, and lower or raise the quality of all sessions in steps.
 
     level 0   as asked for
     level 1   greedy search in place of a beam, and no round sooner than the recipe's step
@@ -25,7 +25,7 @@ _WEIGHT = 0.1  # of the newest round in the mean
 
 
 def settings_at(level: int, recipe: Recipe, options: DecodeOptions) -> dict[str, Any]:
-    """What `Session.configure` is told at this level. Level 0 restores all that other levels change."""
+    """Changes for `Session.configure` at this level. Level 0 restores everything that other levels change."""
     early: dict[str, Any] = {}
     if isinstance(recipe.schedule, Adaptive):
         early["pending_step_s"] = 0.0 if level >= 1 else recipe.schedule.pending_step_s
@@ -48,19 +48,19 @@ class Load:
     _since: float | None = None  # since when the pressure asks for another level
 
     def note(self, took_s: float, step_s: float, now: float) -> None:
-        """A round is done, `took_s` after it was due, waiting included; its session wants one every `step_s`."""
+        """Note a round, done `took_s` after it was due, waiting included; its session wants one every `step_s`."""
         self.pressure += _WEIGHT * (took_s / max(step_s, _LEAST_STEP_S) - self.pressure)
         self.settle(now)
 
     def note_waiting(self, waits_s: float, step_s: float, now: float) -> None:
-        """Audio of a session that wants a round every `step_s` has waited so long, and its round is not done yet: a
-        round that never comes is late, too.
+        """Note audio that has waited this long for its round, in a session that wants one every `step_s`: a round that
+        never comes is late, too.
         """
         if waits_s - step_s > HIGH * max(step_s, _LEAST_STEP_S):
             self.note(waits_s - step_s, step_s, now)
 
     def idle(self, now: float) -> None:
-        """Nothing waits at this moment."""
+        """Note that nothing waits at this moment."""
         self.pressure *= 1 - _WEIGHT
         self.settle(now)
 
@@ -79,5 +79,5 @@ class Load:
 
     @property
     def overloaded(self) -> bool:
-        """Whether there is no room for another session: rounds are late although quality is at its lowest."""
+        """True if there is no room for another session: rounds are late although quality is at its lowest."""
         return self.pressure > HIGH and (self.level == LEVELS or not self.enabled)

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, on standard error. What was said is not among the fields.
+"""Structured logs: one JSON object a line, on standard error. Transcripts are not among the fields.
 
 A fault is one line: what it was and where it arose. Lines of one kind that come too often are counted in place of being
 written: nobody can fill a disk by failing.
@@ -25,10 +25,9 @@ _LOGGERS = ("whispertide.server", "uvicorn", "asyncio", "py.warnings")
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON; whatever was passed as `extra` becomes a field."""
+    """A formatter of one JSON object a line; all values passed as `extra` become fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
         fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -63,7 +62,7 @@ def _where(error: BaseException) -> str:
 
 @dataclass(slots=True)
 class _Kind:
-    """Lines that are alike: how many may still come at once, and how many were left out since the last."""
+    """Similar lines: the number that may still come at once, and the number left out since the last."""
 
     tokens: float
     at: float
@@ -72,8 +71,8 @@ class _Kind:
 
 @dataclass
 class Repeats:
-    """Lets so many lines of a kind through: `burst` at once and `rate` a second. The next that comes through says, as
-    `repeated`, how many before it did not. Confirmed text (`--log-transcripts`) was asked for, all of it.
+    """A filter of repeated lines: `burst` at once and `rate` a second of each kind. The next line that passes says in
+    `repeated` how many before it did not. Confirmed text (`--log-transcripts`) always passes.
     """
 
     burst: int = _BURST
@@ -82,7 +81,7 @@ class Repeats:
     _kinds: dict[tuple[object, ...], _Kind] = field(default_factory=dict)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether this line is written."""
+        """True if this line is to be written."""
         if hasattr(record, "text"):
             return True
         now, key = self.clock(), _kind_of(record)
@@ -100,14 +99,14 @@ class Repeats:
 
 
 def _kind_of(record: logging.LogRecord) -> tuple[object, ...]:
-    """By where a fault arose, since its text may name what differs each time; else by the text that the program has."""
+    """The kind of a line: the place of its error, since error texts may differ each time; else its template."""
     error = _error_of(record)
-    told = str(record.msg) if error is None else (type(error).__name__, _where(error))
-    return record.name, record.levelno, told, getattr(record, "kind", ""), getattr(record, "protocol", "")
+    kind = str(record.msg) if error is None else (type(error).__name__, _where(error))
+    return record.name, record.levelno, kind, getattr(record, "kind", ""), getattr(record, "protocol", "")
 
 
 def set_up(level: str = "info") -> None:
-    """Send this server's log, warnings, and what uvicorn and asyncio have to say, to standard error."""
+    """Send the logs of this server, of warnings, uvicorn and asyncio to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     handler.addFilter(Repeats())

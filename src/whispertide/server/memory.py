@@ -1,4 +1,4 @@
-"""How a server's process gets its memory from the system, so that it is as large after a month as after a day.
+"""Keep the server's memory from growing: large blocks are mapped one by one and given back when they are freed.
 
 glibc maps a large piece of memory by itself, and unmaps it when it is freed. But whenever such a piece is freed, its
 size becomes the new limit (mallopt(3), M_MMAP_THRESHOLD), up to 32 MiB. From then on pieces of that size lie in the
@@ -13,7 +13,7 @@ LARGE = 64 * 1024  # bytes; glibc itself begins at 128 KiB, and with that 10^6 f
 
 
 def map_large_pieces() -> bool:
-    """Set that limit, for good. False where the C library has none: not glibc."""
+    """Set that limit, for good. False if the C library has none: it is not glibc."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # macOS and musl have no such function; Windows has no such library

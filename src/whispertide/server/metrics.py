@@ -1,4 +1,4 @@
-"""What `/metrics` shows, in Prometheus' format. Each server has its own registry: several can live in a process."""
+"""Metrics for `/metrics` in Prometheus' format. Each server has its own registry: several can live in a process."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0)
 
 
 class Metrics:
-    """The figures, by what they count. Names of sessions, clients or words never become labels."""
+    """All figures. Names of sessions, clients or words never become labels."""
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -59,19 +59,19 @@ class Metrics:
         self.uploads = Counter(f"{name}_uploads", "Files transcribed", ["outcome"], registry=registry)
 
     def show_load(self, level: int, pressure: float, *, silent: bool) -> None:
-        """How busy the server is now. `silent`: it has no session, so none is behind."""
+        """Set the gauges of load. `silent`: there is no session, so none is late."""
         self.quality.set(level)
         self.pressure.set(pressure)
         if silent:
             self.lag.set(0)
 
     def show_waiting(self, unheard_s: float, oldest_s: float) -> None:
-        """How much audio is not heard now, and for how long the oldest of it has waited."""
+        """Set the gauges of audio that no round has covered yet, and of the age of the oldest of it, in seconds."""
         self.unheard_audio.set(unheard_s)
         self.oldest_unheard.set(oldest_s)
 
     def count_step(self, step: "Step", accepted: int, waited_s: float) -> None:
-        """A step of a session that has `accepted` so many samples and waited so long for a worker."""
+        """Count a step of a session that has `accepted` so many samples and waited so long for a worker."""
         if step.rounds:
             self.rounds.inc()
             self.round_seconds.observe(step.round_s)
@@ -87,5 +87,4 @@ class Metrics:
                 self.errors.inc()
 
     def render(self) -> bytes:
-        """The page."""
         return generate_latest(self.registry)

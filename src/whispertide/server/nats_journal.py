@@ -1,6 +1,6 @@
 """A journal of live sessions in NATS JetStream, which any number of servers share.
 
-Each session has a subject, `whispertide.session.ID`. Whoever writes there says which message it believes to be the
+Each session has a subject, `whispertide.session.ID`. A writer says which message it believes to be the
 last one, and is refused if it is another: a server that was taken for dead cannot write into a session that goes on
 elsewhere. It is told by `lost`. Taking a session over is writing a record of kind `claim`.
 A lease in the key-value store says which server has a session, so that one without anything to write finds out, too.
@@ -30,13 +30,13 @@ from whispertide.server.nats_stream import FencedError, SessionStream
 from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Settings
 from whispertide.server.session_journal import (
-    About,
-    Kept,
-    Known,
+    JournalProgress,
     Row,
+    SessionInfo,
+    StoredSession,
     UnreachableError,
+    mark_safe,
     plain_entries,
-    safe_with,
     samples_in,
     snapshot_of,
 )
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Job:
-    """Something to write, and what to do once it is there. Rows of several jobs go into one record."""
+    """A write, and the call to make once it is done. Rows of several jobs go into one record."""
 
     record: Record | None = None
     row: Row | None = None
@@ -63,7 +63,7 @@ class _Job:
 
 @dataclass(slots=True)
 class _Held:
-    """A record in the stream: up to which message it goes, and until when it is needed."""
+    """A record in the stream: its last message, and the values until which it is needed."""
 
     last: int
     n: int = -1  # of its last command
@@ -76,12 +76,12 @@ class _Writer:
     """An open session: `last` is its last message.
 
     Of its jobs the first `under_way` are being written. Of its steps that say something `noted` is the newest,
-    `written` the newest that is there, and `ahead` the newest that was told before it was.
+    `written` the newest that is there, and `ahead` the newest that was released before it was.
     """
 
     id: str
-    about: About
-    known: Known
+    about: SessionInfo
+    known: JournalProgress
     last: int = 0
     acked: int = -1
     taken: int = 0  # of the newest state, as `needed`
@@ -97,7 +97,7 @@ class _Writer:
 
 
 class NatsJournal:
-    """One server's part in the journal at `address`. Raises `OptionError` where NATS is not there at the start."""
+    """One server's part in the journal at `address`. Raises `OptionError` if NATS does not answer at the start."""
 
     shared = True
 
@@ -120,7 +120,7 @@ class NatsJournal:
         self._renewing = self._call(self._renew())
 
     def close(self) -> None:
-        """Write what waits, then close. What cannot be written now is given up. The leases are given back."""
+        """Write the rest, then close. Jobs that cannot be written now are given up. The leases are given back."""
         self._closing = True
         self._call(self._finish()).result()
         self._stop()
@@ -153,15 +153,15 @@ class NatsJournal:
     # --- while sessions live -----------------------------------------------------------------------------------------
 
     def opened(self, live: LiveSession, settings: Settings) -> "NatsJournal":
-        """A session begins."""
+        """Begin the record of a session."""
         self._server_loop = asyncio.get_running_loop()
-        about = About(live.owner, live.model, live.protocol, settings)
-        self._writers[live.id] = _Writer(live.id, about, Known())
+        about = SessionInfo(live.owner, live.model, live.protocol, settings)
+        self._writers[live.id] = _Writer(live.id, about, JournalProgress())
         self._submit(live.id, _Job(Record("open", {"about": plain_about(about)})))
         return self
 
     def put(self, live: LiveSession, command: Command) -> None:
-        """A command comes in, and the session does not have it yet; `live.safe` follows once it is written.
+        """Write a command that the session does not have yet; `live.safe` follows once it is written.
 
         Called in the event loop.
         """
@@ -169,11 +169,11 @@ class NatsJournal:
         if writer is None:
             live.safe = live.accepted + samples_in(command)
             return
-        safe = partial(_in_loop, asyncio.get_running_loop(), safe_with(live, command))
+        safe = partial(_in_loop, asyncio.get_running_loop(), mark_safe(live, command))
         self._submit(live.id, _Job(row=writer.known.row(command), then=safe))
 
     def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
-        """A session said something: it is written down, with the state after it, before anybody hears of it."""
+        """Write a step's entries, with the state after it, before anybody receives them."""
         writer = self._writers.get(live.id)
         if writer is None or not writer.known.is_due(taken, entries):
             return None
@@ -192,29 +192,29 @@ class NatsJournal:
         return waits
 
     def is_ahead(self, live: LiveSession) -> bool:
-        """Whether its client may have been told what is not written yet: for then nothing could be."""
+        """True if the client may have received events that are not written yet: they were released early."""
         writer = self._writers.get(live.id)
         return writer is not None and writer.ahead > writer.written
 
     def acknowledged(self, live: LiveSession, seq: int) -> None:
-        """The client has the events up to `seq`; that is written with the next step."""
+        """Note that the client has the events up to `seq`; it is written with the next step."""
         writer = self._writers.get(live.id)
         if writer is not None:
             writer.acked = max(writer.acked, seq)
 
     def closed(self, live: LiveSession) -> None:
-        """The session need not be kept."""
+        """Drop a session that is over."""
         self.discard(live.id)
 
     def discard(self, session: str) -> None:
-        """A session of the journal cannot go on: nothing of it stays."""
+        """Delete a session that cannot go on."""
         if session in self._writers:
             self._submit(session, _Job(Record("closed")))
 
     # --- sessions of other servers -----------------------------------------------------------------------------------
 
     async def owns(self, session: str) -> bool:
-        """Whether a session that is here did not go on elsewhere. While NATS is away, that is believed.
+        """True if this session has not moved to another server. While NATS is away, it is taken for true.
 
         Where it did, nothing more is written of it from here.
         """
@@ -226,7 +226,7 @@ class NatsJournal:
         self._writers.pop(session, None)
         return False
 
-    async def claim(self, session: str, owner: str) -> Kept | None:
+    async def claim(self, session: str, owner: str) -> StoredSession | None:
         """Take this owner's session over; None if there is none. Its last server can write nothing there from now on.
 
         Raises `UnreachableError`, or what reading damaged values raises.
@@ -250,15 +250,15 @@ class NatsJournal:
     def _enqueue(self, session: str, job: _Job) -> None:
         writer = self._writers.get(session)
         if writer is None:  # it went on elsewhere
-            _told(job)
+            _release(job)
             return
         if job.record is not None and job.record.kind == "closed":
             # The session is over: its audio need not wait here until NATS is back.
             while len(writer.jobs) > writer.under_way:
-                _told(writer.jobs.pop())
+                _release(writer.jobs.pop())
         writer.jobs.append(job)
         if self.failing:
-            _told_early(writer, job)
+            _release_early(writer, job)
         if writer.task is None:
             writer.task = asyncio.create_task(self._write(writer))
 
@@ -296,12 +296,12 @@ class NatsJournal:
             writer.jobs.popleft()
             writer.written = max(writer.written, job.number)
             job.then()
-            _told(job)
+            _release(job)
         writer.under_way = 0
         await self._tidy(writer, record, rows)
 
     async def _tidy(self, writer: _Writer, record: Record, rows: Sequence[Row]) -> None:
-        """Forget what no later server needs."""
+        """Trim records that no later server needs."""
         if record.kind == "closed":
             self._writers.pop(writer.id, None)
             await self._stream.forget(writer.id)
@@ -327,7 +327,7 @@ class NatsJournal:
             await self._stream.trim(writer.id, writer.held[0].last)
 
     async def _until_done(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Try until it is done. Raises `FencedError`."""
+        """Retry until it is done. Raises `FencedError`."""
         while True:
             try:
                 done = await work()
@@ -341,26 +341,26 @@ class NatsJournal:
             return done
 
     def _fail(self, problem: str) -> None:
-        """Nothing can be written: sessions go on, and their clients are told that nothing is durable."""
+        """Release all steps early: nothing can be written, and clients are told that nothing is durable."""
         if not self.failing:
             log.error("the journal cannot be written; its sessions are not durable", extra={"problem": problem})
         self.failing = True
         for writer in self._writers.values():
             for job in writer.jobs:
-                _told_early(writer, job)
+                _release_early(writer, job)
 
     def _lose(self, writer: _Writer, problem: str) -> None:
-        """Another server has the session, or had it: it may have come back here meanwhile, to a writer of its own."""
+        """Give up a session that another server has or had: it may have come back here, to a writer of its own."""
         log.warning("session goes on elsewhere", extra={"session": writer.id, "problem": problem})
         if self._writers.get(writer.id) is writer:
             del self._writers[writer.id]
             if self._server_loop is not None:
                 _in_loop(self._server_loop, lambda: self.lost(writer.id))
         for job in writer.jobs:
-            _told(job)  # after `lost`: nobody hears of it
+            _release(job)  # after `lost`: nobody hears of it
 
     async def _renew(self) -> None:
-        """Keep the leases; a session whose lease another server has is lost."""
+        """Renew the leases; a session whose lease another server has is lost."""
         while True:
             await asyncio.sleep(_RENEW_S)
             for writer in list(self._writers.values()):
@@ -375,12 +375,12 @@ class NatsJournal:
                     self._lose(writer, str(error))
 
 
-def _told_early(writer: _Writer, job: _Job) -> None:
+def _release_early(writer: _Writer, job: _Job) -> None:
     writer.ahead = max(writer.ahead, job.number)  # first: whoever tells it has to know
-    _told(job)
+    _release(job)
 
 
-def _told(job: _Job) -> None:
+def _release(job: _Job) -> None:
     # It may have been told early already.
     if job.waits is not None and not job.waits.done():
         job.waits.set_result(None)

@@ -1,4 +1,4 @@
-"""What a journal in NATS writes: records, each one or more messages under the subject of a session.
+"""Records of the journal in NATS, each one or more messages under the subject of a session.
 
 A record is a line of JSON and then bytes. What a session was is folded from its records in order.
 """
@@ -9,47 +9,47 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whispertide.server.protocols.base import Settings, as_plain
-from whispertide.server.session_journal import About, Kept, Known, Row, kept_of
+from whispertide.server.session_journal import JournalProgress, Row, SessionInfo, StoredSession, load_session
 
 PIECE = 512 * 1024  # bytes of a message; NATS takes 1 MiB unless told otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`kind` is open, commands, step, claim or closed; `head` what JSON can say of it, `data` the rest."""
+    """One record: `kind` is open, commands, step, claim or closed; `head` is JSON, `data` bytes."""
 
     kind: str
     head: dict[str, Any] = field(default_factory=dict)
     data: bytes = b""
 
     def pieces(self) -> list[bytes]:
-        """The record as it is stored, in messages that NATS takes."""
+        """Encode the record as messages that NATS takes."""
         head = json.dumps({"kind": self.kind, **self.head}, default=dict)
         whole = head.encode() + b"\n" + self.data
         return [whole[at : at + PIECE] for at in range(0, len(whole), PIECE)]
 
 
 def read_record(whole: bytes) -> Record:
-    """The record that was stored. Raises `ValueError` or `KeyError` for what is none."""
+    """Read an encoded record. Raises `ValueError` or `KeyError` for damaged bytes."""
     line, _, data = whole.partition(b"\n")
     head = json.loads(line)
     return Record(head.pop("kind"), head, data)
 
 
-def plain_about(about: About) -> dict[str, Any]:
-    """As JSON has it."""
+def plain_about(about: SessionInfo) -> dict[str, Any]:
+    """Convert to JSON values."""
     settings = as_plain(about.settings)
     return {"owner": about.owner, "model": about.model, "protocol": about.protocol, "settings": settings}
 
 
 def commands_record(rows: Sequence[Row]) -> Record:
-    """Several commands in one record."""
+    """Put several commands into one record."""
     head = {"rows": [[row.n, row.kind, row.start, row.stop, len(row.data)] for row in rows]}
     return Record("commands", head, b"".join(row.data for row in rows))
 
 
-def fold(identity: str, records: Sequence[Record]) -> tuple[Kept, Known] | None:
-    """The session after these records; None if it is over, or nothing of it is there.
+def fold(identity: str, records: Sequence[Record]) -> tuple[StoredSession, JournalProgress] | None:
+    """Rebuild the session from its records; None if it is over, or nothing of it is there.
 
     Raises what reading damaged values raises.
     """
@@ -76,7 +76,9 @@ def fold(identity: str, records: Sequence[Record]) -> tuple[Kept, Known] | None:
         return None
     settings = Settings(**about["settings"])
     plain = [entry for number, entry in entries if number > acked]
-    return kept_of(identity, About(about["owner"], about["model"], about["protocol"], settings), rows, stored, plain)
+    return load_session(
+        identity, SessionInfo(about["owner"], about["model"], about["protocol"], settings), rows, stored, plain
+    )
 
 
 def _rows(record: Record) -> list[Row]:

@@ -16,7 +16,7 @@ from nats.js.api import Header, KeyValueConfig, RawStreamMsg, StorageType, Strea
 from nats.js.kv import KeyValue
 
 from whispertide.server.nats_records import Record, fold, read_record
-from whispertide.server.session_journal import Kept, Known, UnreachableError
+from whispertide.server.session_journal import JournalProgress, StoredSession, UnreachableError
 
 log = logging.getLogger("whispertide.server")
 
@@ -32,21 +32,21 @@ _TRIES = 5  # to claim a session that somebody still writes to
 
 
 class FencedError(Exception):
-    """The session's last message is not ours: it went on elsewhere."""
+    """The session's last message is not ours: another server has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Claimed:
     """A session that is ours now. `last` is its last message, `lease` the revision of its lease."""
 
-    kept: Kept
-    known: Known
+    kept: StoredSession
+    known: JournalProgress
     last: int
     lease: int
 
 
 class SessionStream:
-    """The stream and the leases at one address. `writer` is in every message and lease: whose it is."""
+    """The stream and the leases at one address. `writer` marks every message and lease of this server."""
 
     def __init__(self, address: str, writer: str) -> None:
         self._address, self._writer = address, writer
@@ -55,7 +55,7 @@ class SessionStream:
         self._leases: KeyValue
 
     async def connect(self) -> None:
-        """Connect, and make the stream and the bucket of leases where they are not there. Raises `UnreachableError`."""
+        """Connect, and make the stream and the bucket of leases if they are missing. Raises `UnreachableError`."""
         try:
             async with asyncio.timeout(_CONNECT_S):  # the client would try for ever, as it does later
                 await self._client.connect(
@@ -65,13 +65,13 @@ class SessionStream:
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=0.2,  # type: ignore[arg-type]
                     ping_interval=5,
-                    error_cb=_logged,
+                    error_cb=_log_error,
                 )
         except (OSError, nats.errors.Error, TimeoutError) as error:
             await self.close()
             raise UnreachableError(str(error) or f"no answer within {_CONNECT_S:g} s") from error
         self._js = self._client.jetstream(timeout=_TRY_S)
-        with _reached():
+        with _as_unreachable():
             await self._prepare()
 
     async def _prepare(self) -> None:
@@ -87,7 +87,6 @@ class SessionStream:
             self._leases = await self._js.create_key_value(KeyValueConfig(LEASES, ttl=_LEASE_S))
 
     async def close(self) -> None:
-        """Close the connection."""
         with suppress(nats.errors.Error, OSError, TimeoutError):
             await self._client.close()
 
@@ -104,7 +103,7 @@ class SessionStream:
         if more:
             headers["More"] = "1"
         try:
-            with _reached():
+            with _as_unreachable():
                 ack = await self._js.publish(_SUBJECT + session, data, headers=headers)
                 return ack.seq
         except FencedError:
@@ -114,38 +113,38 @@ class SessionStream:
             raise
         except UnreachableError:
             if self._client.is_connected:
-                with suppress(UnreachableError), _reached():
+                with suppress(UnreachableError), _as_unreachable():
                     await self._prepare()  # NATS may have come back without the stream
             raise
 
     async def trim(self, session: str, before: int) -> None:
-        """Let the messages of this session before this one go; if that fails, the next time does it."""
-        with suppress(UnreachableError), _reached():
+        """Delete the messages of this session before this one; if that fails, the next trim does it."""
+        with suppress(UnreachableError), _as_unreachable():
             # NATS keeps the message `seq` itself.
             await self._js.purge_stream(STREAM, seq=before, subject=_SUBJECT + session)
 
     async def forget(self, session: str) -> None:
-        """Nothing of this session stays. What fails goes with the stream's `max_age`."""
-        with suppress(UnreachableError), _reached():
+        """Delete this session. Remains of a failed delete expire by the stream's `max_age`."""
+        with suppress(UnreachableError), _as_unreachable():
             await self._js.purge_stream(STREAM, subject=_SUBJECT + session)
             await self._leases.purge(session)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def _last(self, session: str) -> RawStreamMsg | None:
-        with _reached():
+        with _as_unreachable():
             try:
                 return await self._js.get_last_msg(STREAM, _SUBJECT + session)
             except nats.js.errors.NotFoundError:
                 return None
 
     async def _records(self, session: str) -> tuple[list[Record], int]:
-        """All records, and the number of the last message. Pieces of one that was never completed are left out."""
+        """Read all records, and the number of the last message. Pieces of an incomplete record are left out."""
         last = await self._last(session)
         if last is None or last.seq is None:
             return [], 0
         records, pieces, seen = [], list[bytes](), 0
-        with _reached():
+        with _as_unreachable():
             messages = await self._js.subscribe(_SUBJECT + session, stream=STREAM, ordered_consumer=True)
             try:
                 # Up to what was the last message at the beginning: whoever still writes is found out by the fence in
@@ -186,14 +185,14 @@ class SessionStream:
     # --- leases ------------------------------------------------------------------------------------------------------
 
     async def take_lease(self, session: str) -> int:
-        """The session is this server's, whoever had it. Raises `UnreachableError`."""
-        with _reached():
+        """Take the lease of the session, whoever had it. Raises `UnreachableError`."""
+        with _as_unreachable():
             return await self._leases.put(session, self._writer.encode())
 
     async def renew(self, session: str, revision: int) -> int:
-        """Go on having it. Raises `FencedError` if another server has it, `UnreachableError`."""
+        """Renew the lease. Raises `FencedError` if another server has it, `UnreachableError`."""
         try:
-            with _reached():
+            with _as_unreachable():
                 return await self._leases.update(session, self._writer.encode(), last=revision)
         except FencedError:
             if await self.owns(session):  # it had run out
@@ -201,12 +200,12 @@ class SessionStream:
             raise
 
     async def release(self, session: str, revision: int) -> None:
-        """Have it no longer; where that fails, another server has it or the lease ends by itself."""
-        with suppress(FencedError, UnreachableError), _reached():
+        """Give the lease back; if that fails, another server has it or it expires by itself."""
+        with suppress(FencedError, UnreachableError), _as_unreachable():
             await self._leases.delete(session, last=revision)
 
     async def owns(self, session: str) -> bool:
-        """Whether its last message is ours, as far as one can know now."""
+        """True if the last message of the session is ours, as far as can be known now."""
         with suppress(UnreachableError):
             last = await self._last(session)
             return last is not None and (last.headers or {}).get("Whispertide", "").startswith(self._writer + ":")
@@ -214,8 +213,8 @@ class SessionStream:
 
 
 @contextmanager
-def _reached() -> Iterator[None]:
-    """NATS' errors in our words."""
+def _as_unreachable() -> Iterator[None]:
+    """Turn NATS' errors into `UnreachableError`."""
     try:
         yield
     except nats.js.errors.KeyWrongLastSequenceError as error:
@@ -228,5 +227,5 @@ def _reached() -> Iterator[None]:
         raise UnreachableError(str(error) or type(error).__name__) from error
 
 
-async def _logged(error: Any) -> None:
+async def _log_error(error: Any) -> None:
     log.debug("NATS: %s", error)

@@ -1,4 +1,4 @@
-"""The description of the HTTP interface (`openapi.json`), and a page that shows it and fetches nothing from elsewhere.
+"""The description of the HTTP interface (`openapi.json`), and a self-contained page that shows it.
 
 WebSocket protocols are not part of OpenAPI: docs/reference/server.md and docs/reference/protocols.md describe them.
 """
@@ -12,7 +12,7 @@ _FILE = Path(__file__).with_name("openapi.json")
 
 
 def document(version: str, *, keyed: bool) -> dict[str, Any]:
-    """The whole description; `keyed` tells whether this server asks for keys."""
+    """Build the description; `keyed`: this server asks for keys."""
     described: dict[str, Any] = json.loads(_FILE.read_text("utf-8"))
     described["info"]["version"] = version or "0"
     if not keyed:
@@ -21,7 +21,7 @@ def document(version: str, *, keyed: bool) -> dict[str, Any]:
 
 
 def page(description: dict[str, Any]) -> str:
-    """The description as one plain page."""
+    """Render the description as one plain page."""
     parts = []
     for path, item in description["paths"].items():
         for method, operation in item.items():

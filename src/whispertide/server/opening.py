@@ -1,4 +1,4 @@
-"""What clients are told before and when a session begins, and what their settings choose.
+"""The start of a session: the server's description for clients, and the recipe and options that settings choose.
 
 Functions over models, recipes and sessions; they know of no hub.
 """
@@ -23,13 +23,13 @@ def server_info(
     version: str = "",
     intents: tuple[str, ...] = (),
 ) -> base.ServerInfo:
-    """What is served, and with which recipe for a client that asks for none."""
+    """The description of the server, with the recipe for clients that name none."""
     return base.ServerInfo(
         models=tuple(
             base.ModelInfo(name, model.tokenizer.languages, model.caution, model.dims.is_multilingual)
             for name, model in models.items()
         ),
-        recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(usual, models)),
+        recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered_recipes(usual, models)),
         recipe=usual.name,
         version=version,
         limit_s=options.limits.session_s,
@@ -39,14 +39,14 @@ def server_info(
     )
 
 
-def _offered(usual: Recipe, models: Mapping[str, Transcriber]) -> list[str]:
-    """The usual recipe, and those for which every model has all that it takes."""
+def _offered_recipes(usual: Recipe, models: Mapping[str, Transcriber]) -> list[str]:
+    """The default recipe, and those that every model can run."""
     able = [name for name, recipe in RECIPES.items() if all(model.can_stream(recipe) for model in models.values())]
     return list(dict.fromkeys((usual.name, *able)))
 
 
-def choices(settings: base.Settings, usual: Recipe) -> tuple[Recipe, DecodeOptions]:
-    """The recipe and the options that a client asks for.
+def choose_recipe(settings: base.Settings, usual: Recipe) -> tuple[Recipe, DecodeOptions]:
+    """Choose the recipe and the options by a client's settings.
 
     Raises `WhispertideError` or `TypeError` for settings that cannot be.
     """
@@ -59,8 +59,8 @@ def choices(settings: base.Settings, usual: Recipe) -> tuple[Recipe, DecodeOptio
     return recipe, settings.options
 
 
-def started(live: LiveSession, *, resumed: bool) -> base.Started:
-    """What its client is told of a session that begins or goes on."""
+def started_message(live: LiveSession, *, resumed: bool) -> base.Started:
+    """The message for the client of a session that begins or goes on."""
     return base.Started(
         session=live.id,
         model=live.model,

@@ -1,4 +1,4 @@
-"""What a server is told once, at its start. Values only: nothing here does I/O."""
+"""The options of a server, fixed at its start. Values only: nothing here does I/O."""
 
 import math
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ def _finite(**values: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen. `certificate` and `key` are files in PEM format; without them there is no TLS."""
+    """The address to listen on. `certificate` and `key` are files in PEM format; without them there is no TLS."""
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -33,7 +33,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may take. Times in seconds, sizes in bytes.
+    """Limits on clients. Times in seconds, sizes in bytes.
 
     sessions        live sessions at once; four times as many may wait for their clients to come back
     per_owner       of these, for one API key; 0 = an equal share
@@ -82,7 +82,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How the work is done.
+    """Limits on the work that is done at once.
 
     workers   rounds that are computed at once
     uploads   files that are transcribed at once
@@ -99,7 +99,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may connect. `keys` empty: everybody. `origins`: web pages of other hosts that may; "*" = any."""
+    """Access rules. `keys` empty: everybody. `origins`: web pages of other hosts that may connect; "*" = any."""
 
     keys: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
@@ -107,8 +107,8 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """All of it. `text` has the language, the task and the prompt where a client does not say (`defaults`);
-    `transcripts_in_log` puts confirmed text into the log, for debugging one's own server.
+    """All options of a server. `text` has the default language, task and prompt (`defaults`); `transcripts_in_log` puts
+    confirmed text into the log, for debugging one's own server.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -123,11 +123,11 @@ class ServerOptions:
 
     @property
     def connections_of_one(self) -> int:
-        """How many connections one API key may have at once, with or without a session: an equal share."""
+        """The most connections of one API key, with or without a session: an equal share."""
         return max(self.limits.connections // max(1, len(self.access.keys)), self.sessions_of_one)
 
     @property
     def sessions_of_one(self) -> int:
-        """How many live sessions one API key may have at once. Without keys everybody is one."""
+        """The most live sessions of one API key. Without keys all clients share one."""
         share = self.limits.sessions // max(1, len(self.access.keys))
         return self.limits.per_owner or max(1, share)

@@ -1,4 +1,4 @@
-"""What a session has said and its client may not have yet: numbered events in a ring, and where the client is in it.
+"""Numbered events of a session in a ring, kept until its client has them, and the client's position in it.
 
 Pure: it knows no sockets. The numbers on the wire are given here, because the server says things of its own
 (`Intent`) between the session's events.
@@ -17,7 +17,7 @@ Entry = Event | Mark
 
 
 class EventsGoneError(LookupError):
-    """The events that a client wants to go on after are not here.
+    """The events after which a client wants to go on are not here.
 
     ahead     it has events that are not here, and not: some that it lacks are gone
     last_seq  what it can resume with all the same
@@ -31,7 +31,7 @@ class EventsGoneError(LookupError):
 
 @dataclass(slots=True)
 class Outbox:
-    """Entries in order; a mark stands after the events it answers for.
+    """Entries in order; a mark stands after the events that it answers.
 
     next_seq  the number of the next event
     limit     entries kept; beyond it guesses that another guess has replaced are dropped, then the oldest entries
@@ -43,18 +43,18 @@ class Outbox:
     ended: bool = False
     _sent: int = 0  # how many of `entries` the present connection has
     _lost: int = 0  # every event before this number may be missing
-    _told: int = 0  # no client has an event from this number on
+    _sent_end: int = 0  # no client has an event from this number on
 
-    def go_on(self, next_seq: int, entries: Sequence[Entry]) -> None:
-        """After an earlier life, in which its client may have been told all events before this one. `entries` are those
-        that it did not acknowledge; what came before them is gone.
+    def restore(self, next_seq: int, entries: Sequence[Entry]) -> None:
+        """Continue after a restart; the client may have received all events before this one. `entries` are those that
+        it did not acknowledge; earlier ones are gone.
         """
-        self.next_seq = self._told = next_seq
+        self.next_seq = self._sent_end = next_seq
         self._lost = next((entry.seq for entry in entries if isinstance(entry, Event)), next_seq)
         self.add(entries)
 
     def number(self, events: Iterable[Event]) -> list[Event]:
-        """The events with the numbers that they have on the wire; they are not added yet."""
+        """Give events the numbers that they have on the wire; they are not added yet."""
         numbered = [replace(event, seq=self.next_seq + index) for index, event in enumerate(events)]
         self.next_seq += len(numbered)
         return numbered
@@ -71,18 +71,18 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Entries that the present connection does not have."""
+        """The entries that the present connection does not have."""
         return len(self.entries) - self._sent
 
     def take(self, most: int) -> list[Entry]:
-        """The next entries for the present connection."""
+        """Take the next entries for the present connection."""
         taken = list(islice(self.entries, self._sent, self._sent + most))
         self._sent += len(taken)
-        self._told = max([self._told, *(entry.seq + 1 for entry in taken if isinstance(entry, Event))])
+        self._sent_end = max([self._sent_end, *(entry.seq + 1 for entry in taken if isinstance(entry, Event))])
         return taken
 
     def acknowledge(self, seq: int) -> None:
-        """The client has everything up to `seq`; what it was never sent stays, and so do marks after that event."""
+        """Drop events up to `seq`; those that were never sent stay, and so do marks after that event."""
         count = 0
         for index, entry in enumerate(islice(self.entries, self._sent)):
             if isinstance(entry, Event):
@@ -93,17 +93,17 @@ class Outbox:
             self._drop_oldest()
 
     def forget_sent(self) -> None:
-        """For clients that do not acknowledge: what was handed over is not kept."""
+        """Drop sent events, for clients that do not acknowledge."""
         while self._sent:
             self._drop_oldest()
 
     def resume(self, last_seq: int) -> None:
-        """A client comes back with everything up to `last_seq`.
+        """Go back to the events after `last_seq`, for a client that comes back.
 
-        Raises `EventsGoneError` if that leaves a gap, or if it has an event that was never told here nor written down:
+        Raises `EventsGoneError` if that leaves a gap, or if it has an event that was neither sent nor written here:
         after a crash the numbers from there on are given anew, to other events.
         """
-        most = max(self._told, self._lost)
+        most = max(self._sent_end, self._lost)
         if not self._lost <= last_seq + 1 <= most:
             ahead = last_seq + 1 > most
             nearest = most - 1 if ahead else self._lost - 1
@@ -120,14 +120,16 @@ class Outbox:
 
     def _drop_oldest(self) -> None:
         entry = self.entries.popleft()
+        # An entry that was never sent may go, too: then the count stays 0.
         self._sent = max(0, self._sent - 1)
         if isinstance(entry, Event):
             self._lost = entry.seq + 1
 
     def _thin(self) -> None:
-        """Drop the guesses that a later entry has replaced: whoever reads on afterwards misses no word."""
+        """Drop the guesses that a later entry has replaced: a client that reads on afterwards misses no word."""
         kept: deque[Entry] = deque()
         replaced, sent = False, self._sent
+        # From the end: a later entry decides whether a guess is replaced.
         for index in range(len(self.entries) - 1, -1, -1):
             entry = self.entries[index]
             if isinstance(entry, Hypothesis) and replaced:

@@ -1,4 +1,4 @@
-"""Threads that come after the others where a core is short."""
+"""Lower the priority of threads, so that others come first if cores are short."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import sys
 
 
 def lower_priority(nice: int) -> None:
-    """Of the thread that calls this. On Linux a thread has its own; elsewhere nothing is changed."""
+    """Lower the priority of the calling thread. On Linux a thread has its own; elsewhere nothing is changed."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.nice(nice)

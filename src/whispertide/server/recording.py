@@ -1,13 +1,13 @@
-"""Recorded sessions: what came in, what was said, and where the rounds ended, one folder a session; and run again.
+"""Recorded sessions: audio, commands, events and round boundaries, one folder a session; and their replay.
 
     audio.wav       the audio as the engine got it: 16 kHz, mono, 16 bit
     events.jsonl    the events as they were sent
     session.json    settings, recipe and model, as it began
     steps.jsonl     the commands, and where rounds ended, as they came: what a replay needs besides
 
-Recordings contain what people said. They are made only if the server was told to, in a folder of its own. With the
-boundaries of the recording a replay says what was said then, as far as the same model at the same precision gives the
-same numbers; another recipe may hear the same audio.
+Recordings contain what people said. They are made only on request, in a folder of their own. With the
+boundaries of the recording a replay gives the same transcript, as far as the same model at the same precision gives the
+same numbers; another recipe may run on the same audio.
 """
 
 import json
@@ -30,7 +30,7 @@ from whispertide.audio.wav import wav_writer, write_samples
 from whispertide.errors import AudioError, OptionError, TranscriptError, WhispertideError
 from whispertide.events import Confirmed, Event, from_dict, to_dict
 from whispertide.recipes.recipe import Recipe
-from whispertide.server.live import Command, LiveSession, is_last, reconfigured
+from whispertide.server.live import Command, LiveSession, is_last, reconfigure
 from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Audio, Configure, Settings, as_plain
@@ -71,7 +71,9 @@ class Recorder:
 
 @dataclass(slots=True)
 class _SessionRecording:
-    """One session being recorded; called from one worker thread at a time. A full disk ends it, not the session."""
+    """A session that is being recorded; called from one worker thread at a time. A full disk ends the recording, not
+    the session.
+    """
 
     folder: Path
     about: dict[str, Any]
@@ -84,7 +86,7 @@ class _SessionRecording:
     _failed: bool = False
 
     def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> None:
-        """Write what the session took and said."""
+        """Write the commands and events of a step."""
         if self._failed:
             return
         try:
@@ -94,7 +96,7 @@ class _SessionRecording:
             log.error("recording failed", extra={"session": live.id, "problem": str(error)})
 
     def closed(self, live: LiveSession) -> None:
-        """The session is over; without its `End` if its client left it."""
+        """End the recording, without an `End` if the client left the session."""
         if self._steps is not None:
             try:
                 self._close()
@@ -109,7 +111,7 @@ class _SessionRecording:
             if isinstance(command, Audio):
                 self._append(command)
             else:
-                self._waiting.append(_described(command, self.samples))
+                self._waiting.append(_describe(command, self.samples))
         if live.session.boundaries:  # the session forgets them
             self._waiting.append({"boundaries": live.session.boundaries, "loads": live.session.loads})
         for entry in entries:
@@ -123,7 +125,7 @@ class _SessionRecording:
             self._close()
 
     def _begin(self) -> None:
-        """The folder, with what does not change. Nothing is there of a session that got and said nothing."""
+        """Make the folder, with the fixed facts. A session without audio and events gets none."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_text(self.folder / "session.json", json.dumps(self.about, indent=1, default=dict))
         self._steps = (self.folder / "steps.jsonl").open("w", encoding="utf-8")
@@ -151,7 +153,7 @@ class _SessionRecording:
         self._audio = self._events = self._steps = None
 
 
-def _described(command: Command, at: int) -> dict[str, Any]:
+def _describe(command: Command, at: int) -> dict[str, Any]:
     changes = {"value": dict(command.changes)} if isinstance(command, Configure) else {}
     return {"command": type(command).__name__.lower(), "at": at, **changes}
 
@@ -180,8 +182,8 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a replay said."""
+class Replay:
+    """The events of a replay."""
 
     events: tuple[Event, ...]
     samples: int
@@ -189,12 +191,11 @@ class Said:
 
     @property
     def text(self) -> str:
-        """The confirmed text."""
         return _text(self.events)
 
 
 def find_recordings(folders: Iterable[Path]) -> list[Path]:
-    """The recordings among `folders` and directly in them. Raises `OptionError` where there is none."""
+    """Find the recordings among `folders` and directly in them. Raises `OptionError` if there is none."""
     found: list[Path] = []
     for folder in folders:
         here = [folder] if (folder / "session.json").is_file() else sorted(folder.glob("*/session.json"))
@@ -205,7 +206,7 @@ def find_recordings(folders: Iterable[Path]) -> list[Path]:
 
 
 def read_recording(folder: Path) -> Recording:
-    """Raises `TranscriptError` for a recording that is damaged, `AudioError` if its audio is."""
+    """Read a recording. Raises `TranscriptError` if it is damaged, `AudioError` if its audio is."""
     try:
         audio, about = folder / "audio.wav", json.loads((folder / "session.json").read_text("utf-8"))
         if "content_hash" not in about:
@@ -233,7 +234,7 @@ def read_recording(folder: Path) -> Recording:
 
 def replay_recording(
     recording: Recording, transcriber: Transcriber, recipe: Recipe | None = None, *, gate: Gate | None = None
-) -> Said:
+) -> Replay:
     """Run it again: as it was, or with another `recipe`, whose rounds are its own. `gate` replaces the recipe's.
 
     Raises what a session raises.
@@ -253,7 +254,7 @@ class _Replay:
         self.options = recording.settings.options
         self.events: list[Event] = []
 
-    def run(self) -> Said:
+    def run(self) -> Replay:
         at = 0
         for name, where, value in self.recording.commands:
             self._push(at, where)
@@ -264,7 +265,7 @@ class _Replay:
         if not self.session.ended:
             self.events += self.session.finish()
         rounds = {event.stats.round_id for event in self.events if isinstance(event, Confirmed)}
-        return Said(tuple(self.events), len(self.recording.samples), max(rounds, default=-1) + 1)
+        return Replay(tuple(self.events), len(self.recording.samples), max(rounds, default=-1) + 1)
 
     def _push(self, start: int, stop: int) -> None:
         if self.session.ended:
@@ -287,15 +288,15 @@ class _Replay:
                 self._lower()
 
     def _configure(self, changes: Any) -> None:
-        """What a client asked for. Recordings have what was refused as well, and it is refused again."""
+        """Apply a client's changes. A recording also has the refused ones, which are refused again."""
         try:
-            self.recipe, self.options = reconfigured(self.session, self.recipe, self.options, changes, self.languages)
+            self.recipe, self.options = reconfigure(self.session, self.recipe, self.options, changes, self.languages)
         except (WhispertideError, TypeError) as error:
             self.events += self.session.fail(str(error), fatal=False)
         self._lower()
 
     def _lower(self) -> None:
-        """To the quality that the load allowed, as far as the recipe can do with less."""
+        """Lower the quality as the load did, as far as the recipe can."""
         with suppress(OptionError):
             self.session.configure(**settings_at(self.level, self.recipe, self.options))
 
@@ -311,7 +312,7 @@ def _session(recording: Recording, transcriber: Transcriber, recipe: Recipe | No
 
 
 def _lines(path: Path) -> list[Any]:
-    """The values in a file of JSON lines; of one that is not there none. A last line that is cut off is left out."""
+    """Read the values of a file of JSON lines; of a missing file none. A last line that is cut off is left out."""
     if not path.is_file():
         return []
     # Not `splitlines`: the text may hold separators that end no line here.

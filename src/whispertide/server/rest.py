@@ -30,13 +30,13 @@ from whispertide.formats.document import Document
 from whispertide.formats.files import get_format
 from whispertide.options import DecodeOptions, Task, check_choice
 from whispertide.server.addresses import party_of
-from whispertide.server.bodies import limited, pieces
+from whispertide.server.bodies import limit_body, read_pieces
 from whispertide.server.bounds import check_prompt
-from whispertide.server.defaults import choose
+from whispertide.server.defaults import choose_model
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols import base, messages
-from whispertide.server.uploads import BusyError, Job, TooLongError, Uploads, joined
+from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads, join_text
 from whispertide.types import HOP_LENGTH, N_SAMPLES, seconds, to_samples
 
 log = logging.getLogger("whispertide.server")
@@ -53,8 +53,8 @@ _OVERHEAD = 2**16  # of a multipart body next to the file
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A request, checked. `ignored` are fields that it has and that nobody here knows."""
+class TranscriptionRequest:
+    """A checked request. `ignored` are its unknown fields."""
 
     file: BinaryIO
     model: str
@@ -65,20 +65,20 @@ class Wanted:
     ignored: tuple[str, ...] = ()
 
     def headers(self, warning: str = "") -> dict[str, str]:
-        """Of the answer: which model it is of, and what the client should know; only ASCII gets into headers."""
-        told = {"x-whispertide-warning": json.dumps(said)} if (said := self.warning(warning)) else {}
-        return {"x-whispertide-model": quote(self.model, safe="/@:+, "), **told}
+        """Headers of the answer: its model and its warning, in ASCII."""
+        warned = {"x-whispertide-warning": json.dumps(text)} if (text := self.warning(warning)) else {}
+        return {"x-whispertide-model": quote(self.model, safe="/@:+, "), **warned}
 
     def warning(self, warning: str = "") -> str:
-        """What the client should know: fields without effect, and a `warning` of the audio."""
-        names = [messages.shown(name) for name in self.ignored[:_NAMED]]
+        """The warning for the client: fields without effect, and the `warning` of the audio."""
+        names = [messages.abbreviate(name) for name in self.ignored[:_NAMED]]
         names += [f"{len(self.ignored) - _NAMED} more"] if len(self.ignored) > _NAMED else []
         unknown = f"fields without effect: {', '.join(names)}" if names else ""
         return "; ".join(filter(None, (unknown, warning)))
 
 
 class Rest:
-    """The endpoints. They expect that whoever calls them was let in."""
+    """The endpoints. They expect that the caller was admitted."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -107,46 +107,48 @@ class Rest:
         if self.hub.draining:
             raise _stopping()
         async with contextlib.AsyncExitStack() as stack:
-            stack.enter_context(self._counted())
-            form = await self._received(request)
+            stack.enter_context(self._count_file())
+            form = await self._receive_form(request)
             stack.push_async_callback(form.close)
             try:
-                wanted = self._wanted(form, task)
+                transcription = self._parse(form, task)
             except (OptionError, base.ProtocolError) as error:
                 raise HttpError(400, str(error)) from error
-            job = Job(self.hub.models[wanted.model], wanted.file, wanted.options, self.hub.options.limits.upload_s)
-            await self._transcribed(self.uploads.check(job, _party(request)), request)
+            model, limit_s = self.hub.models[transcription.model], self.hub.options.limits.upload_s
+            job = TranscriptionJob(model, transcription.file, transcription.options, limit_s)
+            await self._result_of(self.uploads.check(job, _party(request)), request)
             running = self.uploads.run(job, _party(request))
             stack.push_async_callback(running.aclose)
-            if wanted.stream:
+            if transcription.stream:
                 # Before the answer begins, so that its status can still say what is wrong with the file.
-                first = await self._transcribed(_next(running), request)
-                streamed = self._streamed(wanted, job, first, running)
-                return _Held(streamed, wanted.headers(), stack.pop_all())  # the file is read while the answer is sent
-            segments = await self._transcribed(_all(running), request)
+                first = await self._result_of(_next_segment(running), request)
+                streamed = self._stream(transcription, job, first, running)
+                # The file is read while the answer is sent.
+                return _StreamedAnswer(streamed, transcription.headers(), stack.pop_all())
+            segments = await self._result_of(_all_segments(running), request)
             self.hub.metrics.uploads.labels("done").inc()
             # In a thread: where lines of subtitles break is weighed over all words, which takes seconds for hours.
-            return await asyncio.to_thread(_rendered, wanted, job, segments, task)
+            return await asyncio.to_thread(_render, transcription, job, segments, task)
 
     @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
-        """While a file is on its way."""
+    def _count_file(self) -> Iterator[None]:
+        """Count a file while it is on its way."""
         self.hub.files += 1
         try:
             yield
         finally:
             self.hub.files -= 1
 
-    async def _received(self, request: Request) -> FormData:
-        """The form with the file. Raises `HttpError`."""
+    async def _receive_form(self, request: Request) -> FormData:
+        """Receive the form with the file. Raises `HttpError`."""
         limits = self.hub.options.limits
         expected = f"a file of at most {limits.upload} bytes"
-        receive = limited(request.receive, limits.upload + _OVERHEAD, limits.stall_s, expected)
+        receive = limit_body(request.receive, limits.upload + _OVERHEAD, limits.stall_s, expected)
         try:
             with self.uploads.receiving(_party(request)):
                 return await self._in_time(_form(request, receive))
         except BusyError as error:
-            raise self._failed(error) from error
+            raise self._error_of(error) from error
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -158,22 +160,22 @@ class Rest:
             reason = getattr(error, "message", error)
             raise HttpError(400, f"expected a multipart form with a file; {reason}") from error
 
-    async def _transcribed(self, work: Coroutine[Any, Any, T], request: Request | None = None) -> T:
-        """What comes of the work on a file. Raises `HttpError`, whatever fails."""
+    async def _result_of(self, work: Coroutine[Any, Any, T], request: Request | None = None) -> T:
+        """Wait for the work on a file. Every failure becomes an `HttpError`."""
         try:
             return await self._in_time(work, request)
         except HttpError:
             raise
         except Exception as error:
-            raise self._failed(error) from error
+            raise self._error_of(error) from error
 
     async def _in_time(self, work: Coroutine[Any, Any, T], request: Request | None = None) -> T:
-        """What comes of the work. Raises what that does.
+        """Wait for the work and return its result. Raises its errors.
 
         It is given up, with an `HttpError`, where the server waits no longer, and where the client of `request` leaves.
         """
         task, over = asyncio.create_task(work), asyncio.create_task(self.hub.over.wait())
-        left = [] if request is None else [asyncio.create_task(_left(request))]
+        left = [] if request is None else [asyncio.create_task(_disconnected(request))]
         try:
             await asyncio.wait((task, over, *left), return_when=asyncio.FIRST_COMPLETED)
             if task.done():
@@ -184,19 +186,19 @@ class Rest:
             self.hub.metrics.uploads.labels("left").inc()
             raise HttpError(400, "expected the client to wait for the answer; it left")
         finally:
-            await _ended((task, over, *left))
+            await _cancel((task, over, *left))
             # An error that is raised here has this frame. If that had the task, which has the error, all that the work
             # had in its frames would stay.
             del task
 
-    async def _streamed(
+    async def _stream(
         self,
-        wanted: Wanted,
-        job: Job,
+        transcription: TranscriptionRequest,
+        job: TranscriptionJob,
         segment: OfflineSegment | None,
         running: AsyncGenerator[OfflineSegment, None],
     ) -> AsyncIterator[str]:
-        """The answer in pieces, from the first segment on; None: there is none."""
+        """Stream the answer, from the first segment on; None: there is none."""
         segments: list[OfflineSegment] = []
         try:
             while segment is not None:
@@ -204,17 +206,17 @@ class Rest:
                 text = segment.text if segments else segment.text.lstrip()
                 segments.append(segment)
                 yield _sse({"type": "transcript.text.delta", "delta": text})
-                segment = await self._transcribed(_next(running))
+                segment = await self._result_of(_next_segment(running))
         except HttpError as error:
             # The answer has begun, so its status can no longer say that it failed.
             yield _sse({"type": "error", **error.body})
             return
         self.hub.metrics.uploads.labels("done").inc()
-        warning = {"warning": said} if (said := wanted.warning(job.warning)) else {}
-        yield _sse({"type": "transcript.text.done", "text": joined(segments), "usage": _usage(job), **warning})
+        warning = {"warning": text} if (text := transcription.warning(job.warning)) else {}
+        yield _sse({"type": "transcript.text.done", "text": join_text(segments), "usage": _usage(job), **warning})
 
-    def _failed(self, error: BaseException) -> HttpError:
-        """What to answer: an error of the audio is the client's, any other ours."""
+    def _error_of(self, error: BaseException) -> HttpError:
+        """The answer to an error: one of the audio is the client's, any other ours."""
         self.hub.metrics.uploads.labels("refused" if isinstance(error, BusyError) else "failed").inc()
         match error:
             case BusyError():
@@ -229,7 +231,7 @@ class Rest:
         log.error("upload failed", exc_info=error)
         return HttpError(500, "the server made a mistake with this file")
 
-    def _wanted(self, form: FormData, task: Task) -> Wanted:
+    def _parse(self, form: FormData, task: Task) -> TranscriptionRequest:
         file = form.get("file")
         if not isinstance(file, UploadFile):
             raise OptionError("expected the field `file` to be a file; got none")
@@ -244,7 +246,7 @@ class Rest:
         asked = base.Settings(
             model=texts.get("model"), language=texts.get("language") or None, task=task, prompt=texts.get("prompt", "")
         )
-        model, settings = choose(self.hub.info.models, asked, self.hub.options.text)
+        model, settings = choose_model(self.hub.info.models, asked, self.hub.options.text)
         check_prompt(settings.prompt)
         options = replace(
             settings.options,
@@ -256,7 +258,7 @@ class Rest:
         if options.language is not None:  # for its error
             self.hub.models[model.name].tokenizer.language(options.language)
         stream, ignored = messages.switch(texts, "stream"), tuple(sorted(form.keys() - _KNOWN))
-        return Wanted(file.file, model.name, format_, granularities, stream, options, ignored)
+        return TranscriptionRequest(file.file, model.name, format_, granularities, stream, options, ignored)
 
 
 def _stopping() -> HttpError:
@@ -264,32 +266,32 @@ def _stopping() -> HttpError:
 
 
 def _party(request: Request) -> str:
-    """Whose request it is: a key's, or an address's."""
+    """The party that a request counts for: its key, or its address."""
     address = request.client.host if request.client else ""
     return getattr(request.state, "owner", "") or party_of(address)
 
 
-async def _ended(tasks: Sequence["asyncio.Task[Any]"]) -> None:
+async def _cancel(tasks: Sequence["asyncio.Task[Any]"]) -> None:
     for one in tasks:
         one.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _next(running: AsyncGenerator[OfflineSegment, None]) -> OfflineSegment | None:
+async def _next_segment(running: AsyncGenerator[OfflineSegment, None]) -> OfflineSegment | None:
     return await anext(running, None)
 
 
-async def _all(running: AsyncGenerator[OfflineSegment, None]) -> list[OfflineSegment]:
+async def _all_segments(running: AsyncGenerator[OfflineSegment, None]) -> list[OfflineSegment]:
     return [segment async for segment in running]
 
 
-async def _left(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def _temperatures(texts: Mapping[str, str]) -> tuple[float, ...]:
-    """0 and nothing mean Whisper's own: 0 first, higher where that fails."""
+    """Parse the temperature. 0 or none mean Whisper's own: 0 first, higher if that fails."""
     value = messages.number(texts, "temperature") or 0.0
     if not 0 <= value <= 1:
         raise OptionError(f"expected a temperature between 0 and 1; got {value:g}")
@@ -299,38 +301,42 @@ def _temperatures(texts: Mapping[str, str]) -> tuple[float, ...]:
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def _rendered(wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task: Task) -> Response:
-    text, headers = joined(segments), wanted.headers(job.warning)
-    match wanted.format:
+def _render(
+    transcription: TranscriptionRequest, job: TranscriptionJob, segments: Sequence[OfflineSegment], task: Task
+) -> Response:
+    text, headers = join_text(segments), transcription.headers(job.warning)
+    match transcription.format:
         case "json":
             return JSONResponse({"text": text, "usage": _usage(job)}, headers=headers)
         case "verbose_json":
-            return JSONResponse(_verbose(wanted, job, segments, task), headers=headers)
+            return JSONResponse(_verbose(transcription, job, segments, task), headers=headers)
         case "text":
             return PlainTextResponse(text + "\n", headers=headers)
     document = Document(tuple(map(text_segment, segments)), duration=job.samples)
-    kind = "text/vtt" if wanted.format == "vtt" else "application/x-subrip"
-    return Response(get_format(wanted.format)(document), media_type=kind, headers=headers)
+    kind = "text/vtt" if transcription.format == "vtt" else "application/x-subrip"
+    return Response(get_format(transcription.format)(document), media_type=kind, headers=headers)
 
 
-def _verbose(wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task: Task) -> dict[str, Any]:
-    heard = segments[0].language if segments else None
+def _verbose(
+    transcription: TranscriptionRequest, job: TranscriptionJob, segments: Sequence[OfflineSegment], task: Task
+) -> dict[str, Any]:
+    detected = segments[0].language if segments else None
     # The interface has a language always, also where nobody can tell.
-    language = job.transcriber.language_of(wanted.options, heard) or "en"
+    language = job.transcriber.language_of(transcription.options, detected) or "en"
     answer: dict[str, Any] = {
         "task": task,
         "language": LANGUAGES.get(language, language),
         "duration": job.duration_s,
-        "text": joined(segments),
+        "text": join_text(segments),
         "usage": _usage(job),
     }
-    if "word" in wanted.granularities:
+    if "word" in transcription.granularities:
         answer["words"] = [
             {"word": word.text.strip(), "start": seconds(word.start), "end": seconds(word.end)}
             for segment in segments
             for word in segment.words
         ]
-    if "segment" in wanted.granularities:
+    if "segment" in transcription.granularities:
         answer["segments"] = [_segment(item) for item in segments]
     return answer
 
@@ -352,11 +358,11 @@ def _segment(item: OfflineSegment) -> dict[str, Any]:
 
 
 def _finite(value: float) -> float:
-    """JSON has no NaN, and clients expect a number."""
+    """Replace numbers that JSON does not have: clients expect a number."""
     return value if math.isfinite(value) else 0.0
 
 
-def _usage(job: Job) -> dict[str, Any]:
+def _usage(job: TranscriptionJob) -> dict[str, Any]:
     return {"type": "duration", "seconds": -(-job.samples // to_samples(1))}
 
 
@@ -371,8 +377,8 @@ def _sse(data: Mapping[str, Any]) -> str:
 # --- the form --------------------------------------------------------------------------------------------------------
 
 
-class _Held(StreamingResponse):
-    """An answer that holds the file until it is sent, or cannot be."""
+class _StreamedAnswer(StreamingResponse):
+    """An answer that keeps the file open until it is sent, or cannot be."""
 
     def __init__(
         self, content: AsyncIterator[str], headers: Mapping[str, str], held: contextlib.AsyncExitStack
@@ -393,5 +399,6 @@ async def _form(request: Request, receive: Receive) -> FormData:
     charset = parse_options_header(kind)[1].get(b"charset", b"utf-8").decode("latin-1")
     if charset.lower() not in ("utf-8", "utf8"):
         raise ValueError(f"got fields in {charset[:40]!r}. Send UTF-8")
-    parser = MultiPartParser(request.headers, pieces(receive), max_files=1, max_fields=_FIELDS, max_part_size=_FIELD)
+    body = read_pieces(receive)
+    parser = MultiPartParser(request.headers, body, max_files=1, max_fields=_FIELDS, max_part_size=_FIELD)
     return await parser.parse()

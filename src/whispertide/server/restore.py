@@ -1,4 +1,4 @@
-"""After a restart the sessions of a journal go on. `journal` keeps values; `hub` runs them."""
+"""Restore the sessions of a journal after a restart. `journal` keeps values; `hub` runs them."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
 from whispertide.server.live import LiveSession
 from whispertide.server.protocols.base import Audio
-from whispertide.server.session_journal import Kept, SessionJournal, UnreachableError
+from whispertide.server.session_journal import SessionJournal, StoredSession, UnreachableError
 from whispertide.types import seconds
 
 if TYPE_CHECKING:  # an extra
@@ -22,11 +22,11 @@ log = logging.getLogger("whispertide.server")
 
 
 def resume_journal(hub: Hub, journal: Journal) -> int:
-    """Let every session of the journal go on; returns how many. Those that cannot are forgotten, and logged."""
+    """Restore every session of the journal; returns their number. Those that cannot go on are forgotten, and logged."""
     count = 0
     for kept in list(journal.kept()):
         try:
-            live = _rebuilt(hub, journal, kept)
+            live = _rebuild(hub, journal, kept)
         except (WhispertideError, KeyError, TypeError, ValueError) as error:
             log.warning("session cannot be resumed", extra={"session": kept.id, "problem": str(error)})
             journal.discard(kept.id)
@@ -37,16 +37,16 @@ def resume_journal(hub: Hub, journal: Journal) -> int:
     return count
 
 
-def _rebuilt(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
-    """A session that goes on as it was found. Raises `WhispertideError`, `ValueError` and others where it cannot."""
+def _rebuild(hub: Hub, journal: SessionJournal, kept: StoredSession) -> LiveSession:
+    """Rebuild a session from the journal. Raises `WhispertideError`, `ValueError` and others if it cannot."""
     about = kept.about
     if about.model not in hub.models:
         raise ValueError(f"expected the model {about.model} to be served again; it is not")
     # A framing that was measured then might be another now.
     live = hub.build(kept.id, about.owner, about.model, about.settings, about.protocol, kept.recipe)
     if kept.state is not None and kept.recipe is not None and kept.options is not None:
-        live.go_on(kept.state, kept.recipe, kept.options)
-    live.outbox.go_on(kept.next_seq, kept.entries)
+        live.restore(kept.state, kept.recipe, kept.options)
+    live.outbox.restore(kept.next_seq, kept.entries)
     live.commands = kept.taken
     live.observers = (journal,)
     later = sum(len(command.samples) for command in kept.later if isinstance(command, Audio))
@@ -58,7 +58,7 @@ def _rebuilt(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
 
 
 async def look_up(hub: Hub, journal: "NatsJournal", session: str, owner: str) -> None:
-    """Before a client comes back: have its session here as the shared journal has it, from whichever server.
+    """Fetch a session from the shared journal before its client comes back, whichever server had it.
 
     One of another owner stays where it is. Raises `RefusedError` where the journal cannot be asked, or this server is
     stopping.
@@ -82,7 +82,7 @@ async def _have(hub: Hub, journal: "NatsJournal", session: str, owner: str) -> N
         kept = await journal.claim(session, owner)
         if kept is None or session in hub.sessions:
             return
-        hub.restore(_rebuilt(hub, journal, kept))
+        hub.restore(_rebuild(hub, journal, kept))
     except UnreachableError as error:
         raise RefusedError("overloaded", f"the journal cannot be reached; come back in a moment ({error})") from error
     except Exception as error:  # a session that is damaged costs nobody else anything

@@ -1,4 +1,4 @@
-"""Many sessions take steps on a few worker threads, each in its turn.
+"""A scheduler: many sessions take steps on a few worker threads.
 
 A step runs at most one round and about one pilot (`live`), so a session that has more to do waits its turn again
 (`fair_queue`). A round cannot be interrupted, so that one key may have all workers in long ones: whoever's key has none
@@ -27,7 +27,7 @@ _NICE = 5  # a third of the share of a core that others have
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A step that was taken: how long its session waited for it and then for its journal, and what came of it."""
+    """A step that is done: how long its session waited for it and then for its journal, and its result."""
 
     live: LiveSession
     step: Step
@@ -36,7 +36,7 @@ class Done:
 
 
 class Scheduler:
-    """Runs steps. `on_done` is told in the event loop, before the session's next step."""
+    """Runs steps. `on_done` is called in the event loop, before the session's next step."""
 
     def __init__(self, workers: int, load: Load, on_done: Callable[[Done], None]) -> None:
         self.load = load
@@ -45,13 +45,14 @@ class Scheduler:
         self._workers = workers
         self._on_done = on_done
         self.on_step: Callable[[Done], None] | None = None  # is told first
+        # One more than workers: a key without a running step may start one while all are taken (`_next`).
         most = workers + 1
         self._hurried = ThreadPoolExecutor(most, thread_name_prefix="round")
         self._patient = ThreadPoolExecutor(most, "patient-round", partial(lower_priority, _NICE))
         self._ticker: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; needs a running event loop."""
+        """Start; needs a running event loop."""
         self._loop = asyncio.get_running_loop()
         self._ticker = asyncio.create_task(self._tick(), name="load")
 
@@ -65,14 +66,14 @@ class Scheduler:
             await asyncio.to_thread(pool.shutdown)
 
     def wake(self, live: LiveSession) -> None:
-        """There is something in the session's inbox."""
+        """Queue a session that has commands in its inbox."""
         # One step of a session at a time: what came in meanwhile is seen when that ends (`_tell`).
         if live.queued_at is None and not live.running and not live.ended and not live.suspended:
             self._enqueue(live)
             self._dispatch()
 
     def suspend(self, live: LiveSession) -> None:
-        """Take no further step of this session; one that is under way ends."""
+        """Take no further step of this session; a running one ends."""
         live.suspended = True
         if live.queued_at is not None:
             self._queue.remove(live)
@@ -88,12 +89,12 @@ class Scheduler:
             since, live.queued_at, live.running = live.queued_at, None, True
             self.running += 1
             now = self._loop.time()
-            pool = self._patient if live.in_no_hurry(now) else self._hurried
+            pool = self._patient if live.is_unhurried(now) else self._hurried
             future = self._loop.run_in_executor(pool, live.step, self.load.level)
             future.add_done_callback(partial(self._end, live, since, now - since))
 
     def _next(self) -> LiveSession | None:
-        """Whoever may begin now; taken from the queue."""
+        """Take the sessions that may begin now from the queue."""
         if self.running > self._workers:
             return None
         return self._queue.take(of_idle_key=self.running == self._workers)
@@ -113,10 +114,10 @@ class Scheduler:
         self._dispatch()
 
     def _tell(self, live: LiveSession, since: float, waited: float, step: Step, ended: float | None = None) -> None:
-        """The step is kept, so it may be known. A session that waits for that keeps no worker from the others."""
+        """Report a step once it is stored. A session that waits for that keeps no worker from the others."""
         live.running = False
         now = self._loop.time()
-        if step.rounds and not live.in_no_hurry(now):
+        if step.rounds and not live.is_unhurried(now):
             # Waiting for a worker counts, or a queue would look like idleness.
             self.load.note(now - since, live.asked_recipe.schedule.step_s, now)
         done = Done(live, step, waited, 0.0 if ended is None else now - ended)
@@ -131,5 +132,5 @@ class Scheduler:
             await asyncio.sleep(_TICK_S)
             now = self._loop.time()
             # Only where a worker is free for those that speak: a long queue without a finished round is no idleness.
-            if self.running < self._workers or all(live.in_no_hurry(now) for live in self._queue.busy):
+            if self.running < self._workers or all(live.is_unhurried(now) for live in self._queue.busy):
                 self.load.idle(now)

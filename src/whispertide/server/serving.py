@@ -1,4 +1,4 @@
-"""Running the application: sockets, TLS, signals, and the end without losing a word.
+"""Run the application: sockets, TLS, signals, and a shutdown that loses no word.
 
 On SIGTERM, SIGHUP or Ctrl-C new sessions and files are refused, everything said so far is confirmed and sent to every
 client, files that are here are transcribed, then the sockets close. A second signal ends at once.
@@ -54,7 +54,7 @@ _PLAIN = 256  # connections by HTTP, next to those of live sessions
 
 
 class Server(uvicorn.Server):
-    """uvicorn with our ending: first the sessions, then the sockets."""
+    """uvicorn with our shutdown: first the sessions, then the sockets."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Server(uvicorn.Server):
         ready: Callable[[int], None] | None = None,
         listeners: Iterable[TcpListener] = (),
     ) -> None:
-        """`ready` is told the port once it listens; `listeners` start and stop with it."""
+        """`ready` is called with the port once it listens; `listeners` start and stop with it."""
         check_hooks()
         limits = hub.options.limits
         listeners = tuple(listeners)
@@ -98,11 +98,11 @@ class Server(uvicorn.Server):
 
     @property
     def port(self) -> int:
-        """The port it listens on, once it does."""
+        """The port, once it listens."""
         return int(self.servers[0].sockets[0].getsockname()[1])
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen, then say where. Raises `OSError` if a port is taken."""
+        """Listen, then report the address. Raises `OSError` if a port is taken."""
         map_large_pieces()
         with contextlib.ExitStack() as opened:
             found = listen(self.config.host, self.config.port, self._admission)
@@ -133,7 +133,7 @@ class Server(uvicorn.Server):
         )
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Let every client have its words, then close."""
+        """Send every client its words, then close."""
         await drain(self.hub, lambda: self.force_exit)
         for listener in self._listeners:
             await listener.stop()
@@ -141,7 +141,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """What uvicorn takes for the end (SIGINT, SIGTERM), and SIGHUP, unless it is ignored (nohup)."""
+        """Handle the signals to stop (SIGINT, SIGTERM), and SIGHUP, unless it is ignored (nohup)."""
         with super().capture_signals():
             in_main = threading.current_thread() is threading.main_thread()  # signals reach no other
             if _HANGUP is None or not in_main or signal.getsignal(_HANGUP) is signal.SIG_IGN:
@@ -154,7 +154,7 @@ class Server(uvicorn.Server):
                 signal.signal(_HANGUP, before)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal came; with the second there is no waiting. SIGHUP comes from the shell and from the system, when a
+        """Take a signal; a second one ends all waiting. SIGHUP comes from the shell and from the system, when a
         terminal is closed, and hurries nobody.
         """
         if self.should_exit and sig != _HANGUP:
@@ -185,7 +185,7 @@ def check_ports(host: str, ports: Mapping[str, int | None]) -> None:
 def assemble(
     models: Mapping[str, Transcriber], recipe: Recipe, options: ServerOptions
 ) -> tuple[Hub, Callable[[], None]]:
-    """A hub with what `options` ask for, and what is to be called at the very end.
+    """Make a hub by `options`, and the function to call at the very end.
 
     Raises `OptionError` for a journal or a folder of recordings that cannot be used, and what `LateModel.open` raises.
     """
@@ -223,12 +223,12 @@ _OVER_TCP: Mapping[str, type[WireProtocol]] = MappingProxyType(
 
 
 def tcp_listeners(hub: Hub, host: str, ports: Mapping[str, int | None], *, trusted: bool = False) -> list[TcpListener]:
-    """A listener for every protocol over TCP (by name) that has a port; for `trusted` see `TcpListener`."""
+    """Make a listener for every protocol over TCP (by name) that has a port; for `trusted` see `TcpListener`."""
     return [TcpListener(hub, _OVER_TCP[name], host, port, trusted) for name, port in ports.items() if port is not None]
 
 
 async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:
-    """Refuse new sessions and files, let the others say what they have, and close all connections."""
+    """Refuse new sessions and files, let the others finish, and close all connections."""
     log.info("draining", extra={"sessions": len(hub.sessions), "files": hub.files})
     hub.begin_drain()
     # Whoever is not done by then is cut off.
@@ -254,8 +254,8 @@ async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:
 
 
 @contextlib.asynccontextmanager
-async def running(hub: Hub, address: Address | None = None) -> AsyncIterator[Server]:
-    """A server in the present event loop, for tests and benchmarks; port 0 is any free one."""
+async def run_server(hub: Hub, address: Address | None = None) -> AsyncIterator[Server]:
+    """Run a server in the present event loop, for tests and benchmarks; port 0 is any free one."""
     server = Server(hub, address or Address(port=0))
     with contextlib.suppress(AttributeError):
         server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]

@@ -1,4 +1,4 @@
-"""What a journal of live sessions is, whoever stores it, and what all journals do alike.
+"""The interface of a journal of live sessions, and the code that all journals share.
 
 `journal` keeps them in one SQLite file of one server, `nats_journal` in NATS JetStream for any number of servers.
 """
@@ -14,7 +14,7 @@ from whispertide.errors import OptionError
 from whispertide.events import Event, from_dict, to_dict
 from whispertide.options import DecodeOptions
 from whispertide.recipes.recipe import Recipe
-from whispertide.server.journal_values import AUDIO, dumped, loaded, packed, samples_of, unpacked
+from whispertide.server.journal_values import AUDIO, dump_state, load_state, pack, samples_of, unpack
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.outbox import Entry, Mark
 from whispertide.server.protocols.base import Audio, Settings
@@ -31,8 +31,8 @@ class UnreachableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What does not change in a session."""
+class SessionInfo:
+    """The fixed properties of a session."""
 
     owner: str
     model: str
@@ -41,14 +41,14 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A session as it was found: to be opened like any other, then restored.
+class StoredSession:
+    """A session as the journal has it: to be opened like any other, then restored.
 
     `later` are the commands that the state does not include yet, `samples` all audio that was ever accepted.
     """
 
     id: str
-    about: About
+    about: SessionInfo
     taken: int
     next_seq: int
     samples: int
@@ -60,7 +60,7 @@ class Kept:
 
 
 class Row(NamedTuple):
-    """A command as it is stored: its number, its kind, the samples before and after it, and what else there is."""
+    """A command as it is stored: its number, its kind, the samples before and after it, and its data."""
 
     n: int
     kind: str
@@ -70,9 +70,9 @@ class Row(NamedTuple):
 
 
 @dataclass(slots=True)
-class Known:
-    """What the journal remembers of an open session: commands and samples written so far, and how many of the samples
-    were taken since its state was written.
+class JournalProgress:
+    """The journal's count of an open session: commands and samples written so far, and the samples taken since its
+    state was written.
     """
 
     commands: int = 0
@@ -80,14 +80,14 @@ class Known:
     since_state: int = 0
 
     def row(self, command: Command) -> Row:
-        """A command that comes in, as it is stored."""
-        kind, data = packed(command)
+        """Number a command that comes in, for storing."""
+        kind, data = pack(command)
         n, start = self.commands, self.samples
         self.commands, self.samples = n + 1, start + samples_in(command)
         return Row(n, kind, start, self.samples, data)
 
     def is_due(self, taken: Sequence[Command], entries: Sequence[Entry]) -> bool:
-        """Whether a state is to be written, after these commands with what they said: now and then also without."""
+        """True if a state is to be written after these commands and their entries, and now and then without any."""
         self.since_state += sum(map(samples_in, taken))
         if not entries and self.since_state < _STATE_EVERY:
             return False
@@ -96,42 +96,42 @@ class Known:
 
 
 class SessionJournal(Observer, Protocol):
-    """Keeps sessions, so that they survive the death of their server.
+    """Stores sessions, so that they survive the death of their server.
 
     A shared one is asked for a session when its client comes back, not when the server starts.
     """
 
     @property
     def failing(self) -> bool:
-        """Nothing can be written at present."""
+        """True while nothing can be written."""
 
     @property
     def shared(self) -> bool:
-        """Other servers have the same journal."""
+        """True if other servers have the same journal."""
 
     def opened(self, live: LiveSession, settings: Settings) -> Observer:
-        """A session begins."""
+        """Begin the record of a session."""
 
     def put(self, live: LiveSession, command: Command) -> None:
-        """A command came in; `live.safe` follows once it is written. Called in the event loop."""
+        """Write a command; `live.safe` follows once it is written. Called in the event loop."""
 
     def acknowledged(self, live: LiveSession, seq: int) -> None:
-        """The client has the events up to `seq`."""
+        """Note that the client has the events up to `seq`."""
 
     def is_ahead(self, live: LiveSession) -> bool:
-        """Whether its client may have been told what is not written yet."""
+        """True if the client may have received events that are not written yet."""
 
     def discard(self, session: str) -> None:
-        """A session of the journal cannot go on."""
+        """Drop a session that cannot go on."""
 
 
 def samples_in(command: Command) -> int:
-    """How much audio it brings."""
+    """The number of samples that a command brings."""
     return len(command.samples) if isinstance(command, Audio) else 0
 
 
-def safe_with(live: LiveSession, command: Command) -> Callable[[], None]:
-    """What tells a session, in its event loop, that a command that comes in is written."""
+def mark_safe(live: LiveSession, command: Command) -> Callable[[], None]:
+    """Make the callback that tells a session, in its event loop, that a command is written."""
     accepted = live.accepted + samples_in(command)
 
     def safe() -> None:
@@ -143,7 +143,7 @@ def safe_with(live: LiveSession, command: Command) -> Callable[[], None]:
 
 
 def snapshot_of(live: LiveSession) -> tuple[bytes, int] | None:
-    """The state of a session as bytes, without its audio, and the first sample that it needs.
+    """Pickle the state of a session, without its audio, and return it with the first sample that it needs.
 
     None for a state that cannot be kept, which the log says.
     """
@@ -163,43 +163,47 @@ def _snapshot(live: LiveSession) -> tuple[bytes, int]:
     if state.turns.utterance is not None:
         state.turns.utterance.encoder = None  # large, and computed anew from the audio
         state.turns.utterance.ahead = None
-    return dumped(data), needed
+    return dump_state(data), needed
 
 
 def plain_entries(live: LiveSession, entries: Sequence[Entry]) -> list[tuple[int, Any]]:
-    """Entries as JSON has them, each with the number of the event that it is, or after which it stands."""
+    """Convert entries to JSON values, each with the number of its event, or for a mark of the event before it."""
     last = live.outbox.next_seq - 1
     return [(entry.seq, to_dict(entry)) if isinstance(entry, Event) else (last, entry) for entry in entries]
 
 
-def kept_of(
-    identity: str, about: About, rows: Sequence[Row], stored: tuple[int, int, bytes] | None, entries: Sequence[Any]
-) -> tuple[Kept, Known]:
-    """A session from what was stored of it; `stored` is (commands taken, number of the next event, its state).
+def load_session(
+    identity: str,
+    about: SessionInfo,
+    rows: Sequence[Row],
+    stored: tuple[int, int, bytes] | None,
+    entries: Sequence[Any],
+) -> tuple[StoredSession, JournalProgress]:
+    """Build a session from its stored parts; `stored` is (commands taken, number of the next event, its state).
 
     Raises what reading damaged values raises.
     """
     taken, next_seq, state, recipe, options, received = 0, 0, None, None, None, 0
     if stored is not None:
         taken, next_seq, data = stored
-        state, length, recipe, options = loaded(data)
+        state, length, recipe, options = load_state(data)
         received = state.buffer.start + length
         state.buffer = _buffer(rows, state.buffer.start, length)
     # Without a command left, all audio is in the state.
     samples = max((row.stop for row in rows), default=received)
-    kept = Kept(
+    kept = StoredSession(
         identity,
         about,
         taken,
         next_seq,
         samples,
         entries=tuple(map(_entry, entries)),
-        later=tuple(unpacked(row.kind, row.data) for row in rows if row.n >= taken),
+        later=tuple(unpack(row.kind, row.data) for row in rows if row.n >= taken),
         state=state,
         recipe=recipe,
         options=options,
     )
-    return kept, Known(max((row.n + 1 for row in rows), default=taken), samples)
+    return kept, JournalProgress(max((row.n + 1 for row in rows), default=taken), samples)
 
 
 def _entry(data: Any) -> Entry:
@@ -210,7 +214,7 @@ def _entry(data: Any) -> Entry:
 
 
 def _buffer(rows: Sequence[Row], start: int, length: int) -> AudioBuffer:
-    """The audio that the engine still needed: samples `start` to `start + length`, from the commands."""
+    """Collect the audio that the engine still needs from the commands: samples `start` to `start + length`."""
     buffer = AudioBuffer()
     buffer.clear(start)
     for row in rows:

@@ -1,4 +1,4 @@
-"""uvicorn's two protocols with what they lack against clients that dawdle or flood. Knows no sessions.
+"""uvicorn's two protocols with limits against slow and flooding clients. Knows no sessions.
 
 Everything here is about one socket: how long a head may take, how long an answer may wait to be read, how much a client
 can make us keep. What a message means is decided elsewhere.
@@ -53,7 +53,7 @@ _HOOKS: dict[type, tuple[str, ...]] = {
 
 
 def check_hooks(hooks: dict[type, tuple[str, ...]] = _HOOKS) -> None:
-    """Raises `OptionError` if this uvicorn is another than the one that these classes extend."""
+    """Raises `OptionError` if this uvicorn is not the one that these classes extend."""
     lost = [f"{kind.__name__}.{name}" for kind, names in hooks.items() for name in names if not hasattr(kind, name)]
     if lost:
         raise OptionError(
@@ -63,17 +63,16 @@ def check_hooks(hooks: dict[type, tuple[str, ...]] = _HOOKS) -> None:
 
 
 def http_with_deadlines(stall_s: float, admission: Admission) -> type[asyncio.Protocol]:
-    """uvicorn's HTTP protocol with limits on how long a client may take to send the head of a request or to read an
-    answer.
+    """Make uvicorn's HTTP protocol with limits on the time to send the head of a request or to read an answer.
 
-    Without them whoever sends a byte now and then holds a connection forever (slow-loris). How many connections there
-    may be is `listening`'s affair; its `admission` is told which of them the server waits for.
+    Without them a client that sends a byte now and then holds a connection forever (slow-loris). How many connections
+    there may be is `listening`'s affair; its `admission` learns which of them the server waits for.
     """
     return type("HttpWithDeadlines", (_HttpWithDeadlines,), {"stall_s": stall_s, "admission": admission})
 
 
 class _HttpWithDeadlines(H11Protocol):
-    """See `http_with_deadlines`, which makes one with another patience."""
+    """HTTP with deadlines; `http_with_deadlines` makes one with another patience."""
 
     stall_s: ClassVar[float]
     admission: ClassVar[Admission]
@@ -96,7 +95,7 @@ class _HttpWithDeadlines(H11Protocol):
 
     @property
     def _at_work(self) -> bool:
-        """Whether the server owes this client an answer, or talks with it."""
+        """True if the server owes this client an answer, or has upgraded the connection."""
         return self._upgraded or (self.cycle is not None and not self.cycle.response_complete)
 
     def _tell(self) -> None:
@@ -107,7 +106,7 @@ class _HttpWithDeadlines(H11Protocol):
             self.admission.wait(peer)
 
     def on_response_complete(self) -> None:
-        """The next request may be here already."""
+        """Start the clock of the next request, which may be here already."""
         super().on_response_complete()
         self._tell()
 
@@ -121,7 +120,7 @@ class _HttpWithDeadlines(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def send_400_response(self, msg: str) -> None:
-        """A body that breaks off into nonsense is answered here: the application need not answer it as well.
+        """Answer a body that breaks off into nonsense: the application need not answer it as well.
 
         Where its answer has begun already, or is complete, no other can follow.
         """
@@ -157,7 +156,9 @@ class _HttpWithDeadlines(H11Protocol):
         self._read_timer = self.loop.call_later(self.stall_s, self._check_reading)
 
     def _check_reading(self) -> None:
-        """A large answer may take longer, if the client reads it as fast as an upload has to come."""
+        """Close a client that reads too slowly. A large answer may take longer, if it is read as fast as an upload has
+        to come.
+        """
         if self._unread - self.transport.get_write_buffer_size() >= self.stall_s * LEAST_RATE:
             self._expect_reading()
         else:
@@ -200,20 +201,20 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
         self._fragments = Bucket(_FRAGMENTS, _FRAGMENTS * _OVER_S)
 
     def connection_made(self, transport: Any) -> None:
-        """A piece of asyncio's own reads would be small beside the rest, which waits in memory."""
+        """Limit asyncio's own reads, so that unread data waits in the network and not in memory."""
         super().connection_made(transport)
         if hasattr(transport, "max_size"):  # not with TLS
             transport.max_size = _READ
 
     def data_received(self, data: bytes) -> None:
-        """What comes waits here for its turn."""
+        """Queue the data for its turn."""
         self._unparsed += data
         if self._turn is None:
             self._parse()
 
     def _parse(self) -> None:
-        """The next piece. A head that HTTP lets pass and WebSockets do not (a control character) would wait for an
-        answer forever.
+        """Parse the next piece. A head that HTTP lets pass and WebSockets do not (a control character) would wait for
+        an answer forever.
         """
         self._turn = None
         if self._unparsed and not self._waits:
@@ -227,11 +228,11 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
 
     @property
     def _waits(self) -> bool:
-        """Whether the application has something to do first: accept the client, or take a message."""
+        """True if the application has to act first: accept the client, or take a message."""
         return self.read_paused or (self.handshake_initiated and not self.handshake_complete)
 
     def _go_on(self) -> None:
-        """Read, or parse what is here, when it is time."""
+        """Read, or parse the data that is here, when it is time."""
         if self.is_flood or self.transport.is_closing():
             self._unparsed.clear()
             self.transport.pause_reading()
@@ -246,13 +247,13 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
             self._turn = self.loop.call_later(debt_s, self._parse) if debt_s else self.loop.call_soon(self._parse)
 
     async def receive(self) -> Any:
-        """The application takes a message: the next one may come."""
+        """Give the application a message: the next one may come."""
         message = await super().receive()
         self._go_on()
         return message
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """After a frame that is none, parser and error hold each other and what came: nobody asks for them any more."""
+        """Break the circle of parser and error that keeps the data alive after a bad frame."""
         super().connection_lost(exc)
         for timer in (self._abort_timer, self._turn):  # else they would hold all of this until their time comes
             if timer is not None:
@@ -262,7 +263,7 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
         self.conn.parser_exc = None
 
     async def run_asgi(self) -> None:
-        """The conversation, and an end to its socket whatever the client does.
+        """Run the conversation, and close its socket whatever the client does.
 
         uvicorn closes it, which waits until the client has read what it does not read.
         """
@@ -271,18 +272,20 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
             self._abort_timer = self.loop.call_later(_ABORT_S, self.transport.abort)
 
     async def send(self, message: Any) -> None:
-        """A handshake that was refused is complete, too: it would be logged as a failure."""
+        """Complete a refused handshake: it would be logged as a failure."""
         await super().send(message)
         self.handshake_complete = self.handshake_complete or self.close_sent
         self._go_on()
 
     def schedule_ping(self) -> None:
-        """uvicorn's pause is shorter by as much as the last answer was late: by all of it, after a very late one."""
+        """Schedule the next ping. uvicorn's pause is shorter by as much as the last answer was late: by all of it,
+        after a very late one.
+        """
         assert self.ping_interval is not None
         self.ping_timer = self.loop.call_later(self.ping_interval, self.send_keepalive_ping)
 
     def send_keepalive_ping(self) -> None:
-        """Ask whether the client is there, unless it does not read: it has not had the last question yet."""
+        """Ping the client, unless it does not read: it has not had the last ping yet."""
         if self.writable.is_set():
             super().send_keepalive_ping()
         else:
@@ -290,17 +293,17 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
 
     def handle_ping(self) -> None:
         """Answer, unless the client does not read: RFC 6455 asks for the answer to the newest ping only."""
+        # Taken even if it is dropped below, or it would go out with the next message.
         pong = b"".join(self.conn.data_to_send())
-        if self._bears_another() and self.writable.is_set():
+        if self._allows_control() and self.writable.is_set():
             self.transport.write(pong)
 
     def handle_pong(self, event: Any) -> None:
-        """Whether anybody asked for it or not."""
-        if self._bears_another():
+        if self._allows_control():
             super().handle_pong(event)
 
-    def _bears_another(self) -> bool:
-        """Count a ping or a pong; whoever sends too many is gone."""
+    def _allows_control(self) -> bool:
+        """Count a ping or a pong; a client that sends too many is closed."""
         if not self._controls.take(1, self.loop.time()) and not (self.is_flood or self.close_sent):
             self.is_flood = self.disconnected = True
             self.queue.put_nowait({"type": "websocket.disconnect", "code": 1008, "reason": TOO_FAST})
@@ -311,13 +314,13 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
         return not (self.is_flood or self.close_sent)
 
     def send_receive_event_to_app(self) -> None:
-        """After the end what still comes is dropped, but to parse it costs as much as fragments do."""
+        """Drop frames after the end, but count them: to parse them costs as much as fragments do."""
         if self.close_sent:
             self._fragments.take(1, self.loop.time())
         super().send_receive_event_to_app()
 
     def _leave(self) -> None:
-        """Say why, and close."""
+        """Send the reason, and close."""
         self.conn.fail(1008, TOO_FAST)
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = True
@@ -325,7 +328,7 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
         self._abort_timer = self.loop.call_later(_ABORT_S, self.transport.abort)
 
     def handle_cont(self, event: Any) -> None:
-        """Fragments become one buffer: as a list, a million of one byte each would be a thousand times their size."""
+        """Join fragments in one buffer: as a list, a million of one byte each would be a thousand times their size."""
         self._fragments.take(1, self.loop.time())
         buffer = self.frames[0] if isinstance(self.frames[0], bytearray) else bytearray(self.frames[0])
         buffer += event.data

@@ -6,7 +6,7 @@
     await listener.stop()
 
 These protocols have no place for an API key. Where keys are asked for, only programs on the same machine are served,
-unless the listener is told that the network is trusted. Draining is the hub's affair: it knows these connections too.
+unless the listener trusts the network. Draining is the hub's affair: it knows these connections too.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ _KEYLESS = "this port has no place for a key, and the server has keys: --trust-n
 _PIECE = 16 * 1024
 _PORTS = 4  # three over TCP, and that of HTTP
 _ENDING = 128  # connections that gave their place away, and are not over yet
-_TOLD = 1_000  # addresses that the log names as refused
+_MOST_NAMED = 1_000  # addresses that the log names as refused
 _CLOSE_S = 1.0  # for the other side to read our last words and to close as well
 
 
 def files_of_port() -> int:
-    """How many connections one port may have at most, so that all of them together never run out of files."""
+    """The most connections of one port, so that all ports together never run out of files."""
     return max(1, raise_file_limit() // _PORTS)
 
 
@@ -53,7 +53,7 @@ class TcpTransport:
         self.first: Callable[[], None] = lambda: None  # called once the other side has said something
 
     async def receive(self) -> bytes:
-        """What has come, at most 16 KiB. Raises `GoneError` at the end of the input."""
+        """Read at most 16 KiB. Raises `GoneError` at the end of the input."""
         try:
             async with self._reading:
                 data = await self._reader.read(_PIECE)
@@ -65,16 +65,17 @@ class TcpTransport:
         return data
 
     async def send(self, message: str | bytes) -> None:
-        """Send, waiting while the other side does not read."""
+        """Send, waiting while the client does not read."""
         try:
             self._writer.write(message.encode() if isinstance(message, str) else message)
             await self._writer.drain()
+        # asyncio raises RuntimeError for a write after the end of writing.
         except (OSError, RuntimeError) as error:
             raise GoneError from error
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Say that nothing follows and read on until the other side closes, or what it was sent might be lost to it:
-        a socket that closes with unread input resets the connection.
+        """Shut the sending side and read on until the client closes, or it might lose the last messages: a socket that
+        closes with unread input resets the connection.
         """
         with contextlib.suppress(OSError, RuntimeError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
@@ -108,7 +109,7 @@ class TcpListener:
     trusted: bool = False
     _servers: list[asyncio.Server] = field(default_factory=list)
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
-    _told: set[str] = field(default_factory=set)
+    _named: set[str] = field(default_factory=set)
 
     async def start(self) -> int:
         """Listen. Returns the port. Raises `OSError` if it is taken or may not be used."""
@@ -126,7 +127,7 @@ class TcpListener:
         return self.port
 
     async def stop(self) -> None:
-        """Listen no more and cut the connections that are left (`serving.drain` comes first)."""
+        """Stop listening and cut the connections that are left (`serving.drain` comes first)."""
         for server in self._servers:
             server.close()
         if self._tasks:  # those that are closing already may finish
@@ -174,13 +175,13 @@ class TcpListener:
         return bool(self.hub.options.access.keys) and not self.trusted
 
     def _tell(self, address: str) -> None:
-        """Name a machine that is kept out, once."""
-        if address not in self._told and len(self._told) < _TOLD:
-            self._told.add(address)
+        """Log a machine that is refused, once."""
+        if address not in self._named and len(self._named) < _MOST_NAMED:
+            self._named.add(address)
             log.warning("refused", extra={"protocol": self.protocol.name, "address": address, "problem": _KEYLESS})
 
     def _refusal(self, address: str) -> str:
-        """Why this peer is not served, or nothing."""
+        """The reason to refuse this peer, or ""."""
         options = self.hub.options
         if self._keeps_out and not is_loopback(address):
             self._tell(address)

@@ -1,4 +1,4 @@
-"""Keys for a short time, as OpenAI and AssemblyAI give them: a program with a real key asks, and hands it to a page.
+"""Temporary keys, as OpenAI and AssemblyAI give them: a program with a real key asks, and hands one to a page.
 
 OpenAI    `POST /v1/realtime/client_secrets`, or the older `/v1/realtime/transcription_sessions`; the session settings
           that it is asked with hold for the connection. Source: the API reference of their Realtime API.
@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from whispertide.server.access import AccessControl, TemporaryKey, offered_keys
-from whispertide.server.bodies import limited, pieces
+from whispertide.server.bodies import limit_body, read_pieces
 from whispertide.server.http_error import HttpError
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
 from whispertide.server.protocols.base import ProtocolError, ServerInfo
@@ -33,7 +33,7 @@ _TOKEN_SESSION_S = (60, 10_800)
 
 
 class TemporaryKeys:
-    """The endpoints. They expect that whoever calls them was let in."""
+    """The endpoints. They expect that the caller was admitted."""
 
     def __init__(self, access: AccessControl, served: ServerInfo, stall_s: float) -> None:
         self._access = access
@@ -74,8 +74,8 @@ class TemporaryKeys:
         return JSONResponse({"token": value, "expires_in_seconds": valid_s})
 
     def _for_realtime(self, message: dict[str, Any]) -> tuple[TemporaryKey, dict[str, Any]]:
-        """What opens a session with these settings, and what that session is. Raises `HttpError` for settings that the
-        session would refuse, and for more than can be kept.
+        """Read the settings of a realtime session and return its key and its description. Raises `HttpError` for
+        settings that the session would refuse, and for too large ones.
         """
         try:
             session = default_session(None).updated(message["session"], self._served)
@@ -97,9 +97,9 @@ class TemporaryKeys:
         return value, int(until)
 
     async def _body(self, request: Request) -> dict[str, Any]:
-        """The JSON object that was sent. Raises `HttpError`."""
-        receive = limited(request.receive, _BODY, self._stall_s, f"a JSON object of at most {_BODY} bytes")
-        data = b"".join([piece async for piece in pieces(receive)])
+        """Read the JSON object of the body. Raises `HttpError`."""
+        receive = limit_body(request.receive, _BODY, self._stall_s, f"a JSON object of at most {_BODY} bytes")
+        data = b"".join([piece async for piece in read_pieces(receive)])
         try:
             return json_object(data.decode() or "{}")
         except (UnicodeDecodeError, ProtocolError):
@@ -107,7 +107,7 @@ class TemporaryKeys:
 
 
 def _whole(query: Mapping[str, str], name: str, least: int, most: int) -> int:
-    """The number in the address. Raises `HttpError` where it is none within these bounds."""
+    """Read a number from the address. Raises `HttpError` if there is none within these bounds."""
     text = query.get(name, "")
     # `isdigit` alone also takes digits of other scripts, and some that `int` refuses.
     value = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1

@@ -1,7 +1,7 @@
-"""Traces by OpenTelemetry (extra `tracing`): what each session and each of its rounds took, and where.
+"""Traces by OpenTelemetry (extra `tracing`): spans of sessions and of their rounds.
 
     session
-      round            from the queue to the moment when its events may be told
+      round            from the queue to the moment when its events may be sent
         queue          waits for a worker
         encode
         decode
@@ -36,7 +36,7 @@ _S = 1_000_000_000  # of a second in OpenTelemetry's units
 
 
 class Traces:
-    """Spans of live sessions. Observes those that had a round, so it hears of their end."""
+    """Spans of live sessions. Observes those that had a round, so that it learns of their end."""
 
     def __init__(self, provider: "TracerProvider") -> None:
         self._provider = provider
@@ -44,7 +44,7 @@ class Traces:
         self._sessions: dict[str, Span] = {}
 
     def step_taken(self, done: Done) -> None:
-        """A step was taken; one without a round leaves no span."""
+        """Record a step; one without a round leaves no span."""
         if not done.step.rounds:
             return
         session, stats = self._of(done.live), _stats_of(done.step.entries)
@@ -66,17 +66,17 @@ class Traces:
         span.end(end)
 
     def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> None:
-        """Nothing: `step_taken` knows how long it waited, too."""
+        """Do nothing: `step_taken` also knows the waiting time."""
 
     def closed(self, live: LiveSession) -> None:
-        """The session is over."""
+        """End the span of the session."""
         session = self._sessions.pop(live.id, None)
         if session is not None:
             session.set_attribute("whispertide.audio_s", seconds(live.accepted))
             session.end()
 
     def close(self) -> None:
-        """Send what waits. Sessions that go on elsewhere end here."""
+        """Send the rest. Sessions that go on elsewhere end here."""
         for session in self._sessions.values():
             session.end()
         self._sessions.clear()
@@ -99,12 +99,14 @@ class Traces:
 
 
 def _stats_of(entries: Sequence[Entry]) -> RoundStats | None:
-    """Of the round; None where it showed nothing new."""
+    """The statistics of the round; None if it showed nothing new."""
     return next((entry.stats for entry in entries if isinstance(entry, (Confirmed, Hypothesis))), None)
 
 
 def from_environment() -> Traces | None:
-    """What the environment asks for; None where it asks for none, or the extra is not installed (the log says so)."""
+    """Open the traces that the environment asks for; None if it asks for none, or the extra is not installed (the log
+    says so).
+    """
     if not any(os.environ.get(name) for name in _WHERE):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Whole files: transcribed in threads of lower priority, one at a time or a few, next to the live sessions.
+"""Whole files, transcribed in threads of lower priority, one at a time or a few, next to the live sessions.
 
 A file's audio is decoded here and never trusted: it may be short and hold days, or be no audio at all.
 """
@@ -13,11 +13,11 @@ from functools import partial
 from typing import BinaryIO
 
 from whispertide.api import Transcriber
-from whispertide.audio.file import counted_s, decode_blocks, duration_of
+from whispertide.audio.file import count_seconds, decode_blocks, duration_of
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, TruncatedAudioError, WhispertideError
 from whispertide.options import DecodeOptions
-from whispertide.server.counted import counted
+from whispertide.server.counting import counting
 from whispertide.server.priority import lower_priority
 from whispertide.types import FloatArray, seconds, to_samples
 
@@ -31,11 +31,11 @@ class BusyError(Exception):
 
 
 class TooLongError(WhispertideError):
-    """The audio is longer than a file may be. No `AudioError`: what came before one is transcribed."""
+    """The audio is longer than allowed. No `AudioError`: audio before one of those is transcribed."""
 
 
-class Job:
-    """One file on its way to text. `samples` is how much audio it held, `warning` what was wrong with it."""
+class TranscriptionJob:
+    """One file to transcribe. `samples` is the length of its audio so far, `warning` an error that ended it."""
 
     def __init__(self, transcriber: Transcriber, file: BinaryIO, options: DecodeOptions, limit_s: float) -> None:
         self.transcriber = transcriber
@@ -47,8 +47,8 @@ class Job:
         self._stop = threading.Event()
 
     async def segments(self, thread: Executor) -> AsyncGenerator[OfflineSegment, None]:
-        """The segments as they are done, in a thread that is this job's alone. Raises what
-        `Transcriber.transcribe_segments` does, and `TooLongError`.
+        """Yield the segments as they are done, in a thread that is this job's alone. Raises the errors of
+        `Transcriber.transcribe_segments`, and `TooLongError`.
         """
         found = self.transcriber.transcribe_segments(self._blocks(), options=self._options)
         step = partial(asyncio.get_running_loop().run_in_executor, thread)
@@ -61,7 +61,7 @@ class Job:
             await step(int)  # what was under way has ended
 
     def check_length(self) -> None:
-        """Raises `TooLongError` for a file that says itself that it is too long, and is. What else is wrong with it is
+        """Raises `TooLongError` for a file whose header promises too much audio and that holds it. Other errors are
         found when it is decoded.
         """
         at = self._file.tell()
@@ -74,7 +74,7 @@ class Job:
 
     def _count(self) -> None:
         most_s = self._limit_s + _PADDED_S
-        if counted_s(self._file, most_s) > most_s:
+        if count_seconds(self._file, most_s) > most_s:
             raise self._too_long()
 
     def _too_long(self) -> TooLongError:
@@ -82,7 +82,9 @@ class Job:
         return TooLongError(f"expected at most {self._limit_s:g} s of audio in a file; this one has more. {remedy}")
 
     def _blocks(self) -> Iterator[FloatArray]:
-        """The audio, up to where it is whole. It is counted first: its features would take minutes and much memory."""
+        """Decode the audio, as far as it is intact. It is counted first: its features would take minutes and much
+        memory.
+        """
         limit, at = to_samples(self._limit_s), self._file.tell()
         self._count()
         self._file.seek(at)
@@ -99,12 +101,11 @@ class Job:
 
     @property
     def duration_s(self) -> float:
-        """Seconds of audio."""
         return seconds(self.samples)
 
 
-class Lines:
-    """So many at once; and of one party no more stand in line with those of the others."""
+class _Queues:
+    """Queues of parties for a few places: only the first jobs of each party compete with those of the others."""
 
     def __init__(self, at_once: int = 1) -> None:
         self._at_once = at_once
@@ -114,9 +115,9 @@ class Lines:
 
     @contextlib.asynccontextmanager
     async def turn(self, party: str) -> AsyncIterator[None]:
-        """Waits for it, and has it."""
+        """Wait for the turn of this party, and keep it."""
         line = self._lines.setdefault(party, asyncio.Semaphore(self._at_once))
-        with counted(self._parties, party):
+        with counting(self._parties, party):
             try:
                 async with line, self._turn:
                     yield
@@ -130,28 +131,30 @@ class Uploads:
     """The queue of files: one is transcribed, or `at_once`; others wait or are still on their way, more are refused.
     `most` are transcribed or wait, so many for each that is transcribed at once.
 
-    Whose file it is counts: nobody can hold all places, and of many files of one party only the first (`at_once`)
-    stand in line with those of the others. A party is who has an API key, or an address where there are no keys.
+    Places are shared by party: none can hold all of them, and of many files of one only the first (`at_once`)
+    stand in line with those of the others. A party is an API key, or an address if there are no keys.
     """
 
     def __init__(self, most: int, at_once: int = 1) -> None:
         self.waiting: Counter[str] = Counter()
         self._arriving: Counter[str] = Counter()
         self._most = most * at_once
-        self._lines = Lines(at_once)
+        self._lines = _Queues(at_once)
         self._free = [_thread("upload") for _ in range(at_once)]
-        self._checks = Lines()
+        self._checks = _Queues()
         self._checker = _thread("check")
 
     @contextlib.contextmanager
     def receiving(self, party: str = "") -> Iterator[None]:
-        """While a file comes in. Raises `BusyError` if there is no room for it to wait, or too many come already."""
+        """Hold a place while a file comes in. Raises `BusyError` if there is no room for it to wait, or too many come
+        already.
+        """
         self._check(self.waiting, party, self._most)
         with self._place(self._arriving, party, _ARRIVING * self._most):
             yield
 
-    async def check(self, job: Job, party: str = "") -> None:
-        """`Job.check_length`, of one at a time: to count packets takes a second. Also raises `BusyError`."""
+    async def check(self, job: TranscriptionJob, party: str = "") -> None:
+        """Check the length of one job at a time: to count packets takes a second. Also raises `BusyError`."""
         in_thread = partial(asyncio.get_running_loop().run_in_executor, self._checker)
         with self._place(self._arriving, party, _ARRIVING * self._most):
             async with self._checks.turn(party):
@@ -160,8 +163,8 @@ class Uploads:
                 finally:
                     await in_thread(int)  # what was under way has ended
 
-    async def run(self, job: Job, party: str = "") -> AsyncGenerator[OfflineSegment, None]:
-        """The job's segments, once it is its turn. Raises `BusyError` at once if there is no room to wait."""
+    async def run(self, job: TranscriptionJob, party: str = "") -> AsyncGenerator[OfflineSegment, None]:
+        """Yield the job's segments, once it is its turn. Raises `BusyError` at once if there is no room to wait."""
         with self._place(self.waiting, party, self._most):
             async with (
                 self._lines.turn(party),
@@ -173,7 +176,7 @@ class Uploads:
 
     @contextlib.asynccontextmanager
     async def _thread(self) -> AsyncIterator[Executor]:
-        """One that no other job has: whoever waits for it waits for the job alone."""
+        """Borrow a thread that no other job has: waiting for it is waiting for the job alone."""
         thread = self._free.pop()
         try:
             yield thread
@@ -183,7 +186,7 @@ class Uploads:
     @contextlib.contextmanager
     def _place(self, places: Counter[str], party: str, most: int) -> Iterator[None]:
         self._check(places, party, most)
-        with counted(places, party):
+        with counting(places, party):
             yield
 
     def _check(self, places: Counter[str], party: str, most: int) -> None:
@@ -193,10 +196,9 @@ class Uploads:
 
 
 def _thread(name: str) -> Executor:
-    """Live sessions come first."""
+    """A thread of lower priority than live sessions."""
     return ThreadPoolExecutor(1, name, partial(lower_priority, _NICE))
 
 
-def joined(segments: Iterable[OfflineSegment]) -> str:
-    """The running text."""
+def join_text(segments: Iterable[OfflineSegment]) -> str:
     return "".join(segment.text for segment in segments).strip()

@@ -1,4 +1,4 @@
-"""What came in and was not heard yet: how much, since when, and whether any round runs. The time comes from a clock."""
+"""Watch for audio that waits: how much, since when, and whether any round runs. The time comes from a clock."""
 
 import time
 from collections import deque
@@ -17,7 +17,7 @@ class Waiting:
 
     unheard_s  seconds of it
     oldest_s   how long ago the oldest of it came
-    late       of a session that somebody speaks (`LiveSession.in_no_hurry`), and that waits longest: how long, and its
+    late       of a session that somebody speaks (`LiveSession.is_unhurried`), and that waits longest: how long, and its
                step, in seconds
     """
 
@@ -28,20 +28,20 @@ class Waiting:
 
 @dataclass(slots=True)
 class Watch:
-    """Looks at the sessions now and then; what came since it last looked counts as having come now."""
+    """Looks at the sessions now and then; audio that came since the last look counts as having come now."""
 
     clock: Callable[[], float] = time.monotonic
     _came: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)  # when, and the samples until then
     _round_at: float = -STALLED_S  # when the last one was done
 
     def note_round(self) -> None:
-        """A round is done."""
         self._round_at = self.clock()
 
-    def look(self, sessions: Iterable[LiveSession]) -> Waiting:
-        """What waits now."""
+    def measure(self, sessions: Iterable[LiveSession]) -> Waiting:
+        """Measure the audio that waits now."""
         now, unheard, oldest = self.clock(), 0, 0.0
         late: tuple[float, float] | None = None
+        # Built anew, so that nothing stays of sessions that are gone.
         before, self._came = self._came, {}
         for live in sessions:
             if live.ended or live.suspended or not live.unheard:
@@ -53,10 +53,10 @@ class Watch:
                 came.popleft()
             age = now - came[0][0]
             unheard, oldest = unheard + live.unheard, max(oldest, age)
-            if not live.in_no_hurry(now) and (late is None or age > late[0]):
+            if not live.is_unhurried(now) and (late is None or age > late[0]):
                 late = age, live.asked_recipe.schedule.step_s
         return Waiting(seconds(unheard), oldest, late)
 
     def is_stalled(self, waiting: Waiting) -> bool:
-        """Whether audio waits and no round was done for five seconds."""
+        """True if audio waits and no round was done for five seconds."""
         return min(waiting.oldest_s, self.clock() - self._round_at) > STALLED_S

@@ -1,8 +1,8 @@
-"""How far a journal has come, in a file next to it, so that one that has gone back is found out.
+"""The journal's newest number in a file next to it, so that a journal that has gone back is noticed.
 
 SQLite forgets every transaction after a damaged one in its log, and says nothing. So each transaction of the journal
-has a number. Once it is written, its number is written here, and only then is a client told. A journal with a lower
-number than this file has lost something that a client may have been told.
+has a number. Once it is written, its number is written here, and only then does a client learn of it. A journal with a
+lower number than this file has lost something that a client may have been told.
 """
 
 import os
@@ -15,12 +15,12 @@ _DIGITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """A number that is overwritten in place: it needs no room on a disk that is full."""
+    """A number that is overwritten in place: it needs no room on a full disk."""
 
     path: Path
 
     def read(self) -> int | None:
-        """The number; None where the file is not there, or damaged. Raises `OSError`."""
+        """Read the number; None if the file is missing or damaged. Raises `OSError`."""
         try:
             text = self.path.read_bytes()
         except FileNotFoundError:
@@ -29,7 +29,7 @@ class Watermark:
         return int(number) if number.isdigit() and text == _line(number) else None
 
     def write(self, number: int) -> None:
-        """Survives the death of the process, as the journal does. Raises `OSError`."""
+        """Write the number. It survives the death of the process, as the journal does. Raises `OSError`."""
         # Not emptied first: all lines have one length, so that at no moment there is none.
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:

@@ -1,4 +1,4 @@
-"""WebSockets: from an ASGI socket to a `Connection`, and the checks before it is accepted."""
+"""WebSockets: the checks before one is accepted, and a `Connection` on it."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ class _WebSocketTransport:
         self._limit = limit
 
     async def receive(self) -> str | bytes:
-        """The next message; see `connection.Transport`."""
+        """Return the next message; see `connection.Transport`."""
         try:
             data = await self._socket.receive()
         except (WebSocketDisconnect, RuntimeError) as error:
@@ -46,7 +46,6 @@ class _WebSocketTransport:
         return message
 
     async def send(self, message: str | bytes) -> None:
-        """Send one frame."""
         try:
             if isinstance(message, str):
                 await self._socket.send_text(message)
@@ -67,13 +66,13 @@ class _WebSocketTransport:
 
 
 async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, protocol: type[WireProtocol]) -> None:
-    """Check who comes, greet them in their protocol and stay until the end."""
+    """Check the client, greet it in its protocol and stay until the end."""
     query = dict(socket.query_params)
     subprotocols = tuple(socket.scope.get("subprotocols") or ())
     headers = {name: value for name, value in socket.headers.items() if name.isascii()}
     address = socket.client.host if socket.client else ""
     try:
-        async with access.late.told():
+        async with access.late.delay():
             admitted = access.check(headers, query, subprotocols, address, protocol=protocol.name)
     except HttpError as error:
         hub.metrics.refused.labels(error.code).inc()

@@ -1,4 +1,4 @@
-"""What this machine can do and whether a model computes what it should: measured speed, live estimates, parity.
+"""Measure this machine and check the model: speed, estimates for live use, parity with a reference.
 
 Returns values; printing is the command line's business. Knows nothing of the microphone. torch and transformers are
 used where they happen to be installed, as a second opinion, and never required.
@@ -61,7 +61,7 @@ class Speed:
 
     @property
     def costs(self) -> Costs:
-        """What the choice of a framing goes by."""
+        """The costs by which a framing is chosen."""
         return Costs(self.encode_30s, self.step_1)
 
 
@@ -73,11 +73,11 @@ def measure_speed(model: "WhisperModel") -> Speed:
     short = mel[:, : N_FRAMES // 6]
     encoded = model.encode(short)
     pieces = {
-        "encode_30s": _timed(lambda: model.encode(mel)),
-        "encode_5s": _timed(lambda: model.encode(short)),
-        "step_1": _timed(_feed(model, encoded, rows=1, length=_WARM_CACHE)),
-        "step_5": _timed(_feed(model, encoded, rows=_BEAM, length=_WARM_CACHE)),
-        "block_50": _timed(lambda: _feed(model, encoded, rows=1, length=_BLOCK)),
+        "encode_30s": _time(lambda: model.encode(mel)),
+        "encode_5s": _time(lambda: model.encode(short)),
+        "step_1": _time(_feed(model, encoded, rows=1, length=_WARM_CACHE)),
+        "step_5": _time(_feed(model, encoded, rows=_BEAM, length=_WARM_CACHE)),
+        "block_50": _time(lambda: _feed(model, encoded, rows=1, length=_BLOCK)),
     }
     return Speed(
         model=model.name,
@@ -89,8 +89,8 @@ def measure_speed(model: "WhisperModel") -> Speed:
     )
 
 
-def _timed(run: Callable[[], object]) -> list[float]:
-    """Seconds of each repetition, after one that does not count."""
+def _time(run: Callable[[], object]) -> list[float]:
+    """Seconds of each repetition, after one for warming up."""
     run()
     times = []
     for _ in range(_REPEATS):
@@ -137,8 +137,8 @@ _SHAPES: Mapping[str, tuple[int, int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class LiveEstimate:
-    """Whether a model can run a recipe live: seconds per round, their share of the step, the shortest step to do; and
-    whether it is `adapted` to the recipe, where that needs it.
+    """An estimate of running a recipe live: seconds per round, their share of the step, the shortest possible step; and
+    whether the model is `adapted` to the recipe, if that needs it.
     """
 
     model: str
@@ -151,7 +151,7 @@ class LiveEstimate:
 
     @property
     def verdict(self) -> str:
-        """For people."""
+        """The verdict in words."""
         if not self.adapted:
             return "no adapter"
         if self.load <= COMFORTABLE:
@@ -161,7 +161,7 @@ class LiveEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes that the cost of a model depends on."""
+    """The sizes that decide the cost of a model."""
 
     width: int
     encoder_layers: int
@@ -174,14 +174,14 @@ class Shape:
         return cls(dims.n_audio_state, dims.n_audio_layer, dims.n_text_layer, dims.n_vocab)
 
     def encoder_flops(self, frames: int) -> float:
-        """Of a window, all of whose frames attend to each other."""
+        """Multiply-adds twice of a window, all of whose frames attend to each other."""
         return self.block_flops(frames, frames)
 
-    def block_flops(self, frames: int, heard: int) -> float:
-        """Multiply-adds twice of T new `frames` that attend to H `heard` frames, themselves among them:
+    def block_flops(self, frames: int, context: int) -> float:
+        """Multiply-adds twice of T new `frames` that attend to H `context` frames, themselves among them:
         L (24 T d^2 + 4 T H d), the convolutions left out.
         """
-        return self.encoder_layers * (24.0 * frames * self.width**2 + 4.0 * frames * heard * self.width)
+        return self.encoder_layers * (24.0 * frames * self.width**2 + 4.0 * frames * context * self.width)
 
     def encoder_weights(self) -> float:
         """Weights that a run of the encoder reads: 12 d^2 per layer."""
@@ -193,9 +193,9 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of the measured checkpoint: whether it says that it knows short windows, what `whispertide tune`
-    found with an engine of these options, and the files, next to which there may be adapters.
+class CheckpointFacts:
+    """Facts about the measured checkpoint: whether it is made for short windows, the results of `whispertide tune` for
+    an engine of these options, and the files, next to which there may be adapters.
     """
 
     short: bool = True
@@ -204,35 +204,35 @@ class Known:
     checkpoint: "Checkpoint | None" = None
 
     def is_adapted(self, recipe: "Recipe") -> bool:
-        """Whether the checkpoint has what a recipe needs; one of which nothing is known has no adapter."""
+        """True if the checkpoint has what a recipe needs; an unknown one has no adapter."""
         framing = recipe.framing
         return not framing.streams if self.checkpoint is None else framing.can_adapt(self.checkpoint)
 
 
-NOTHING = Known(short=False)
+NOTHING = CheckpointFacts(short=False)
 
 
 def estimate_live(
-    speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"], known: Known = NOTHING
+    speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"], known: CheckpointFacts = NOTHING
 ) -> list[LiveEstimate]:
-    """For every recipe, as the checkpoint gets it: the measured model, of which something may be `known`, then the
-    published ones, of which nothing is but that the package has adapters for some.
+    """Estimate every recipe, as the checkpoint gets it: for the measured model, with the `known` facts, then for the
+    published ones, of which only the adapters in the package are known.
     """
     own = Shape.of(dims)
     shapes = {speed.model: own, **{name: Shape(*sizes) for name, sizes in _SHAPES.items() if name != speed.model}}
     return [
-        _estimate(name, _Machine(speed, own, shape), recipe, known if name == speed.model else published(name))
+        _estimate(name, _Machine(speed, own, shape), recipe, known if name == speed.model else published_facts(name))
         for recipe in recipes.values()
         for name, shape in shapes.items()
     ]
 
 
-def published(name: str) -> Known:
-    """What is known of a checkpoint of OpenAI's that is not measured: whether the package has an adapter for it."""
-    return Known(short=KIND.place(BUNDLED / name).is_file())
+def published_facts(name: str) -> CheckpointFacts:
+    """Facts about a checkpoint of OpenAI's that is not measured: whether the package has an adapter for it."""
+    return CheckpointFacts(short=KIND.place(BUNDLED / name).is_file())
 
 
-def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: Known) -> LiveEstimate:
+def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: CheckpointFacts) -> LiveEstimate:
     framed = choose_framing(recipe, known.short, lambda: machine.costs, known.tuned, known.options).recipe
     seconds = machine.round_s(framed)
     load, shortest_s = seconds / framed.schedule.step_s, seconds / COMFORTABLE
@@ -249,7 +249,7 @@ def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: Known) ->
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What a model of some shape takes, by what one of the shape `own` was measured to take."""
+    """The speed of a model of some shape, scaled from the measured speed of the shape `own`."""
 
     speed: Speed
     own: Shape
@@ -257,7 +257,7 @@ class _Machine:
 
     @property
     def reading(self) -> float:
-        """By how much a decoder step reads more."""
+        """The ratio of the weights that a decoder step reads."""
         return self.shape.decoder_weights() / self.own.decoder_weights()
 
     @property
@@ -284,8 +284,8 @@ class _Machine:
         return self.encode_s(recipe.framing.length_s(min(window_s, 30.0))) + decode_s
 
     def block_s(self, new_s: float, window_s: float) -> float:
-        """Encoding what is new in a stream of `window_s`. So short a run takes no less than reading the weights does,
-        at the pace of a decoder step.
+        """Seconds to encode the new part of a stream of `window_s`. So short a run takes no less than reading the
+        weights does, at the pace of a decoder step.
         """
         frames = SAMPLE_RATE // FRAME_SAMPLES
         computing = self.shape.block_flops(int(new_s * frames), int(window_s * frames)) / self.own.encoder_flops(
@@ -308,7 +308,7 @@ PARITY = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a comparison may show at most, and for the agreement at least; see `Parity`."""
+    """The limits of a comparison: the largest errors, and the least agreement; see `Parity`."""
 
     largest_error: float
     mean_error: float
@@ -339,7 +339,7 @@ class Parity:
 
     @property
     def passed(self) -> bool:
-        """Within all limits (a figure that is no number is not)."""
+        """True within all limits (a figure that is no number is not)."""
         return (
             self.largest_error <= self.limits.largest_error
             and self.mean_error <= self.limits.mean_error
@@ -348,7 +348,7 @@ class Parity:
 
 
 def check_parity(model: "WhisperModel", exact: "WhisperModel", samples: FloatArray, folder: Path) -> list[Parity]:
-    """`model` against its own fp32 graphs `exact`, and those against transformers where that is installed.
+    """Compare `model` with its own fp32 graphs `exact`, and those with transformers if that is installed.
 
     samples  up to 30 s of speech; `folder` is where the checkpoint lies, for transformers.
     """
@@ -381,7 +381,7 @@ def compare(what: str, against: str, mine: FloatArray, truth: FloatArray, tokens
 
 
 def _transcript(model: "WhisperModel", mel: FloatArray) -> list[int]:
-    """The start sequence and what greedy decoding says after it."""
+    """The start sequence and a greedy transcript after it."""
     from whispertide.decoding.window import decode_window
 
     options = DecodeOptions(temperatures=(0.0,), max_tokens=_TOKENS, word_timestamps=False)
@@ -392,7 +392,7 @@ def _transcript(model: "WhisperModel", mel: FloatArray) -> list[int]:
 
 
 def log_probabilities(model: "WhisperModel", mel: FloatArray, tokens: list[int]) -> FloatArray:
-    """[positions, vocab] log-probabilities of the next token along `tokens`."""
+    """Compute [positions, vocab] log-probabilities of the next token along `tokens`."""
     from whispertide.decoding.search import DecodeRequest
     from whispertide.model.engine import required
 
@@ -402,7 +402,7 @@ def log_probabilities(model: "WhisperModel", mel: FloatArray, tokens: list[int])
 
 
 def transformers_log_probabilities(folder: Path, mel: FloatArray, tokens: list[int]) -> FloatArray | None:
-    """The same by transformers in fp32, or None where it is not installed or cannot read such a checkpoint."""
+    """Compute the same by transformers in fp32; None if it is not installed or cannot read such a checkpoint."""
     weights = any(found for pattern in _OF_TRANSFORMERS for found in folder.glob(pattern))  # none in a file
     if not weights or any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")):
         return None

@@ -1,4 +1,4 @@
-"""What plots have in common: their style, the figure with its title, legend and notes, and the numbers that were drawn.
+"""The common parts of plots: their style, the figure with its title, legend and notes, and the numbers that were drawn.
 
 Matplotlib's own drawings on white, as PNG and PDF, with the numbers as CSV (`Drawing`). The colours are the eight of
 Petroff (2021, "Accessible Color Sequences for Data Visualization", arXiv 2107.02270), which people who confuse colours
@@ -75,18 +75,18 @@ class Drawing:
 
     @property
     def title(self) -> str:
-        """What is drawn, of what."""
+        """The title: its subject and its data."""
         return self.heading[0]
 
     def image(self, kind: str = "png") -> bytes:
-        """The picture as "png" or "pdf"; the same every time."""
+        """Render as "png" or "pdf"; the same every time."""
         buffer = io.BytesIO()
         unknown = {"Software": None} if kind == "png" else {"CreationDate": None, "Creator": None, "Producer": None}
         self.figure.savefig(buffer, format=kind, dpi=_DPI, metadata=unknown)
         return buffer.getvalue()
 
     def csv(self) -> str:
-        """The numbers."""
+        """Render the numbers."""
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="\n").writerows((self.heading, *self.rows))
         return buffer.getvalue()
@@ -102,8 +102,8 @@ class Drawing:
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Curve], list[Line]]:
-    """The CSV of a plot of curves: its title and the labels of its axes as the functions here take them, the curves,
-    and the levels. Raises `OSError`, `ValueError`.
+    """Read the CSV of a plot of curves: its title and the labels of its axes as the functions here take them, the
+    curves, and the levels. Raises `OSError`, `ValueError`.
     """
     with path.open(encoding="utf-8", newline="") as file:
         (title, x_label, y_label, *_), *rows = csv.reader(file)
@@ -121,15 +121,15 @@ def read(path: Path) -> tuple[dict[str, Any], list[Curve], list[Line]]:
     return {"title": title, "x_label": x_label, "y_label": y_label}, curves, levels
 
 
-def as_text(value: float | None) -> str:
-    """Six digits, as they stand in a CSV; nothing for None."""
+def format_number(value: float | None) -> str:
+    """Format with six digits, as in a CSV; nothing for None."""
     return "" if value is None else f"{value:.6g}"
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def of_curves(
+def draw_curves(
     draw: "Callable[[Axes], None]",
     curves: Sequence[Curve],
     levels: Sequence[Line] = (),
@@ -138,21 +138,21 @@ def of_curves(
     x_label: str,
     y_label: str,
 ) -> Drawing:
-    """What `draw` draws of curves and levels, with the curves' notes, and its numbers."""
+    """Make the drawing of curves and levels by `draw`, with the curves' notes, and its numbers."""
     figure = figure_of(draw, title=title, x_label=x_label, y_label=y_label)
     _annotate(figure, curves, levels)
     rows = [
-        (curve.label, as_text(x), as_text(y), note)
+        (curve.label, format_number(x), format_number(y), note)
         for curve in curves
         for x, y, note in zip(curve.x, curve.y, curve.notes or repeat(""), strict=False)
     ]
-    rows += [(level.label, "", as_text(level.y), "") for level in levels]
+    rows += [(level.label, "", format_number(level.y), "") for level in levels]
     return Drawing(figure, (title, x_label, y_label, "note"), tuple(rows))
 
 
 @contextmanager
-def drawing(**settings: Any) -> "Iterator[Figure]":
-    """An empty figure, and while entered the style of every plot. Raises `OptionError` without matplotlib."""
+def new_figure(**settings: Any) -> "Iterator[Figure]":
+    """Yield an empty figure in the style of every plot. Raises `OptionError` without matplotlib."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -165,9 +165,9 @@ def drawing(**settings: Any) -> "Iterator[Figure]":
 def figure_of(
     draw: "Callable[[Axes], None]", *, x_label: str, y_label: str, title: str, height: float = _HEIGHT
 ) -> "Figure":
-    """A figure of what `draw` puts on its axes; `height` in inches is without the title and the legend."""
+    """Make a figure with the axes that `draw` fills; `height` in inches is without the title and the legend."""
     heading = fill(title, _LINE)
-    with drawing() as figure:
+    with new_figure() as figure:
         axes = figure.add_subplot()
         draw(axes)
         axes.set_xlabel(x_label)
@@ -181,7 +181,7 @@ def figure_of(
 
 
 def _legend(figure: "Figure", handles: "Sequence[Artist]", labels: Sequence[str]) -> int:
-    """The legend below the plot, in as many columns as fit. Returns how many rows it has."""
+    """Draw the legend below the plot, in as many columns as fit. Returns the number of rows."""
     if not labels:
         return 0
     rows = next(rows for rows in range(1, len(labels) + 1) if rows == len(labels) or _width(labels, rows) <= _LINE)
@@ -191,13 +191,13 @@ def _legend(figure: "Figure", handles: "Sequence[Artist]", labels: Sequence[str]
 
 
 def _width(labels: Sequence[str], rows: int) -> int:
-    """Of a legend with so many rows, in characters."""
+    """The width of a legend with so many rows, in characters."""
     columns = [labels[start : start + rows] for start in range(0, len(labels), rows)]
     return sum(max(map(len, column)) + _HANDLE for column in columns)
 
 
 def _annotate(figure: "Figure", curves: Sequence[Curve], levels: Sequence[Line]) -> None:
-    """Each point's note, where it covers no other note, point or line."""
+    """Write each point's note at a place where it covers no other note, point or line."""
     noted = [
         (x, y, note, colour)
         for curve, colour in zip(curves, cycle(COLOURS), strict=False)

@@ -1,12 +1,12 @@
-"""Which framings suit a checkpoint: what it hears in short windows, next to what it hears in the same ones padded.
+"""Choose a framing for a checkpoint: compare its transcripts of short windows with those of the same windows padded.
 
 Nobody has to have written anything down. Whisper was trained on windows padded to 30 s, so what a padded window says is
 taken for right, without a guard where one would end it early. Another framing is judged by how often its text differs,
 by words that are only in it, by texts that do not end, by ends of utterances that are missing, and by its time. Windows
-are cut as `tide` hears them: they begin in a pause, some are cut off in the middle of speech, some are whole
-utterances, and some are single words, which trouble checkpoints most. They are heard as `tide` hears them in that
-framing, with all of its guards: what a guard stops is heard once more, padded, and costs the time of that (NPUsper,
-table 2: the guard takes nearly all away that a bare window makes up).
+are cut as `tide` would: they begin in a pause, some are cut off in the middle of speech, some are whole utterances, and
+some are single words, which trouble checkpoints most. They are decoded as by `tide` in that framing, with all of its
+guards: a window that a guard stops is decoded once more, padded, and costs the time of that (NPUsper, table 2: the
+guard takes nearly all away that a bare window makes up).
 
 Returns figures. Knows no command line, and nothing of what is done with them.
 """
@@ -56,7 +56,7 @@ _AS_QUICK = 1.5  # framings whose windows take at most so many times as long as 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Audio [n] as a round would hear it.
+    """Audio [n] of one round.
 
     whole  it ends in the pause after an utterance
     alone  it is a single word between pauses
@@ -68,10 +68,10 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """What was heard in a window: words as they are compared; how many more there are near its end, which may still be
-    going on; whether the text did not end; how long all that took; whether a guard had the window heard twice, or else
-    ended the text before its time.
+class WindowText:
+    """The transcript of a window: words as they are compared; the number of further words near its end, which may be
+    incomplete; whether the text did not end; the time it took; whether a guard had the window decoded twice, or else
+    ended the text early.
     """
 
     words: tuple[str, ...]
@@ -83,14 +83,14 @@ class Text:
 
 
 @dataclass(slots=True)
-class Tried:
-    """A framing, and what windows said in it next to the padded ones.
+class FramingResult:
+    """A framing, and its transcripts of windows compared with those of the padded ones.
 
-    words, changed, invented   words of the padded texts; how many of them were heard otherwise or not at all; words
+    words, changed, invented   words of the padded texts; how many of them differ or are missing; words
                                that no padded text has
     run_aways                  texts that do not end
-    twice                      windows that a guard had heard once more, padded
-    ends, ends_missing         whole utterances of which something was heard; those whose last word is missing
+    twice                      windows that a guard had decoded once more, padded
+    ends, ends_missing         whole utterances with a transcript; those whose last word is missing
     loose                      words near the end of a window that is cut off, more than padded; tide drops them as a
                                rule, so they decide only between framings that suit
     alone, alone_added         single words; words that were added to them
@@ -113,16 +113,16 @@ class Tried:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """The name for messages and tables."""
         return self.framing.name
 
     @property
     def median_s(self) -> float:
-        """How long a window takes."""
+        """The time of a window in seconds."""
         return median(self.seconds) if self.seconds else 0.0
 
     def rates(self) -> dict[str, float]:
-        """As shares: of the words, of the windows, of the ends."""
+        """The shares: of the words, of the windows, of the ends."""
         return {
             "changed": self.changed / max(1, self.words),
             "invented": self.invented / max(1, self.words),
@@ -132,23 +132,23 @@ class Tried:
         }
 
     @property
-    def told(self) -> bool:
-        """Whether there was enough to hear."""
+    def is_sufficient(self) -> bool:
+        """True if there was enough speech to judge by."""
         return self.windows >= ENOUGH and self.words >= _ENOUGH_WORDS
 
     @property
     def suits(self) -> bool:
-        """Whether it suits the checkpoint. Padding is what the others are judged by."""
+        """True if it suits the checkpoint. Padding is the reference for the others."""
         if isinstance(self.framing, Pad30):
             return True
-        return self.told and all(rate <= MOST[name] for name, rate in self.rates().items())
+        return self.is_sufficient and all(rate <= MOST[name] for name, rate in self.rates().items())
 
     @property
     def differing(self) -> float:
-        """Everything that differs, as a share of the words."""
+        """All differences, as a share of the words."""
         return (self.changed + self.invented + self.loose) / max(1, self.words)
 
-    def add(self, window: Window, padded: Text, heard: Text) -> None:
+    def add(self, window: Window, padded: WindowText, heard: WindowText) -> None:
         """Count one window. Of single words only the number counts: cut out of speech they are misheard in any case."""
         self.windows += 1
         self.run_aways += heard.ran_away and not padded.ran_away
@@ -168,7 +168,6 @@ class Tried:
             self.ends_missing += not heard.words or heard.words[-1] != padded.words[-1]
 
     def to_json(self) -> dict[str, Any]:
-        """All figures."""
         figures = {
             name: getattr(self, name)
             for name in ("windows", "words", "ends", "alone", "twice", "suits", "median_s", "differing")
@@ -177,7 +176,7 @@ class Tried:
 
 
 def candidates(model: "WhisperModel", *, few: bool = False) -> list[Framing]:
-    """What can be tried with this model: the reference, then what is nearest to it; `few`: what matters most."""
+    """The framings to try with this model: the reference, then the nearest to it; `few`: the most important ones."""
     if few:
         return [Pad30(), Zeros(), Bare()]
     hush = [Hush()] if has_word(model) else []
@@ -187,8 +186,8 @@ def candidates(model: "WhisperModel", *, few: bool = False) -> list[Framing]:
 # --- windows ----------------------------------------------------------------------------------------------------------
 
 
-def cut(audio: FloatArray, gate: SpeechGate | None = None) -> list[Window]:
-    """Windows of a recording [n], in the order of the recording."""
+def cut_windows(audio: FloatArray, gate: SpeechGate | None = None) -> list[Window]:
+    """Cut windows out of a recording [n], in the order of the recording."""
     found: list[Window] = []
     for span in _utterances(audio, gate or SpeechGate(GateOptions())):
         seconds = len(span) / SAMPLE_RATE
@@ -202,14 +201,14 @@ def cut(audio: FloatArray, gate: SpeechGate | None = None) -> list[Window]:
     return found
 
 
-def spread(windows: Sequence[Window]) -> list[Window]:
-    """The same windows in an order of which any beginning is a fair sample: far ones next to each other."""
+def spread_out(windows: Sequence[Window]) -> list[Window]:
+    """Order windows so that any beginning is a fair sample: distant ones next to each other."""
     step = next(step for step in (7, 5, 11, 13, 17) if len(windows) % step) if len(windows) > 1 else 1
     return [windows[number * step % len(windows)] for number in range(len(windows))]
 
 
 def speech_s(audio: FloatArray) -> float:
-    """How much of a recording [n] is speech, in seconds."""
+    """Seconds of speech in a recording [n]."""
     return sum(map(len, _utterances(audio, SpeechGate(GateOptions())))) / SAMPLE_RATE
 
 
@@ -225,7 +224,9 @@ def _utterances(audio: FloatArray, gate: SpeechGate) -> Iterator[Span]:
 def single_words(
     executor: "Executor", windows: Sequence[Window], most: int, until: Callable[[], bool] = lambda: False
 ) -> list[Window]:
-    """Words of whole utterances, each alone between pauses; `executor` hears where they are. `until` ends it early."""
+    """Cut out words of complete utterances, each alone between pauses; `executor` finds their times. `until` ends it
+    early.
+    """
     found: list[Window] = []
     pause = np.zeros(to_samples(PAUSE_S), np.float32)
     for window in windows:
@@ -244,9 +245,9 @@ def single_words(
 # --- what they say ----------------------------------------------------------------------------------------------------
 
 
-def changes(framing: Framing) -> dict[str, Any]:
-    """Of a recipe. What is not padded as in training is guarded: what stops a guard is heard once more, padded. Single
-    words, which trouble checkpoints most, are heard padded in the end.
+def guard_changes(framing: Framing) -> dict[str, Any]:
+    """The changes of a recipe for a framing. One that is not padded as in training is guarded: a window that a guard
+    stops is decoded once more, padded. Single words, the hardest for checkpoints, are padded in the end.
     """
     guard = {} if isinstance(framing, Pad30) else {"shift_guard": True, "short_s": _SINGLE_WORD_S}
     fields = {"zeros_s": framing.zeros_s} if framing.kind == "zeros" else {}  # type: ignore[attr-defined]
@@ -255,21 +256,23 @@ def changes(framing: Framing) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def tide_in(framing: Framing, max_tokens: int = 0) -> Recipe:
-    """`tide` as a tuning to that framing leaves it; `max_tokens` 0: as many as it ever decodes."""
+    """`tide` as tuning to that framing leaves it; `max_tokens` 0: as many as it ever decodes."""
     limit = {"max_tokens": max_tokens} if max_tokens else {}
-    return get_recipe("tide").replace(**changes(framing), **limit)
+    return get_recipe("tide").replace(**guard_changes(framing), **limit)
 
 
-def hear(executor: "Executor", framing: Framing, window: Window, options: DecodeOptions) -> Text:
-    """One window as the first round of an utterance, or its only one; a text that is too long for it does not end."""
+def transcribe_window(executor: "Executor", framing: Framing, window: Window, options: DecodeOptions) -> WindowText:
+    """Transcribe one window as the first round of an utterance, or its only one; a text that is too long for it does
+    not end.
+    """
     recipe, samples = tide_in(framing, _limit(window)), _whole_frames(window.audio)
     policy, search = recipe.policy, recipe.search
     plan = policy.plan(policy.start(0), len(samples), search=search, round_id=0, is_last=window.whole)
     return _text(executor, plan, window, samples, recipe.search.options(options))
 
 
-def reference(executor: "Executor", window: Window, padded: Text, options: DecodeOptions) -> Text:
-    """What all are judged by: what `padded` says or, where a guard has ended that, a decode that none watches."""
+def _reference(executor: "Executor", window: Window, padded: WindowText, options: DecodeOptions) -> WindowText:
+    """The reference for all others: the text of `padded` or, if a guard ended that early, a decode without guards."""
     if not (padded.twice or padded.stopped):
         return padded
     samples = _whole_frames(window.audio)
@@ -282,17 +285,19 @@ def _limit(window: Window) -> int:
     return TOKENS_BESIDES + round(TOKENS_PER_S * len(window.audio) / SAMPLE_RATE)
 
 
-def _text(executor: "Executor", plan: RoundPlan, window: Window, samples: FloatArray, options: DecodeOptions) -> Text:
+def _text(
+    executor: "Executor", plan: RoundPlan, window: Window, samples: FloatArray, options: DecodeOptions
+) -> WindowText:
     began = time.perf_counter()
     heard = _run(executor, plan, samples, options)
     taken = time.perf_counter() - began
     if heard is None:
-        return Text((), 0, False, taken)
+        return WindowText((), 0, False, taken)
     last = len(window.audio) - to_samples(_NEAR_END_S)
     said = [word.word.text for word in heard.words if window.whole or word.word.end <= last]
     loose = len(heard.words) - len(said)
     stopped = heard.halt is not None and heard.halt.reason != "frontier"
-    return Text(tuple(plain("".join(said))), loose, heard.stop == "length", taken, heard.retried, stopped)
+    return WindowText(tuple(plain_words("".join(said))), loose, heard.stop == "length", taken, heard.retried, stopped)
 
 
 def _whole_frames(audio: FloatArray) -> FloatArray:
@@ -304,13 +309,13 @@ def _run(executor: "Executor", plan: RoundPlan, samples: FloatArray, options: De
     return heard if isinstance(heard, HeardWords) else None
 
 
-def plain(text: str) -> list[str]:
-    """Words without case and punctuation."""
+def plain_words(text: str) -> list[str]:
+    """Split into words without case and punctuation."""
     return re.sub(r"[^\w\s']", " ", text.lower()).split()
 
 
 def differences(padded: Sequence[str], heard: Sequence[str]) -> tuple[int, int]:
-    """How many of the padded words were heard otherwise or not at all, and how many words were added."""
+    """The number of padded words that are different or missing in a transcript, and of the words added."""
     changed = invented = 0
     for tag, i, j, k, m in SequenceMatcher(None, padded, heard, autojunk=False).get_opcodes():
         if tag != "equal":
@@ -326,21 +331,21 @@ def measure(
     options: DecodeOptions | None = None,
     until: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Tried]:
-    """Hear the windows in every framing; `executors` begin with that of the padding.
+) -> list[FramingResult]:
+    """Transcribe the windows in every framing; `executors` begin with that of the padding.
 
-    `until` is asked before every hearing, and ends it early; a window that was not heard in all of them does not count.
+    `until` is asked before every window, and ends it early; a window without a text in all framings does not count.
     Nor does a first one, which opens the graphs.
     """
     options = options or DecodeOptions()
-    tried = [Tried(framing) for framing in executors]
+    tried = [FramingResult(framing) for framing in executors]
 
-    def heard(window: Window) -> list[Text] | None:
+    def heard(window: Window) -> list[WindowText] | None:
         texts = []
         for framing, executor in executors.items():
             if until():
                 return None
-            texts.append(hear(executor, framing, window, options))
+            texts.append(transcribe_window(executor, framing, window, options))
         return texts
 
     if not windows or heard(windows[0]) is None:
@@ -350,7 +355,7 @@ def measure(
         texts = heard(window)
         if texts is None or until():
             break
-        judge = reference(padded, window, texts[0], options)
+        judge = _reference(padded, window, texts[0], options)
         for each, text in zip(tried, texts, strict=True):
             each.add(window, judge, text)
         if progress:
@@ -358,14 +363,14 @@ def measure(
     return tried
 
 
-def choose(tried: Sequence[Tried], usual: Framing | None = None) -> Tried | None:
-    """Of those that suit, about as quick as the quickest and about as good as the best of these, the first one;
-    None where too little was heard.
+def choose_framing(tried: Sequence[FramingResult], usual: Framing | None = None) -> FramingResult | None:
+    """Choose the first framing that suits, is about as quick as the quickest and about as good as the best of these;
+    None if there was too little speech.
 
-    `usual` is how the checkpoint is heard untuned, where it says how. That stays where it suits: where it differs most,
+    `usual` is the framing of the checkpoint untuned, if it names one. That stays where it suits: where it differs most,
     near the end of windows that are cut off, `tide` drops words or waits for them (lab/log).
     """
-    if not tried or not tried[0].told:
+    if not tried or not tried[0].is_sufficient:
         return None
     suitable = [each for each in tried if each.suits]
     if (stays := next((each for each in suitable if each.framing == usual), None)) is not None:
@@ -377,5 +382,5 @@ def choose(tried: Sequence[Tried], usual: Framing | None = None) -> Tried | None
 
 
 def open_executors(model: "WhisperModel", framings: Sequence[Framing]) -> dict[Framing, "Executor"]:
-    """What hears windows in each framing. Raises what `make_executor` raises."""
+    """Make an executor for each framing. Raises the errors of `make_executor`."""
     return {framing: make_executor(model, tide_in(framing)) for framing in framings}

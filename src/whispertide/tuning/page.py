@@ -1,4 +1,4 @@
-"""Tables, as text, Markdown and HTML, and the one self-contained page that a report is. Knows nothing of measurements.
+"""Tables, as text, Markdown and HTML, and a self-contained page for a report. Knows nothing of measurements.
 
 The page makes no request: styles and plots are inline, there is no script. It follows the reader's choice of dark or
 light and fits a phone.
@@ -32,19 +32,19 @@ class Table:
 
     @property
     def cells(self) -> list[tuple[str, ...]]:
-        """The rows with dashes where nothing is."""
+        """The rows with dashes for empty cells."""
         return [tuple(cell or _EMPTY for cell in row) for row in self.rows]
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns hold figures; they stand to the right."""
+        """The columns that hold figures, which are aligned to the right."""
         columns = ([cell for cell in column if cell != _EMPTY] for column in zip(*self.cells, strict=True))
         found = [bool(column) and all(cell.lstrip("+-−<")[:1].isdigit() for cell in column) for column in columns]
         return found or [False] * len(self.columns)
 
 
 def text_table(table: Table) -> str:
-    """For a terminal: figures to the right, text to the left, two spaces between columns."""
+    """Render for a terminal: figures to the right, text to the left, two spaces between columns."""
     rows = [table.columns, *table.cells]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     aligned = [f"{'>' if right else '<'}{width}" for right, width in zip(table.numeric, widths, strict=True)]
@@ -53,7 +53,7 @@ def text_table(table: Table) -> str:
 
 
 def markdown_table(table: Table) -> str:
-    """As GitHub writes tables; figures to the right."""
+    """Render as GitHub's Markdown; figures to the right."""
     rule = ["---:" if right else "---" for right in table.numeric]
     lines = [table.columns, rule, *table.cells]
     text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
@@ -61,14 +61,14 @@ def markdown_table(table: Table) -> str:
 
 
 def stored_tables(text: str) -> str:
-    """The tables of a Markdown text as JSON, a row a line: the stored result of a page that a tool made."""
+    """Encode the tables of a Markdown text as JSON, a row a line: the stored result of a page that a tool made."""
     lines = [line.strip().strip("|").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     rows = (json.dumps([cell.strip() for cell in cells], ensure_ascii=False) for cells in lines)
     return "[\n" + ",\n".join(rows) + "\n]\n"
 
 
 def html_table(table: Table) -> str:
-    """A table that scrolls sideways on a narrow page while its first column stays."""
+    """Render a table that scrolls sideways on a narrow page while its first column stays."""
     wide = [any(len(cell) > _SENTENCE for cell in column) for column in zip(*table.cells, strict=True)]
     kinds = [
         ' class="n"' if right else ' class="t"' if long else ""
@@ -93,7 +93,7 @@ def html_table(table: Table) -> str:
 
 
 def figure(plot: "Drawing", caption: str, note: str = "") -> str:
-    """A plot under its caption, its numbers below it; `note` says how to read it."""
+    """Render a plot under its caption, its numbers below it; `note` explains it."""
     below = f"<p>{escape(note)}</p>" if note else ""
     picture = f'<img src="{_data("image/png", plot.image("png"))}" alt="{escape(plot.title)}">'
     files = (("CSV", "text/csv", plot.csv().encode()), ("PDF", "application/pdf", plot.image("pdf")))
@@ -109,22 +109,22 @@ def _data(kind: str, content: bytes) -> str:
 
 
 def figures(items: Sequence[str]) -> str:
-    """Plots side by side where there is room."""
+    """Render plots side by side if there is room."""
     return f'<div class="figures">{"".join(items)}</div>'
 
 
 def section(title: str, *parts: str) -> str:
-    """A part of the page."""
+    """Render a part of the page."""
     return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    """A paragraph; `kind` "note" is smaller."""
+    """Render a paragraph; `kind` "note" is smaller."""
     return f"<p{f' class={kind!r}' if kind else ''}>{escape(text)}</p>"
 
 
 def page(title: str, lead: str, *sections: str) -> str:
-    """The whole page."""
+    """Render the whole page."""
     return f"""<!doctype html>
 <html lang="en">
 <head>

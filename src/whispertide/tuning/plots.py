@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-from whispertide.tuning.drawing import COLOURS, SERIES, Curve, Drawing, Line, as_text, figure_of, of_curves
+from whispertide.tuning.drawing import COLOURS, SERIES, Curve, Drawing, Line, draw_curves, figure_of, format_number
 
 _MARKED = {"color": COLOURS, "marker": tuple("os^Dv<>p")}  # what tells one curve from the next
 _DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
@@ -38,7 +38,7 @@ class Bar:
 def scatter(
     curves: Sequence[Curve], *, x_label: str, y_label: str, title: str, levels: Sequence[Line] = (), zero: bool = True
 ) -> Drawing:
-    """Points joined in their order, each with its note.
+    """Draw points joined in their order, each with its note.
 
     With `zero` axes begin there, the upright one only if the values are not all far from it.
     """
@@ -53,17 +53,17 @@ def scatter(
         heights = [y for curve in curves for y in curve.y] + [level.y for level in levels]
         _from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
 
-    return of_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
+    return draw_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
 
 
 def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Drawing:
-    """Cumulative distributions of latencies in seconds, of many values by some of them."""
+    """Draw cumulative distributions of latencies in seconds, with few of many values."""
     return shares([_cumulative(label, values) for label, values in samples], x_label="latency (s)", title=title)
 
 
 def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = "words (%)") -> Drawing:
-    """Cumulative distributions: values in order, and how many per cent are no larger. The last hundredth may lie beyond
-    the right edge, where it would flatten the rest.
+    """Draw cumulative distributions: values in order, and the per cent that are no larger. The last hundredth may lie
+    beyond the right edge, where it would flatten the rest.
     """
 
     def draw(axes: "Axes") -> None:
@@ -79,11 +79,11 @@ def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = 
             axes.set_xlim(min(low, 0) - margin, high + margin)
         axes.set_ylim(0, 101)
 
-    return of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
+    return draw_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
 
 def _cumulative(label: str, values: Sequence[float]) -> Curve:
-    """Of many values only some, evenly, with the first and the last."""
+    """Choose some of many values, evenly, with the first and the last."""
     ordered = sorted(values)
     last = len(ordered) - 1
     ranks = sorted({round(last * step / _SHARES) for step in range(_SHARES + 1)})
@@ -95,7 +95,7 @@ def _cumulative(label: str, values: Sequence[float]) -> Curve:
 
 
 def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
-    """Horizontal bars, the first on top, each with its value; whiskers where it has an interval; long labels break."""
+    """Draw horizontal bars, the first on top, each with its value; whiskers show its interval; long labels break."""
 
     def draw(axes: "Axes") -> None:
         reach = max((max(item.value, item.high or item.value) for item in items), default=1.0) or 1.0
@@ -115,12 +115,12 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
 
     height = 0.7 + _BAR_HEIGHT * max(len(items), 2)
     drawn = figure_of(draw, x_label=x_label, y_label="", title=title, height=height)
-    rows = tuple((item.label, *map(as_text, (item.value, item.low, item.high))) for item in items)
+    rows = tuple((item.label, *map(format_number, (item.value, item.low, item.high))) for item in items)
     return Drawing(drawn, (title, x_label, "low", "high"), rows)
 
 
 def read_bars(path: Path) -> tuple[str, str, list[Bar]]:
-    """The CSV of a plot of bars: its title, the label of its axis, and the bars. Raises `OSError`, `ValueError`."""
+    """Read the CSV of a plot of bars: title, label of the axis, and bars. Raises `OSError`, `ValueError`."""
     with path.open(encoding="utf-8", newline="") as file:
         (title, x_label, *_), *rows = csv.reader(file)
     items = []
@@ -130,7 +130,7 @@ def read_bars(path: Path) -> tuple[str, str, list[Bar]]:
 
 
 def stacked(items: Sequence[tuple[str, Mapping[str, float]]], *, x_label: str, title: str) -> Drawing:
-    """Horizontal bars, the first on top, each of parts side by side; what is below zero lies left of it.
+    """Draw horizontal bars, the first on top, each of parts side by side; negative parts lie left of zero.
 
     An item is a label and its parts' values. The order of the parts, and so their colours, is that of the first item
     that has them.
@@ -154,7 +154,7 @@ def stacked(items: Sequence[tuple[str, Mapping[str, float]]], *, x_label: str, t
 
     height = 0.7 + _BAR_HEIGHT * max(len(items), 2)
     drawn = figure_of(draw, x_label=x_label, y_label="", title=title, height=height)
-    rows = tuple((label, *(as_text(values.get(part)) for part in parts)) for label, values in items)
+    rows = tuple((label, *(format_number(values.get(part)) for part in parts)) for label, values in items)
     return Drawing(drawn, (title, *parts), rows)
 
 
@@ -167,7 +167,7 @@ def over_time(
     zero: bool = True,
     bands: Sequence[tuple[float, float] | None] = (),
 ) -> Drawing:
-    """Lines without markers; `bands`, one for each or none at all, are stretches of x in the colours of the lines."""
+    """Draw lines without markers; `bands`, one for each or none, are stretches of x in the lines' colours."""
 
     def draw(axes: "Axes") -> None:
         axes.set_prop_cycle(**_DASHED)
@@ -179,12 +179,12 @@ def over_time(
         axes.margins(x=0.01)
         _from_zero(axes, y=zero)
 
-    return of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
+    return draw_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
 
 def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str, title: str) -> Drawing:
-    """What a search tried, the best of it joined, and a ring around what was usual before. The upright axis is
-    logarithmic.
+    """Draw the points that a search tried, the best of them joined, and a ring around the former default. The upright
+    axis is logarithmic.
     """
 
     def draw(axes: "Axes") -> None:
@@ -196,11 +196,11 @@ def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("{x:g}")
 
-    return of_curves(draw, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
+    return draw_curves(draw, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
 
 
 def _in_rows(axes: "Axes", labels: Sequence[str]) -> None:
-    """A label for each bar, the first on top; one bar alone is no thicker than others."""
+    """Label the bars, the first on top; one bar alone is no thicker than others."""
     axes.set_yticks(range(len(labels)), [fill(label, _LABEL) for label in labels])
     axes.set_ylim(max(len(labels), 2) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)

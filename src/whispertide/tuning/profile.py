@@ -1,4 +1,4 @@
-"""Which allocation of threads computes rounds soonest on this machine: the same rounds with one after the other.
+"""Find the fastest allocation of threads for rounds on this machine, by the same rounds with one after the other.
 
 The rounds are those of one serial run over a recording. Returns values; printing is the command line's business, and
 keeping them that of `recipes.allocation`.
@@ -33,8 +33,8 @@ LEAST_ROUNDS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """One round to run again, and what it took."""
+class RecordedRound:
+    """One round to run again, and its result."""
 
     plan: RoundPlan
     audio: FloatArray
@@ -44,22 +44,24 @@ class Recorded:
 
 @dataclass(slots=True)
 class _Recorder:
-    """An executor that writes down what it is asked."""
+    """An executor that records its rounds."""
 
     executor: Executor
-    rounds: list[Recorded] = field(default_factory=list)
+    rounds: list[RecordedRound] = field(default_factory=list)
 
     def run(
         self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
     ) -> RoundResult[Any]:
         began = time.perf_counter()
         result = self.executor.run(plan, audio, options, state)
-        self.rounds.append(Recorded(plan, audio, options, time.perf_counter() - began))
+        self.rounds.append(RecordedRound(plan, audio, options, time.perf_counter() - began))
         return result
 
 
-def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = _RECORDING_S) -> list[Recorded]:
-    """The rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
+def record_rounds(
+    executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = _RECORDING_S
+) -> list[RecordedRound]:
+    """Record the rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
     recorder = _Recorder(executor)
     session = Session(recipe, recorder, recipe.schedule.gate())
     step = to_samples(recipe.schedule.step_s)
@@ -73,9 +75,9 @@ def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: f
 
 
 def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
-    """What is worth measuring, with as many threads as the model's options mean: one worker with 1 to all of them; two
-    that share them, where the recipe's rounds may overlap. An accelerator may leave decoding to the processor; one that
-    only torch can reach is tried next to the processor.
+    """The allocations to measure, with as many threads as the model's options mean: one worker with 1 to all of them;
+    two that share them, if the recipe's rounds may overlap. An accelerator may leave decoding to the processor; one
+    that only torch can reach is tried next to the processor.
     """
     provider, threads = choose_provider(model.options.provider), thread_count(model.options)
     overlaps = recipe.policy.overlaps
@@ -94,8 +96,8 @@ def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
     return [Allocation(there), *(Allocation(there, place) for place in decoders if overlaps)]
 
 
-def chosen(rounds: Sequence[Recorded], allocations: int) -> list[Recorded]:
-    """As many of the rounds as there is time for, from all of the recording, in order."""
+def choose_rounds(rounds: Sequence[RecordedRound], allocations: int) -> list[RecordedRound]:
+    """Choose as many of the rounds as there is time for, from all of the recording, in order."""
     mean_s = sum(item.seconds for item in rounds) / max(len(rounds), 1)
     wanted = max(LEAST_ROUNDS, int(MEASURING_S / max(allocations * mean_s, 1e-6)))
     if wanted >= len(rounds):
@@ -103,8 +105,8 @@ def chosen(rounds: Sequence[Recorded], allocations: int) -> list[Recorded]:
     return [rounds[number * len(rounds) // wanted] for number in range(wanted)]
 
 
-def measure(executor: Executor, allocation: Allocation, rounds: Sequence[Recorded]) -> Measured:
-    """Run `rounds`, each as soon as there is room for it, after one that does not count."""
+def measure(executor: Executor, allocation: Allocation, rounds: Sequence[RecordedRound]) -> Measured:
+    """Run `rounds`, each as soon as there is room for it, after one for warming up."""
     executor.run(rounds[0].plan, rounds[0].audio, rounds[0].options)
     waiting: deque[tuple[float, Pending]] = deque()
     taken: list[float] = []
@@ -134,19 +136,19 @@ def measure(executor: Executor, allocation: Allocation, rounds: Sequence[Recorde
 def measure_all(
     model: "WhisperModel", recipe: "Recipe", audio: FloatArray, progress: Callable[[str, int, int], None]
 ) -> list[Measured]:
-    """Every candidate over the rounds of `audio` [n] of speech, the best first.
+    """Measure every candidate on the rounds of `audio` [n] of speech, the best first.
 
     `progress(label, done, total)` counts allocations; recording the rounds is one of them. Raises `GraphError`, and
-    `OptionError` where nobody speaks.
+    `OptionError` for audio without speech.
     """
     allocations = candidates(model, recipe)
     total = 1 + len(allocations)
     recipe = recipe.replace(executor="serial")
     progress("rounds of the recording", 0, total)
-    recorded = record(make_executor(model, recipe), recipe, audio)
+    recorded = record_rounds(make_executor(model, recipe), recipe, audio)
     if not recorded:
         raise OptionError("expected a recording in which somebody speaks; the voice gate found no speech in it")
-    rounds = chosen(recorded, len(allocations))
+    rounds = choose_rounds(recorded, len(allocations))
     measured = []
     for number, allocation in enumerate(allocations, start=1):
         progress(label(allocation), number, total)
@@ -157,7 +159,7 @@ def measure_all(
 
 
 def label(allocation: Allocation) -> str:
-    """For people."""
+    """The name for tables."""
     if allocation.decoder is None:
         return f"serial: {allocation.encoder}"
     return f"pipelined: encoder {allocation.encoder}; decoder {allocation.decoder}"

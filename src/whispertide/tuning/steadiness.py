@@ -1,4 +1,4 @@
-"""The rule that says which heard words will stay (`attention.steadiness`), fitted to a checkpoint by its own streams.
+"""Fit the rule that predicts which shown words will stay (`attention.steadiness`) to a checkpoint by its own streams.
 
 Nobody has to have written anything down. A recipe is run with patience: every word waits for some audio after it, so
 that the confirmed text is the best that the recipe can do, and guesses stand in many rounds. Then each word of each
@@ -44,7 +44,7 @@ _ENOUGH = 100  # examples without which a rule would be made up
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """The guess of one round: the number of words that were confirmed before, the words, and what was known of each."""
+    """The guess of one round: the number of words confirmed before, the words, and the facts about each."""
 
     confirmed: int
     words: tuple[Word, ...]
@@ -53,8 +53,8 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Words of guesses: `facts` of each, and whether it `stayed`. `voice` is whose they are, `text` what was confirmed
-    with patience.
+    """Words of guesses: `facts` of each, and whether it `stayed`. `voice` is its speaker, `text` the transcript of a
+    patient run.
     """
 
     facts: tuple[Facts, ...] = field(repr=False)
@@ -63,9 +63,9 @@ class Examples:
     text: str = field(default="", repr=False)
 
 
-def patient(recipe: Recipe) -> Recipe:
-    """The recipe with which every word waits for `PATIENCE_S` of audio. Raises `OptionError` for one whose
-    policy is not that of `tide`.
+def with_patience(recipe: Recipe) -> Recipe:
+    """Make a recipe in which every word waits for `PATIENCE_S` of audio. Raises `OptionError` if the policy is not
+    that of `tide`.
     """
     policy = recipe.policy
     if not isinstance(policy, Tide):
@@ -75,7 +75,7 @@ def patient(recipe: Recipe) -> Recipe:
 
 
 def as_busy(recipe: Recipe, number: int) -> Recipe:
-    """The recipe for recording `number`: every third is heard at longer steps, as where a machine is busy."""
+    """The recipe for recording `number`: every third gets longer steps, as on a busy machine."""
     if number % 3:
         return recipe
     steps = {name: value for name, value in recipe.settings().items() if name in ("step_s", "pending_step_s")}
@@ -83,11 +83,11 @@ def as_busy(recipe: Recipe, number: int) -> Recipe:
 
 
 def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray, *, voice: str = "") -> Examples:
-    """Every word of every guess in `audio` [n], 16 kHz, and whether it stayed.
+    """Collect every word of every guess in `audio` [n], 16 kHz, and whether it stayed.
 
     Raises `OptionError` for a recipe whose policy is not that of `tide`.
     """
-    session = transcriber.session(patient(recipe))
+    session = transcriber.session(with_patience(recipe))
     guesses: list[Guess] = []
     for start in range(0, len(audio), _BLOCK):
         session.ingest(audio[start : start + _BLOCK])
@@ -101,7 +101,7 @@ def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray,
 
 
 def replay_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray) -> str:
-    """What the recipe, as it is, confirms of `audio` [n], 16 kHz."""
+    """Transcribe `audio` [n], 16 kHz, by the recipe as it is; returns the confirmed text."""
     session = transcriber.session(recipe)
     for start in range(0, len(audio), _BLOCK):
         session.push(audio[start : start + _BLOCK])
@@ -110,7 +110,7 @@ def replay_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray)
 
 
 def _rounds(session: Session) -> Iterator[Guess]:
-    """Run what is due; the guess of every round that more audio follows."""
+    """Run the rounds that are due; yields the guess of each that more audio follows."""
     executor, policy = session.executor, session.recipe.policy
     assert executor is not None
     assert isinstance(policy, Tide)
@@ -125,7 +125,7 @@ def _rounds(session: Session) -> Iterator[Guess]:
 
 
 def outcomes(guess: Guess, final: Sequence[Word]) -> list[bool]:
-    """For each word of the guess, whether it stayed in the `final` words (all of the stream)."""
+    """Tell for each word of the guess whether it stayed in the `final` words (all of the stream)."""
     rest = final[guess.confirmed :]
     found: list[bool] = []
     next_at, before_stayed = 0, True
@@ -140,7 +140,7 @@ def outcomes(guess: Guess, final: Sequence[Word]) -> list[bool]:
 
 
 def fit_rule(examples: Sequence[Examples], *, near: Rule | None = None) -> Rule:
-    """The rule of greatest likelihood with a penalty on large weights (but for the first).
+    """Fit the rule of greatest likelihood with a penalty on large weights (but for the first).
 
     With `near` the penalty is on the distance from that rule, in all weights: little audio moves it little.
 
@@ -179,7 +179,7 @@ def _chance(score: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Words whose predicted chances lay in one range: how many, the mean prediction, the share that stayed."""
+    """Words with predicted probabilities in one range: their number, the mean prediction, the share that stayed."""
 
     count: int
     predicted: float
@@ -188,8 +188,9 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How right predicted chances are. `error`: mean distance between predicted and true share, weighted by words
-    (expected calibration error); `brier`: mean squared error; `base`: that of always predicting the share that stayed.
+    """The calibration of predicted probabilities. `error`: mean distance between predicted and true share, weighted by
+    words (expected calibration error); `brier`: mean squared error; `base`: that of always predicting the share that
+    stayed.
     """
 
     bins: tuple[Bin, ...]
@@ -210,7 +211,8 @@ def reliability(chances: Sequence[float], stayed: Sequence[bool], bins: int = 10
 
 
 def held_out(examples: Sequence[Examples], *, near: Rule | None = None) -> tuple[list[float], list[bool]]:
-    """The chance of every word by a rule that was fitted without its voice, and whether it stayed; `near`: `fit_rule`.
+    """Predict every word by a rule that was fitted without its voice; returns the probabilities, and whether each
+    stayed; `near`: `fit_rule`.
 
     Where there is one voice only, each half of it is predicted from the other.
     """

@@ -1,4 +1,4 @@
-"""What suits a checkpoint on this machine: its framing, then the threads and the step. No transcripts are needed.
+"""Tune a checkpoint for this machine: its framing, then the threads and the step. No transcripts are needed.
 
     (a) the framing that suits it (`framing_choice`)
     (b) threads, and the step that rounds leave room for
@@ -6,7 +6,7 @@
         there is enough speech and the machine is not busy, and used where it predicts parts of the audio that it was
         not fitted to better than the shipped one, and where streams that confirm by it make no more errors
 
-The short form hears as many windows as fit into 20 s, and leaves threads and step. Returns values; keeping
+The short form decodes as many windows as fit into 20 s, and leaves threads and step. Returns values; keeping
 them is `recipes.calibration`'s business, printing the command line's.
 """
 
@@ -25,7 +25,15 @@ from whispertide.recipes.short_windows import COMFORTABLE
 from whispertide.streaming.framing import BARE, Framing, Pad30
 from whispertide.tuning import framing_choice
 from whispertide.tuning.doctor import BUSY
-from whispertide.tuning.framing_choice import SPEECH_S, Tried, Window, changes, differences, plain, tide_in
+from whispertide.tuning.framing_choice import (
+    SPEECH_S,
+    FramingResult,
+    Window,
+    differences,
+    guard_changes,
+    plain_words,
+    tide_in,
+)
 from whispertide.tuning.steadiness import as_busy, fit_rule, held_out, record_stream, reliability, replay_stream
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
@@ -50,7 +58,7 @@ Advance = Callable[[str, int, int], None]
 
 @dataclass(slots=True)
 class _Budget:
-    """Seconds from now on. Asked before each piece of work, it says when the next one might take too long: one like the
+    """A limit of time from now on. It is asked before each piece of work, and expects the next to take as long as the
     longest so far. Only a first piece that alone takes longer can exceed it.
     """
 
@@ -63,7 +71,7 @@ class _Budget:
         self.began = self.last = time.perf_counter()
 
     def is_spent(self, share: float = 1.0) -> bool:
-        """Whether nothing more is to begin, where so much of it may be used."""
+        """True if nothing more may begin, when this share of the time may be used."""
         now = time.perf_counter()
         self.longest_s, self.last = max(self.longest_s, now - self.last), now
         return now - self.began + self.longest_s > share * self.total_s
@@ -72,7 +80,7 @@ class _Budget:
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """The quickest and the slowest of a few equal rounds with so many threads, in seconds; `share` of a processor is
-    what one thread got next to them.
+    the part that one thread got next to them.
     """
 
     threads: int
@@ -82,14 +90,14 @@ class Rounds:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether something else computed: now and then, or all the time, which makes all rounds equally slow."""
+        """True if other programs computed: now and then, or all the time, which makes all rounds equally slow."""
         return self.slowest_s > BUSY * self.quickest_s or self.share < _IDLE
 
 
 @dataclass(frozen=True, slots=True)
 class Refit:
-    """The rule fitted to this checkpoint: mean squared errors of its chances (held out) and of the shipped rule's, and
-    how many words of replayed streams differ with it, and with the shipped rule, from what patience confirms.
+    """The rule fitted to this checkpoint: mean squared errors of its probabilities (held out) and of the shipped
+    rule's, and the numbers of words of replayed streams that differ from those of a patient run with each rule.
     """
 
     words: int
@@ -101,12 +109,12 @@ class Refit:
 
     @property
     def is_better(self) -> bool:
-        """By more than chance would often have it, and with no more errors in streams."""
+        """True if it is better by more than chance, with no more errors in streams."""
         return self.error < _BETTER * self.shipped and self.differ <= self.shipped_differ
 
     @property
     def sentence(self) -> str:
-        """For the user."""
+        """The result in a sentence for the user."""
         outcome = "used" if self.is_better else "not better, so the shipped one stays"
         return (
             f"the rule for confirming words, fitted anew to {self.words} heard words: mean squared error "
@@ -117,17 +125,17 @@ class Refit:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Everything that was measured.
+    """All results of a tuning.
 
-    chosen  None: too little was heard to say anything
+    chosen  None: too little speech to choose
     refit   None: not fitted anew
     pace    None: not measured, or the machine was busy with something else
-    speech_s  how much of what was heard is speech
+    speech_s  seconds of speech in it
     """
 
     model: str
-    tried: tuple[Tried, ...]
-    chosen: Tried | None
+    tried: tuple[FramingResult, ...]
+    chosen: FramingResult | None
     pace: Pace | None
     refit: Refit | None = None
     rounds: tuple[Rounds, ...] = ()
@@ -138,7 +146,7 @@ class Tuning:
 
     @property
     def why(self) -> str:
-        """Half a sentence for the user."""
+        """The reason in half a sentence for the user."""
         form = "the short form of `whispertide tune`" if self.short else "`whispertide tune`"
         if self.chosen is None:
             return f"{form} heard too little to tell which framing suits this checkpoint"
@@ -151,14 +159,14 @@ class Tuning:
 
     @property
     def sentence(self) -> str:
-        """What comes of it, for the user."""
+        """The result in a sentence for the user."""
         if self.chosen is None:
             return f"{self.why}, so tide keeps the careful framing with {self.model}; more audio may tell"
         return f"tide uses {self.chosen.label} with {self.model} from now on"
 
     def calibration(self, before: Calibration | None = None) -> Calibration:
-        """What is kept of it, with the rule that was fitted `before` in the same framing, where none was fitted now."""
-        framing = {} if self.chosen is None else changes(self.chosen.framing)
+        """The calibration to keep. If no rule was fitted now, that of `before` in the same framing stays."""
+        framing = {} if self.chosen is None else guard_changes(self.chosen.framing)
         rule = {"rule": self.refit.rule} if self.refit is not None and self.refit.is_better else {}
         if self.refit is None and before is not None and before.framing == framing:
             rule = {name: value for name, value in before.changes.items() if name == "rule"}
@@ -198,20 +206,20 @@ def tune(
     """
     budget = _Budget(SHORT_S - RESERVE_S if short else math.inf)
     executors = framing_choice.open_executors(model, framing_choice.candidates(model, few=short))
-    windows = [window for audio in recordings for window in framing_choice.cut(audio)]
-    speech = framing_choice.spread(windows)[:MOST_WINDOWS]
+    windows = [window for audio in recordings for window in framing_choice.cut_windows(audio)]
+    speech = framing_choice.spread_out(windows)[:MOST_WINDOWS]
     padded = next(iter(executors.values()))
     alone = framing_choice.single_words(
         padded, speech, FEW_WORDS if short else MANY_WORDS, lambda: budget.is_spent(0.2)
     )
     tried = framing_choice.measure(
         executors,
-        framing_choice.spread([*speech, *alone]),
+        framing_choice.spread_out([*speech, *alone]),
         options=options,
         until=budget.is_spent,
         progress=lambda done, total: advance("which framing suits", done, total),
     )
-    chosen = framing_choice.choose(tried, BARE if model.knows_short else None)
+    chosen = framing_choice.choose_framing(tried, BARE if model.knows_short else None)
     framing = tried[0].framing if chosen is None else chosen.framing
     rounds = () if short else measure_threads(model, framing, speech, advance)
     pace, speech_s = choose_pace(rounds), 0.0 if short else sum(map(framing_choice.speech_s, recordings))
@@ -234,7 +242,7 @@ def tune(
 def refit_rule(
     model: "WhisperModel", framing: Framing, recordings: Sequence[FloatArray], advance: Advance
 ) -> Refit | None:
-    """The rule fitted to this checkpoint's streams in `framing`; None where they are too few to tell.
+    """Fit the rule to this checkpoint's streams in `framing`; None if they are too few.
 
     It begins with the shipped rule and moves no further than the audio says. Each part of the audio is predicted by a
     rule that was fitted to the others.
@@ -267,7 +275,7 @@ def refit_rule(
     for number in range(0, len(parts), step):
         for text in differ:
             said = replay_stream(transcriber, as_busy(recipe.replace(rule=text), number), parts[number])
-            differ[text] += sum(differences(plain(examples[number].text), plain(said)))
+            differ[text] += sum(differences(plain_words(examples[number].text), plain_words(said)))
         advance("streams by that rule", number + 1, len(parts))
     return replace(found, differ=differ[found.rule], shipped_differ=differ[""])
 
@@ -275,7 +283,7 @@ def refit_rule(
 def measure_threads(
     model: "WhisperModel", framing: Framing, windows: Sequence[Window], advance: Advance
 ) -> tuple[Rounds, ...]:
-    """Rounds of about the usual length with every number of threads that is worth trying here."""
+    """Time rounds of about the usual length with every number of threads that is worth trying here."""
     if not windows:
         return ()
     window = min(windows, key=lambda window: abs(len(window.audio) - to_samples(_USUAL_S)))
@@ -284,15 +292,17 @@ def measure_threads(
     for number, count in enumerate(counts):
         view = model.view(replace(model.options, threads=count))
         executor = framing_choice.open_executors(view, [framing])[framing]
-        heard = [framing_choice.hear(executor, framing, window, DecodeOptions()) for _ in range(_ROUNDS + 1)]
-        taken = [text.seconds for text in heard[1:]]
+        texts = [
+            framing_choice.transcribe_window(executor, framing, window, DecodeOptions()) for _ in range(_ROUNDS + 1)
+        ]
+        taken = [text.seconds for text in texts[1:]]
         found.append(Rounds(count, min(taken), max(taken), processor_share()))
         advance("threads", number + 1, len(counts))
     return tuple(found)
 
 
 def processor_share() -> float:
-    """How much of a processor one thread gets: its own time by the clock's, over a moment of computing."""
+    """The share of a processor that one thread gets: its own time by the clock's, over a moment of computing."""
     began, spent = time.perf_counter(), time.thread_time()
     while (taken := time.perf_counter() - began) < _PROBE_S:
         pass
@@ -300,12 +310,14 @@ def processor_share() -> float:
 
 
 def thread_counts(cores: int, usual: int) -> list[int]:
-    """Those to try: powers of two up to the cores, the cores themselves as far as eight, and what is used now."""
+    """The numbers of threads to try: powers of two up to the cores, the cores themselves as far as eight, and the
+    present number.
+    """
     return sorted({count for count in (1, 2, 4, 8) if count <= cores} | {min(cores, 8), usual})
 
 
 def choose_pace(rounds: Sequence[Rounds]) -> Pace | None:
-    """The fewest threads that are nearly as quick as any, and the step for them; None where the machine was busy.
+    """Choose the fewest threads that are nearly as quick as any, and the step for them; None if the machine was busy.
 
     The quickest round of each counts, because other work only ever makes one slower.
     """
@@ -317,5 +329,5 @@ def choose_pace(rounds: Sequence[Rounds]) -> Pace | None:
 
 
 def choose_step(round_s: float) -> float:
-    """The shortest step of which a round takes at most a comfortable share (`doctor`)."""
+    """Choose the shortest step of which a round takes at most a comfortable share (`doctor`)."""
     return next((step for step in _STEPS_S if round_s <= COMFORTABLE * step), _STEPS_S[-1])

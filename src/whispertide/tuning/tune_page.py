@@ -20,8 +20,8 @@ LEGEND = (
 )
 
 
-def table(found: "Tuning") -> page.Table:
-    """A row for each framing; the chosen one is marked."""
+def _table(found: "Tuning") -> page.Table:
+    """Make a row for each framing; the chosen one is marked."""
     rows = []
     for each in found.tried:
         rates = each.rates()
@@ -48,7 +48,7 @@ def table(found: "Tuning") -> page.Table:
 
 
 def _threads_table(found: "Tuning") -> page.Table:
-    """A row for each number of threads."""
+    """Make a row for each number of threads."""
     threads, step_s = (0, 0.0) if found.pace is None else (found.pace.threads, found.pace.step_s)
     rows = tuple(
         (f"{'* ' if each.threads == threads else ''}{each.threads}", f"{each.quickest_s * 1000:.0f}")
@@ -59,7 +59,7 @@ def _threads_table(found: "Tuning") -> page.Table:
 
 
 def _rule(found: "Tuning") -> list[str]:
-    """What became of the rule for confirming words; the short form does not look at it."""
+    """The lines about the rule for confirming words; the short form does not fit one."""
     if found.short:
         return []
     if found.refit is None and found.speech_s >= SPEECH_S and found.pace is None:
@@ -71,16 +71,16 @@ def _rule(found: "Tuning") -> list[str]:
 
 
 def text(found: "Tuning") -> str:
-    """For a terminal."""
-    parts = [page.text_table(table(found)), LEGEND]
+    """Render for a terminal."""
+    parts = [page.text_table(_table(found)), LEGEND]
     parts += _rule(found)
     if found.rounds:
         parts.append(page.text_table(_threads_table(found)))
     return "\n\n".join(parts)
 
 
-def plot(found: "Tuning") -> Drawing:
-    """What differs against what it takes; down and to the left is better."""
+def _plot(found: "Tuning") -> Drawing:
+    """Plot the differences against the time; down and to the left is better."""
     points = [
         Curve(each.label, (1000 * each.median_s,), (100 * each.differing,), ("suits" if each.suits else "",))
         for each in found.tried
@@ -94,13 +94,13 @@ def plot(found: "Tuning") -> Drawing:
 
 
 def html(found: "Tuning") -> str:
-    """The page."""
+    """Render the page."""
     sections = [
         page.section(
             "Framings",
-            page.html_table(table(found)),
+            page.html_table(_table(found)),
             page.paragraph(LEGEND, "note"),
-            page.figure(plot(found), "Time against difference", "Down and to the left is better."),
+            page.figure(_plot(found), "Time against difference", "Down and to the left is better."),
         )
     ]
     sections += [page.section("Which words stay", page.paragraph(f"{each}.")) for each in _rule(found)]

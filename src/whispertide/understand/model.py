@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from whispertide.checkpoint.cache import cached
+from whispertide.checkpoint.cache import cache_path
 from whispertide.features import raw_columns
 from whispertide.graphs.store import build_once
 from whispertide.model.runtime import GraphSession, open_session
@@ -185,7 +185,7 @@ def _slowness(width: int) -> FloatArray:
 
 def _built(checkpoint: LateCheckpoint) -> Path:
     """The folder of its graphs in the cache; they are built if they are not there."""
-    folder = cached("graphs", f"late-{VERSION}-{checkpoint.content_hash[:32]}")
+    folder = cache_path("graphs", f"late-{VERSION}-{checkpoint.content_hash[:32]}")
 
     def is_whole() -> bool:
         return all((folder / f"{name}.onnx").is_file() for name in GRAPHS)

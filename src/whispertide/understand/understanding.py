@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from whispertide.audio.buffer import AudioBuffer, checked
+from whispertide.audio.buffer import AudioBuffer, check_samples
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import Gate, GateEvent, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.errors import OptionError
@@ -185,7 +185,7 @@ class Understanding:
         on in the same audio.
         """
         began = time.perf_counter()
-        audio, _ = checked(samples)
+        audio, _ = check_samples(samples)
         self._buffer.append(audio)
         said = self._landed()
         said += self._feed(began)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from small_training import changed_by, nano, quiet, resumed, small_dims, spoken
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
-from whispertide.checkpoint.low_rank import adapted_names, merged
+from whispertide.checkpoint.low_rank import adapted_names, merge_adapter
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import block_ends, causal_log_mel
@@ -181,7 +181,7 @@ def test_what_was_trained_can_be_merged(tmp_path: Path, shards: Shards, checkpoi
     run.run(quiet)
     adapter = run.result()
     adapter.save(tmp_path / "causal.npz")
-    plain = load_network(merged(checkpoint, CausalAdapter.load(tmp_path / "causal.npz", checkpoint))).eval()
+    plain = load_network(merge_adapter(checkpoint, CausalAdapter.load(tmp_path / "causal.npz", checkpoint))).eval()
     mel, tokens = torch.randn(1, 80, 100), torch.tensor([[50257, 50362, 11, 12]])
     with torch.no_grad():
         difference = (plain(mel, tokens) - run.network(mel, tokens)).abs().max()

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from small_training import changed_by, nano, quiet, resumed, small_dims
 from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.low_rank import adapted_names, merged
+from whispertide.checkpoint.low_rank import adapted_names, merge_adapter
 from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import GROUPS, MaskedAdapter
 from whispertide.cli.main import app
@@ -111,7 +111,9 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     best = min(expected.report["held_out"], whole.best[-1].loss)
     assert best == expected.report["held_out"]
     result.save(tmp_path / "masked-d250.npz")
-    plain = load_network(merged(checkpoint, MaskedAdapter.load(tmp_path / "masked-d250.npz", checkpoint, whole.mask)))
+    plain = load_network(
+        merge_adapter(checkpoint, MaskedAdapter.load(tmp_path / "masked-d250.npz", checkpoint, whole.mask))
+    )
     mel = torch.randn(1, 80, 3000)
     with torch.no_grad():
         ours, theirs = (encode_masked(each.encoder.eval(), mel, whole.mask) for each in (plain, second.network))

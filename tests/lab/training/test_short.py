@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from small_training import changed_by, nano, quiet, resumed, small_dims
 from whispertide.audio.buffer import to_float
 from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.low_rank import adapted_names, merged
+from whispertide.checkpoint.low_rank import adapted_names, merge_adapter
 from whispertide.checkpoint.short import GROUPS, ShortAdapter
 from whispertide.cli.main import app
 from whispertide.decoding.search import Hypothesized, SearchResult
@@ -219,7 +219,7 @@ def test_what_was_learned_is_what_runs(tmp_path: Path, shards: Shards, checkpoin
     run = trainer(checkpoint, shards, tmp_path / "run")
     run.run(quiet)
     run.result().save(tmp_path / "short.npz")
-    plain = load_network(merged(checkpoint, ShortAdapter.load(tmp_path / "short.npz", checkpoint))).eval()
+    plain = load_network(merge_adapter(checkpoint, ShortAdapter.load(tmp_path / "short.npz", checkpoint))).eval()
     mel = torch.from_numpy(bare_mel(np.zeros(16_000, np.int16), 80))[None]
     with torch.no_grad():
         assert torch.allclose(plain.encoder(mel), run.network.encoder(mel), atol=2e-3)

@@ -17,7 +17,7 @@ from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
-from whispertide.checkpoint.low_rank import merged
+from whispertide.checkpoint.low_rank import merge_adapter
 from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import MaskedAdapter
 from whispertide.checkpoint.names import BUNDLED_DIR
@@ -222,7 +222,7 @@ def test_its_attachments_suit_the_wide_model(base: Path) -> None:
 @pytest.mark.slow
 def test_the_causal_adapter_changes_the_wide_model_as_it_does_the_narrow_one(base: Path) -> None:
     narrow, wide = (load_checkpoint(source) for source in ("nano.en", base))
-    small, large = (merged(one, CausalAdapter.of_checkpoint(one)) for one in (narrow, wide))
+    small, large = (merge_adapter(one, CausalAdapter.of_checkpoint(one)) for one in (narrow, wide))
     added = wide.dims.n_audio_layer - narrow.dims.n_audio_layer
     for projection in ("q_proj", "out_proj"):
         name = f"encoder.layers.{{}}.self_attn.{projection}.weight"
@@ -238,7 +238,7 @@ def test_the_causal_adapter_changes_the_wide_model_as_it_does_the_narrow_one(bas
 @pytest.mark.parametrize("mask", ["d250", "d750"])
 def test_adapters_for_masks_change_the_wide_model_as_they_do_the_narrow_one(base: Path, mask: str) -> None:
     narrow, wide = (load_checkpoint(source) for source in ("nano.en", base))
-    small, large = (merged(one, MaskedAdapter.of_checkpoint(one, Mask.parse(mask))) for one in (narrow, wide))
+    small, large = (merge_adapter(one, MaskedAdapter.of_checkpoint(one, Mask.parse(mask))) for one in (narrow, wide))
     name = "encoder.layers.{}.self_attn.v_proj.weight"
     changed = small.tensors.get(name.format(0)).astype(np.float32)
     added = wide.dims.n_audio_layer - narrow.dims.n_audio_layer

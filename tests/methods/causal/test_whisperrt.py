@@ -18,7 +18,7 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.layout import to_openai_name
-from whispertide.checkpoint.low_rank import merged
+from whispertide.checkpoint.low_rank import merge_adapter
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
 from whispertide.decoding.prompt import MARGIN_TOKENS
@@ -326,7 +326,7 @@ def test_a_prefix_for_which_the_text_has_no_room_is_left_out() -> None:
 def test_an_adapter_for_one_length_refuses_another() -> None:
     adapter = replace(CausalAdapter.of_checkpoint(nano().checkpoint), block=5)
     fixed = WhisperModel(nano().checkpoint, nano().engine)
-    fixed.causal = WhisperModel(merged(nano().checkpoint, adapter), nano().engine)
+    fixed.causal = WhisperModel(merge_adapter(nano().checkpoint, adapter), nano().engine)
     make_executor(fixed, RECIPE.replace(block_s=0.1))
     with pytest.raises(
         OptionError, match=r"expected block_s=0\.1, .* got 0\.3: .*whispertide train causal .* --chunk 0\.3"

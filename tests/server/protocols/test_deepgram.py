@@ -227,7 +227,7 @@ def test_utterance_end_waits_for_the_words_of_a_finalize() -> None:
     talk.send({"type": "Finalize"})
     talk._perform(talk.protocol.events([Confirmed(2, 40_000, (two,)), TurnEnd(3, 40_000, 40_000)]))
     talk._perform(talk.protocol.flushed())
-    talk._perform(talk.protocol.heard(40_000))
+    talk._perform(talk.protocol.processed(40_000))
     first, last, end = talk.json()
     assert [transcript(first), transcript(last)] == ["one", "two"]
     assert (end["type"], end["last_word_end"]) == ("UtteranceEnd", 0.9)

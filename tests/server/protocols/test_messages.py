@@ -29,9 +29,9 @@ def test_what_is_no_switch(value: Any) -> None:
 
 
 def test_errors_show_little_of_a_value() -> None:
-    assert messages.shown(b"abc") == "3 bytes"
-    assert messages.shown({"a": 1}) == "{'a': 1}"
-    assert messages.shown("x" * 61) == "x" * 57 + "..."
+    assert messages.abbreviate(b"abc") == "3 bytes"
+    assert messages.abbreviate({"a": 1}) == "{'a': 1}"
+    assert messages.abbreviate("x" * 61) == "x" * 57 + "..."
 
 
 @pytest.mark.parametrize("value", ["0", "[]", '{"a":0}', '"a"'])

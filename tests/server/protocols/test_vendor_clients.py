@@ -39,7 +39,7 @@ from whispertide.server.options import Limits, ServerOptions, Work
 from whispertide.server.protocols.base import Audio, Configure, Finish, Flush
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
-from whispertide.server.serving import running
+from whispertide.server.serving import run_server
 from whispertide.server.tcp import TcpListener
 from whispertide.session import Session
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
@@ -113,7 +113,7 @@ def served() -> Iterator[Served]:
         options = ServerOptions(Limits(stall_s=600.0), Work(workers=1, degrade=False))  # a slow machine is fine
         hub = Hub({"nano.en": model}, RECIPE, options, version="test", record=served.watcher.opened)
         async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(running(hub))
+            server = await stack.enter_async_context(run_server(hub))
             served.port = server.port
             for kind in (WyomingProtocol, TextLinesProtocol, JsonLinesProtocol):
                 listener = TcpListener(hub, kind)

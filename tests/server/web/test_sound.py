@@ -35,7 +35,7 @@ from whispertide.audio.file import load_audio
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import Limits, ServerOptions, Work
-from whispertide.server.serving import running
+from whispertide.server.serving import run_server
 from whispertide.session import Session
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 
@@ -105,7 +105,7 @@ def served() -> Iterator[Served]:
         options = ServerOptions(Limits(stall_s=600.0), Work(workers=1, degrade=False))
         served.hub = Hub({"nano.en": served.model}, RECIPE, options, record=served.watcher.opened)
         served.call = asyncio.get_running_loop().call_soon_threadsafe
-        async with running(served.hub) as server:
+        async with run_server(served.hub) as server:
             served.wire = Wire(server.port)
             async with await served.wire.start():
                 yield served

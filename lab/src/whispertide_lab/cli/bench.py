@@ -54,7 +54,7 @@ DEFAULT_RECIPES = "tide,whisper-streaming"
 
 @bench.command()
 @guarded
-@arguments.grouped
+@arguments.group_options
 def run(
     *,
     recipes: Annotated[

@@ -43,7 +43,7 @@ def _excerpt(text: str) -> float:
 
 def listed(flag: str, short: str, what: str, names: completion.Complete) -> Any:
     """An option that takes several names."""
-    return typer.Option(flag, short, metavar="A,B", help=what, autocompletion=completion.listed(names))
+    return typer.Option(flag, short, metavar="A,B", help=what, autocompletion=completion.complete_last(names))
 
 
 ModelsOption = Annotated[str, listed("--models", "-m", "Models, separated by commas.", completion.models)]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def paper(
     *,
     name: Annotated[
@@ -57,7 +57,7 @@ def paper(
             metavar="A,B",
             help=f"{CORPORA_HELP}. Default: talks, or noisy for what is about inventions; two for what the paper has "
             "of two corpora.",
-            autocompletion=completion.listed(corpora),
+            autocompletion=completion.complete_last(corpora),
         ),
     ] = "",
     quick: QuickOption = False,
@@ -78,7 +78,7 @@ def paper(
     An item that fails says why, and the others go on.
     """
     require("lab", "measuring")
-    from whispertide.checkpoint.names import find
+    from whispertide.checkpoint.names import find_model
     from whispertide.understand.checkpoint import is_late
     from whispertide_lab.evaluation import papers
     from whispertide_lab.evaluation.grid import Setup
@@ -88,7 +88,7 @@ def paper(
     wanted = papers.choose(name, wanted_in(items))
     for model in names_in(models):  # some items use only the first
         if not is_late(Path(model)):
-            find(model)
+            find_model(model)
     setup = Setup(
         *(clock, quick, excerpt, seed, engine, names_in(models), align or bool(aligner), aligner, pieces),
         usual_s=PAPER_EXCERPT_S,

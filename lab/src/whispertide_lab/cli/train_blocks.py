@@ -13,7 +13,7 @@ from whispertide_lab.cli.train_fit import train_device
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def blocks(
     *,
     model: arguments.ModelArgument,

@@ -26,7 +26,7 @@ QuickOption = Annotated[bool, typer.Option("--quick", help="Only a small part of
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def card(
     *,
     model: arguments.ModelArgument,

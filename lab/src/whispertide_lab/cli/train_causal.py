@@ -15,7 +15,7 @@ _FRAME_S = 0.02  # of the encoder
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def causal(
     *,
     model: arguments.ModelArgument,

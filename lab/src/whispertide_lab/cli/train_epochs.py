@@ -108,9 +108,9 @@ def file_for(checkpoint: "Checkpoint", kind: "Kind", variant: str = "", *, asked
     """Where what is learned is written: where it is asked for, else next to the checkpoint. Raises `OutputError` where
     that cannot be, before anything is learned.
     """
-    from whispertide.checkpoint.attachments import place
+    from whispertide.checkpoint.attachments import path_beside
 
-    path = asked or place(checkpoint, kind, variant)
+    path = asked or path_beside(checkpoint, kind, variant)
     check_file(path)
     return path
 

@@ -12,7 +12,7 @@ from whispertide_lab.cli.train_fit import train_device
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def hush(
     *,
     model: arguments.Model,

@@ -14,7 +14,7 @@ _ALIGNED = 0.3  # of the run, frames learn what is said in them
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def latecontext(
     *,
     data: Annotated[

@@ -23,7 +23,7 @@ _SPEECH_S = 5.0  # of speech for a window: it is cut out of more than it holds, 
 
 
 @guarded
-@arguments.grouped
+@arguments.group_options
 def short(
     *,
     model: arguments.ModelArgument,
@@ -122,14 +122,14 @@ def teach(
     start: "ShortAdapter | None" = None,
 ) -> ExitCode:
     """Train an adapter on these recordings, or on synthetic speech, and write it to `output`, or into the cache."""
-    from whispertide.checkpoint.attachments import kept_place
+    from whispertide.checkpoint.attachments import path_in_cache
     from whispertide.checkpoint.short import KIND
     from whispertide.cli.interrupt import interrupts_of_workers
     from whispertide.cli.progress import counting
     from whispertide_lab.training.short import open_trainer
     from whispertide_lab.training.short_speech import gather
 
-    path = output or kept_place(checkpoint, KIND)
+    path = output or path_in_cache(checkpoint, KIND)
     folder = training.run or Path(f"short-{checkpoint.tensors_hash[:8]}")
     with interrupts_of_workers() as interrupts, counting("") as advance:
         if audio:

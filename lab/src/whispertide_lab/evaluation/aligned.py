@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.api import Transcriber
-from whispertide.checkpoint.cache import cached, read_note, write_note
+from whispertide.checkpoint.cache import cache_path, read_note, write_note
 from whispertide.decoding.alignment import locate_words
 from whispertide.decoding.longform import pad30
 from whispertide.decoding.token_words import WordTiming, merge_punctuation
@@ -122,7 +122,7 @@ def aligned(utterance: Utterance, transcriber: Transcriber, model: str) -> Utter
     digest = hashlib.sha256(samples.tobytes())
     key = {"version": VERSION, "content_hash": model_of.content_hash, "precision": model_of.options.precision}
     digest.update(repr((texts, utterance.language, key)).encode())
-    note = cached("aligned", f"{digest.hexdigest()[:32]}.json")
+    note = cache_path("aligned", f"{digest.hexdigest()[:32]}.json")
     spans = _kept(read_note(note, key), len(texts))
     if spans is None:
         spans = _located(utterance, texts, samples, transcriber)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from whispertide.atomic import replacing, writing
 from whispertide.errors import OptionError
-from whispertide.tuning.drawing import drawing
+from whispertide.tuning.drawing import new_figure
 from whispertide_lab.training.loop import LOG, Figures, read_log
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def plot(run: Path, output: Path | None = None) -> Path:
     log = read_log(run / LOG)
     if not log:
         raise OptionError(f"expected a run with a log in {run}; there is nothing in {LOG} yet: train on")
-    with drawing(figsize=(9, 7)) as figure:
+    with new_figure(figsize=(9, 7)) as figure:
         losses, gradient, rate, speed = figure.subplots(2, 2).flat
         for name, label in _LOSSES.items():
             _curve(losses, log, name, label)

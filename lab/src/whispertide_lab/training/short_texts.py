@@ -11,7 +11,7 @@ from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import build_rules
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.tuning.framing_choice import differences, plain
+from whispertide.tuning.framing_choice import differences, plain_words
 from whispertide_lab.training.short_lessons import Lesson, bare_mel, limit, search
 
 
@@ -32,7 +32,7 @@ def compare(model: WhisperModel, lessons: Sequence[Lesson]) -> dict[str, float]:
             counts["endless"] += 1
             continue
         right = [token for token in lesson.targets.tolist() if token >= 0]
-        asked, heard = (plain(tokenizer.decode(said)) for said in (right, best.tokens))
+        asked, heard = (plain_words(tokenizer.decode(said)) for said in (right, best.tokens))
         changed, added = differences(asked, heard)
         counts["words"] += len(asked)
         counts["changed"] += changed

@@ -37,10 +37,10 @@ def report(chances: Sequence[float], stayed: Sequence[bool]) -> str:
 
 def draw(chances: Sequence[float], stayed: Sequence[bool], output: Path) -> None:
     """The predicted chances against the shares that stayed. Raises `OptionError` without matplotlib, and `OSError`."""
-    from whispertide.tuning.drawing import drawing
+    from whispertide.tuning.drawing import new_figure
 
     found = reliability(chances, stayed, bins=20)
-    with drawing(figsize=(5, 5)) as figure:
+    with new_figure(figsize=(5, 5)) as figure:
         axes = figure.subplots()
         axes.plot([0, 1], [0, 1], linestyle=":", label="as predicted")
         axes.plot([one.predicted for one in found.bins], [one.stayed for one in found.bins], marker="o", label="words")

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from whispertide.atomic import replacing, writing
 from whispertide.checkpoint import Checkpoint, ModelDims, causal, load_checkpoint, masked
-from whispertide.checkpoint.attachments import place
+from whispertide.checkpoint.attachments import path_beside
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.generation import heads_or_later_half
 from whispertide.checkpoint.layout import Shape, expected_shapes
@@ -261,11 +261,11 @@ def _write_attachments(checkpoint: Checkpoint, widening: Widening, output: Path)
     content_hash = load_checkpoint(output).content_hash
     for path in sorted(checkpoint.folder.glob("hush-*.npz")):
         replace(HushWord.load(path), content_hash=content_hash).save(output / path.name)
-    if place(checkpoint, KIND).is_file():
+    if path_beside(checkpoint, KIND).is_file():
         detector = TruncationDetector.of_checkpoint(checkpoint)
         weight = np.tile(detector.weight, widening.copies) / np.float32(widening.copies)
         replace(detector, weight=weight, content_hash=content_hash).save(output / KIND.file)
-    if place(checkpoint, causal.KIND).is_file():
+    if path_beside(checkpoint, causal.KIND).is_file():
         adapter = CausalAdapter.of_checkpoint(checkpoint)
         matrices = _widened_changes(adapter, adapted_names(widening.target), widening)
         replace(adapter, matrices=matrices, content_hash=content_hash).save(output / causal.KIND.file)

@@ -15,7 +15,7 @@ import numpy as np
 
 from whispertide.checkpoint import attachments
 from whispertide.checkpoint.attachments import Attachment, Kind
-from whispertide.checkpoint.untrusted import brief, regular_bytes
+from whispertide.checkpoint.untrusted import regular_bytes, shorten
 from whispertide.errors import CheckpointError, OptionError
 from whispertide.streaming.framing import LONGEST_HUSH_S, SHORTEST_HUSH_S
 from whispertide.types import FloatArray, seconds, to_samples
@@ -95,7 +95,7 @@ class HushWord:
         except CheckpointError as error:
             raise CheckpointError(f"{path}: {error}") from error
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"expected a CSV of samples; {path} cannot be read: {brief(error)}") from error
+            raise CheckpointError(f"expected a CSV of samples; {path} cannot be read: {shorten(error)}") from error
 
     def mismatch(self, model: "WhisperModel") -> str | None:
         """Why it might not suit `model`; None where it was trained for this very checkpoint."""
@@ -130,7 +130,7 @@ def suffix_for(model: "WhisperModel", hush_s: float = DEFAULT_S, given: HushWord
 
 def has_word(model: "WhisperModel", hush_s: float = DEFAULT_S) -> bool:
     """Whether a hush word of that length lies next to the checkpoint."""
-    return attachments.place(model.checkpoint, KIND, f"{hush_s:g}").is_file()
+    return attachments.path_beside(model.checkpoint, KIND, f"{hush_s:g}").is_file()
 
 
 def _sample(number: int, line: str) -> float:

@@ -1,4 +1,4 @@
-"""What the server speaks, one module per wire protocol. None of them does I/O: see `base`.
+"""Wire protocols, one module each. None of them does I/O: see `base`.
 
 `ROUTES` has the WebSocket protocols of other services by the path that their clients use. WhisperLive's client knows no
 path, so `/` is its own. The protocols over plain TCP have ports instead: see `server.tcp`.

@@ -31,7 +31,7 @@ class AssemblyAIProtocol(base.WireProtocol):
         encoding = query.get("encoding") or "pcm_s16le"
         if encoding not in _ENCODINGS:
             known = ", ".join(_ENCODINGS)
-            raise base.ProtocolError(f"expected encoding to be one of {known}; got {messages.shown(encoding)}")
+            raise base.ProtocolError(f"expected encoding to be one of {known}; got {messages.abbreviate(encoding)}")
         if "opus" not in encoding and not query.get("sample_rate"):
             raise base.ProtocolError(f"expected a sample_rate for {encoding}; got none")
         rate = messages.whole(query, "sample_rate", SAMPLE_RATE)
@@ -45,11 +45,11 @@ class AssemblyAIProtocol(base.WireProtocol):
         self._limit: base.Problem | None = None  # the session's, which it reached
 
     def opened(self) -> base.Actions:
-        """The session begins with the connection."""
+        """Begin the session with the connection."""
         return (base.Start(self._settings),)
 
     def started(self, started: base.Started) -> base.Actions:
-        """Their greeting, with the time until which the session may last."""
+        """Greet the client, with the time until which the session may last."""
         expires = self.opening.at + (self.opening.server.limit_s or DEFAULT_LIMIT_S)
         model = {"model": started.model, "api_version": "v3"}
         return (messages.reply(type="Begin", id=self.opening.connection, expires_at=int(expires), configuration=model),)
@@ -64,7 +64,7 @@ class AssemblyAIProtocol(base.WireProtocol):
         if self._ending:
             return ()
         if isinstance(message, bytes):
-            return messages.decoded(self._audio, message)
+            return messages.decode_audio(self._audio, message)
         data = messages.json_object(message)
         match data.get("type"):
             case "KeepAlive":
@@ -80,14 +80,14 @@ class AssemblyAIProtocol(base.WireProtocol):
             case kind:
                 raise base.ProtocolError(
                     "expected a type among KeepAlive, ForceEndpoint, UpdateConfiguration, Terminate; "
-                    f"got {messages.shown(kind)}"
+                    f"got {messages.abbreviate(kind)}"
                 )
 
     def _rest(self) -> base.Actions:
-        return messages.heard(self._audio.drain())
+        return messages.audio_actions(self._audio.drain())
 
     def events(self, events: Sequence[Event]) -> base.Actions:
-        """One `Turn` for all that changed, and one for every turn that ended."""
+        """Send one `Turn` for all that changed, and one for every turn that ended."""
         actions: list[base.Action] = []
         changed = False
         for event in events:
@@ -113,7 +113,7 @@ class AssemblyAIProtocol(base.WireProtocol):
         return actions
 
     def problem(self, problem: base.Problem) -> base.Actions:
-        """Their clients end on an `Error`, so what is not fatal is a `Warning`."""
+        """Send a `Warning` for problems that are not fatal: their clients end on an `Error`."""
         if not problem.fatal:
             self._limit = problem if problem.kind == "too_long" else self._limit
             return (messages.reply(type="Warning", warning_code=_INVALID, warning=problem.message),)
@@ -123,13 +123,13 @@ class AssemblyAIProtocol(base.WireProtocol):
         return (*last, *self._failure(problem))
 
     def _end_turn(self) -> list[base.Action]:
-        """A turn without words, such as a cough, is no turn."""
+        """End the turn; one without words, such as a cough, is left out."""
         self._guess = ()
         if not self._words:
             return []
-        said = self._say_turn(end_of_turn=True)
+        turn = self._say_turn(end_of_turn=True)
         self._turn, self._words = self._turn + 1, []
-        return [said]
+        return [turn]
 
     def _say_turn(self, *, end_of_turn: bool) -> base.Reply:
         text = join_words(self._words)
@@ -146,12 +146,12 @@ class AssemblyAIProtocol(base.WireProtocol):
         )
 
     def _failure(self, problem: base.Problem) -> base.Actions:
-        """Their last words where a session does not end as its client wanted."""
+        """The last messages of a session that failed."""
         code = _CODES.get(problem.kind, _INVALID)
         return messages.reply(type="Error", error_code=code, error=problem.message), base.Close(code, problem.kind)
 
     def _termination(self) -> base.Reply:
-        """The session's duration is that of its audio: there is no clock here, and live audio comes in real time."""
+        """Report the audio's duration as the session's: there is no clock here, and live audio comes in real time."""
         duration = round(seconds(self._audio.given))
         return messages.reply(type="Termination", audio_duration_seconds=duration, session_duration_seconds=duration)
 
@@ -172,7 +172,9 @@ class AssemblyAIProtocol(base.WireProtocol):
         )
 
     def _changes(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What can change while a session runs: the prompt and the language. The rest is accepted and has no effect."""
+        """The settings that can change while a session runs: the prompt and the language. Others are accepted without
+        effect.
+        """
         changes: dict[str, Any] = {}
         if values.get("prompt") is not None or values.get("keyterms_prompt") is not None:
             terms = messages.texts(values.get("keyterms_prompt"), "keyterms_prompt")
@@ -185,9 +187,9 @@ class AssemblyAIProtocol(base.WireProtocol):
 
 
 def _list_in_query(value: str, repeated: Sequence[str]) -> list[str]:
-    """A list as their SDK writes it (JSON), or as a repeated parameter."""
+    """Parse a list as their SDK writes it (JSON), or as a repeated parameter."""
     try:
-        items = messages.parsed(value)
+        items = messages.parse_json(value)
     except ValueError:
         return list(repeated) or [value]
     return items if isinstance(items, list) else [value]

@@ -9,8 +9,8 @@ the server performs its actions in order and calls it back, always from one thre
     events(e)       what the session said, in order
     flushed()       all events that belong to the oldest unanswered `Flush` have been given
     cleared()       the oldest unanswered `Clear` has been carried out, and its events have been given
-    accepted(n)     n samples (16 kHz) of this session's audio are safe: told before events and once a second
-    heard(n)        n samples (16 kHz) were looked at, and all that is to be said of them so far has been given
+    accepted(n)     n samples (16 kHz) of this session's audio are safe: called before events and once a second
+    processed(n)    n samples (16 kHz) were looked at, and all that is to be said of them so far has been given
     problem(p)      something is wrong; a fatal problem closes the connection after what this returns
     closed()        the other side will send nothing more
 
@@ -36,8 +36,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """One model that is served. `languages` are ISO codes; an English model has only "en". `caution` is what its maker
-    warns of, or "". `translates` tells whether it can write English for what is said in other languages.
+    """One model that is served. `languages` are ISO codes; an English model has only "en". `caution` is a warning of
+    its maker, or "". `translates`: it can translate into English.
     """
 
     name: str
@@ -48,7 +48,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class RecipeInfo:
-    """One recipe that clients may ask for, and what it is like in a line, or ""."""
+    """One recipe that clients may ask for, with a line about it, or ""."""
 
     name: str
     about: str = ""
@@ -56,8 +56,9 @@ class RecipeInfo:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What is served: `recipe`, `language` (None = detect it), `task` and the first model that can do both are the
-    defaults. `limit_s` is how long a session may be, `intents` what speakers can want; empty where nobody tells.
+    """The server's models and recipes. `recipe`, `language` (None = detect it), `task` and the first model that can do
+    both are the defaults. `limit_s` is the longest session, `intents` all that can be recognized; empty without a model
+    of intents.
     """
 
     models: tuple[ModelInfo, ...]
@@ -72,8 +73,8 @@ class ServerInfo:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a connection was opened. `query` holds the last value of each parameter, `lists` all of them in order;
-    `headers` have lower-case names. All are empty over TCP.
+    """The request that opened a connection. `query` holds the last value of each parameter, `lists` all of them in
+    order; `headers` have lower-case names. All are empty over TCP.
 
     `connection` is a name for this connection, unique and hard to guess, for protocols that need ids; `at` is when it
     was opened, in seconds since 1970, for those that name dates.
@@ -90,8 +91,8 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The session that stands now: `received` samples and events up to `seq` (exclusive) are already there if it was
-    resumed, else 0.
+    """A session that has begun or goes on: `received` samples and events up to `seq` (exclusive) are already there if
+    it was resumed, else 0.
     """
 
     session: str
@@ -124,7 +125,7 @@ ProblemKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong, for the client's eyes: `message` says what was expected, what came, and what to do.
+    """An error for the client: `message` says what was expected, what came, and what to do.
 
     `last_seq` is what the session can be resumed with, where it was resumed with another ("ahead", "behind").
     """
@@ -136,7 +137,7 @@ class Problem:
 
 
 class ProtocolError(ValueError):
-    """The other side's message cannot be used.
+    """The client's message cannot be used.
 
     The server turns it into a `Problem("bad_request", ...)`; `fatal` ends the connection, otherwise the message is
     as if it had not come.
@@ -152,8 +153,8 @@ class ProtocolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a session is to be. None, or no prompt, means the server's default (`defaults`); `languages.DETECT` as the
-    language means none. `changes` are fields of the recipe by name; with `intents` it is told what speakers want, too.
+    """The settings of a session. None, or no prompt, means the server's default (`defaults`); `languages.DETECT` as the
+    language means none. `changes` are fields of the recipe by name; with `intents` intents are recognized too.
 
     An unknown `model` is as none, unless `strict_model`: clients of other services name models that only exist there.
     """
@@ -170,7 +171,7 @@ class Settings:
 
     @property
     def options(self) -> DecodeOptions:
-        """What is to be written down, of settings that leave nothing open."""
+        """The decode options of settings that leave nothing open."""
         return DecodeOptions(language=self.language, task=self.task or "transcribe", prompt=self.prompt)
 
 
@@ -211,7 +212,7 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """Confirm all that was said so far; the session goes on. Answered by `flushed`."""
+    """Confirm all audio so far; the session goes on. Answered by `flushed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,17 +222,17 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """No audio follows: confirm all that was said; the last event is `End`."""
+    """End the audio: all of it is confirmed; the last event is `End`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Drop the session with whatever is unsaid in it."""
+    """Drop the session with all that is not confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """The client has the events up to and including `seq`; they need not be kept for it."""
+    """Acknowledge the events up to and including `seq`; they need not be kept for the client."""
 
     seq: int
 
@@ -277,7 +278,8 @@ CLOSE_CODES: Mapping[ProblemKind, int] = MappingProxyType(
 
 
 class WireProtocol(ABC):
-    """One conversation with one client. Subclasses override what they need; see the module for who calls what when.
+    """One conversation with one client. Subclasses override what they need; see the module for the calls and their
+    order.
 
     name        in metrics and logs
     idle_s      how long the other side may say nothing before the connection is closed with an "idle" problem;
@@ -297,7 +299,7 @@ class WireProtocol(ABC):
 
     @property
     def piece(self) -> int:
-        """See above. It may be another with the next message."""
+        """The size of a piece (see above). It may change with the next message."""
         return 0
 
     def __init__(self, opening: Opening) -> None:
@@ -305,12 +307,12 @@ class WireProtocol(ABC):
         self.opening = opening
 
     def opened(self) -> Actions:
-        """The connection stands."""
+        """Called when the connection stands."""
         return ()
 
     @property
     def is_amid(self) -> bool:
-        """Whether a message has begun and is not whole; it has to be within the time that a client may say nothing.
+        """True if a message has begun and is not complete; it has to be within the time that a client may be silent.
 
         That time begins anew with what completes a message, although another one may begin there. Only protocols that
         do their own framing, over TCP, can know.
@@ -319,38 +321,38 @@ class WireProtocol(ABC):
 
     @abstractmethod
     def receive(self, message: str | bytes) -> Actions:
-        """A message came. Raises `ProtocolError` for one that cannot be used; other errors are a defect."""
+        """Take a message. Raises `ProtocolError` for one that cannot be used; other errors are a defect."""
 
     def started(self, started: Started) -> Actions:
-        """The session is there."""
+        """Called when the session is there."""
         return ()
 
     @abstractmethod
     def events(self, events: Sequence[Event]) -> Actions:
-        """The session said this."""
+        """Send events of the session."""
 
     def flushed(self) -> Actions:
-        """A `Flush` is done."""
+        """Called when a `Flush` is done."""
         return ()
 
     def cleared(self) -> Actions:
-        """A `Clear` is done."""
+        """Called when a `Clear` is done."""
         return ()
 
     def accepted(self, samples: int) -> Actions:
-        """The server has this much of the session's audio for good."""
+        """Called when the server has this much of the session's audio for good."""
         return ()
 
-    def heard(self, samples: int) -> Actions:
-        """The session is done with this much of its audio, until more comes: all events about it have been given."""
+    def processed(self, samples: int) -> Actions:
+        """Called when this much of the audio is processed: all events about it were given, until more comes."""
         return ()
 
     def problem(self, problem: Problem) -> Actions:
-        """Tell the client. After a fatal problem the server closes with `CLOSE_CODES` unless this says `Close`."""
+        """Tell the client. After a fatal problem the server closes with `CLOSE_CODES` unless this returns `Close`."""
         return ()
 
     def closed(self) -> Actions:
-        """Nothing more will come: the end of input over TCP, or the WebSocket's close frame.
+        """Called when nothing more will come: the end of input over TCP, or the WebSocket's close frame.
 
         Replies to a WebSocket that closed go nowhere. Over TCP the other side may still read, and `Finish` lets it.
         """

@@ -54,11 +54,11 @@ class DeepgramProtocol(base.WireProtocol):
         self._from = 0  # where the last final result ended
         self._fresh: list[Word] = []  # confirmed, not sent yet
         self._in_turn = False
-        self._said = False  # whether the open turn has words
+        self._has_words = False  # the open turn
         self._finalizing: deque[int] = deque()  # samples that had arrived with each `Finalize` that is not answered
         self._held: tuple[tuple[Word, ...], int] | None = None  # the end of a turn, perhaps that of a `Finalize`
         self._guessed = False  # whether there are words that are not confirmed
-        self._heard = 0  # audio about which all has been said
+        self._processed = 0  # audio about which all has been said
         self._last_word: int | None = None  # end of the last word, until its `UtteranceEnd` is sent
         self._ending = False
 
@@ -67,11 +67,11 @@ class DeepgramProtocol(base.WireProtocol):
         return 0 if self._audio is None else self._audio.given
 
     def opened(self) -> base.Actions:
-        """The session begins with the connection."""
+        """Begin the session with the connection."""
         return (base.Start(self._settings),)
 
     def started(self, started: base.Started) -> base.Actions:
-        """Which model it is goes into every result."""
+        """Keep the model's name, which goes into every result."""
         self._model = started.model
         return ()
 
@@ -83,7 +83,7 @@ class DeepgramProtocol(base.WireProtocol):
         return CONTAINED_PIECE if self._audio is None else self._audio.piece
 
     def receive(self, message: str | bytes) -> base.Actions:
-        """Audio, or one message. An empty binary message ends the stream, as it does there."""
+        """Take audio, or one message. An empty binary message ends the stream, as it does there."""
         if self._ending:
             return ()
         if isinstance(message, bytes):
@@ -102,7 +102,8 @@ class DeepgramProtocol(base.WireProtocol):
                 return self._configure(data)
             case kind:
                 raise base.ProtocolError(
-                    f"expected a type among KeepAlive, Finalize, CloseStream, Configure; got {messages.shown(kind)}"
+                    f"expected a type among KeepAlive, Finalize, CloseStream, Configure; got "
+                    f"{messages.abbreviate(kind)}"
                 )
 
     def _hear(self, data: bytes) -> base.Actions:
@@ -112,10 +113,10 @@ class DeepgramProtocol(base.WireProtocol):
             if len(self._head) < MARK_BYTES:  # browsers send the first byte of a recording alone
                 return ()
             self._audio, data = _container(self._head), self._head
-        return messages.decoded(self._audio, data)
+        return messages.decode_audio(self._audio, data)
 
     def _rest(self) -> base.Actions:
-        return () if self._audio is None else messages.heard(self._audio.drain())
+        return () if self._audio is None else messages.audio_actions(self._audio.drain())
 
     def _finish(self) -> base.Actions:
         self._ending = True
@@ -131,7 +132,7 @@ class DeepgramProtocol(base.WireProtocol):
     # --- out ---------------------------------------------------------------------------------------------------------
 
     def events(self, events: Sequence[Event]) -> base.Actions:
-        """Results. The words of a turn's last round come with its `speech_final`, not before it."""
+        """Send results. The words of a turn's last round come with its `speech_final`, not before it."""
         # More was said, so an end of a turn that was held back was not the answer to a `Finalize`.
         actions: list[base.Action] = self._release(from_finalize=False) if events else []
         guess: tuple[Word, ...] = ()
@@ -139,11 +140,11 @@ class DeepgramProtocol(base.WireProtocol):
             match event:
                 case Confirmed(words=words):
                     self._fresh += words
-                    self._said = True
+                    self._has_words = True
                 case Hypothesis(words=words):
                     guess, self._guessed = words, bool(words)
                 case SpeechStart(start=start):
-                    actions += [*self._final(), *self.heard(start)]
+                    actions += [*self._final(), *self.processed(start)]
                     self._in_turn = True
                     if self._tells_speech:
                         actions.append(messages.reply(type="SpeechStarted", channel=[0], timestamp=_seconds(start)))
@@ -159,7 +160,7 @@ class DeepgramProtocol(base.WireProtocol):
                         *actions,
                         *self._release(from_finalize=False),
                         *self._final(),
-                        *self.heard(duration),
+                        *self.processed(duration),
                         self._summary(),
                         base.Close(),
                     ]
@@ -169,40 +170,42 @@ class DeepgramProtocol(base.WireProtocol):
         return [*actions, *self._utterance_end()]
 
     def flushed(self) -> base.Actions:
-        """`Finalize` is always answered, if need be with an empty result."""
+        """Answer `Finalize` always, if need be with an empty result."""
         upto = self._finalizing.popleft()
         answer = self._release(from_finalize=True)
         if not answer:
             answer = [self._result((), upto, is_final=True, from_finalize=True)]
         return [*answer, *self._utterance_end()]
 
-    def heard(self, samples: int) -> base.Actions:
-        """A pause is measured in audio that was listened to: what has only arrived may hold words."""
-        self._heard = max(self._heard, samples)
+    def processed(self, samples: int) -> base.Actions:
+        """Measure pauses in processed audio: audio that has only arrived may hold words."""
+        self._processed = max(self._processed, samples)
         return self._utterance_end()
 
     def problem(self, problem: base.Problem) -> base.Actions:
-        """Errors are messages; some have a close code of their own there."""
-        said = messages.reply(type="Error", variant=problem.kind, description=problem.message, message=problem.message)
+        """Send an error message; some have a close code of their own there."""
+        error = messages.reply(type="Error", variant=problem.kind, description=problem.message, message=problem.message)
         if not problem.fatal:
-            return (said,)
+            return (error,)
         rest = [*self._release(from_finalize=False), *self._final()]
         if problem.kind == "idle":
-            return (*rest, said, base.Close(1011, "NET-0001: neither audio nor a KeepAlive came"))
+            return (*rest, error, base.Close(1011, "NET-0001: neither audio nor a KeepAlive came"))
         if problem.kind == "bad_request":
-            return (*rest, said, base.Close(1008, "DATA-0000: the data cannot be decoded as audio"))
+            return (*rest, error, base.Close(1008, "DATA-0000: the data cannot be decoded as audio"))
         if problem.kind == "shutdown":
-            return (*rest, said, self._summary())
-        return (*rest, said)
+            return (*rest, error, self._summary())
+        return (*rest, error)
 
     # --- results -----------------------------------------------------------------------------------------------------
 
     def _end_turn(self, end: int) -> list[base.Action]:
-        """The turn's last result. While a `Finalize` waits it may be the answer, which `flushed` will tell."""
+        """Send or hold the turn's last result. While a `Finalize` waits it may be the answer, which `flushed` will
+        tell.
+        """
         actions = self._release(from_finalize=False)
-        words, said = tuple(self._fresh), self._said
-        self._fresh, self._said, self._in_turn = [], False, False
-        if not said:
+        words, had_words = tuple(self._fresh), self._has_words
+        self._fresh, self._has_words, self._in_turn = [], False, False
+        if not had_words:
             return actions
         self._held = (words, end)
         return actions if self._finalizing else [*actions, *self._release(from_finalize=False)]
@@ -216,7 +219,7 @@ class DeepgramProtocol(base.WireProtocol):
         return [self._result(words, end, is_final=True, speech_final=pause, from_finalize=from_finalize)]
 
     def _final(self) -> list[base.Action]:
-        """A final result of what was confirmed in mid-turn."""
+        """Send a final result of the words confirmed in mid-turn."""
         if not self._fresh:
             return []
         words, self._fresh = tuple(self._fresh), []
@@ -231,7 +234,7 @@ class DeepgramProtocol(base.WireProtocol):
         speech_final: bool = False,
         from_finalize: bool = False,
     ) -> base.Reply:
-        """A result covers the audio from the last final one on; `end` is where it ends."""
+        """Build a result of the audio from the last final one to `end`."""
         start, end = self._from, max(end, self._from)
         if is_final:
             self._from = end
@@ -258,17 +261,17 @@ class DeepgramProtocol(base.WireProtocol):
         )
 
     def _utterance_end(self) -> list[base.Action]:
-        """`UtteranceEnd`, once per gap, when the gap that was asked for follows the last word, and no word is to come
+        """Send `UtteranceEnd`, once per gap, when the configured gap follows the last word, and no word is to come
         before it.
         """
         last, unsaid = self._last_word, self._in_turn or self._guessed or self._held is not None
-        if self._gap is None or last is None or unsaid or self._heard - last < self._gap:
+        if self._gap is None or last is None or unsaid or self._processed - last < self._gap:
             return []
         self._last_word = None
         return [messages.reply(type="UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]
 
     def _summary(self) -> base.Reply:
-        """What the service says before it closes. `sha256` is that of the bytes received."""
+        """The message before the service closes. `sha256` is that of the bytes received."""
         return messages.reply(
             type="Metadata",
             transaction_key="deprecated",
@@ -282,21 +285,21 @@ class DeepgramProtocol(base.WireProtocol):
 
 
 def _audio_input(query: Mapping[str, str]) -> AudioInput | None:
-    """How the audio is to be read, or None if the first bytes have to tell."""
+    """The decoder of the audio, or None if the first bytes have to tell."""
     encoding, rate = query.get("encoding"), query.get("sample_rate")
     channels = messages.whole(query, "channels", 1)
     if not encoding and not rate:
         return None
     if (encoding or "linear16") not in _ENCODINGS:
         raise base.ProtocolError(
-            f"expected encoding to be one of {', '.join(_ENCODINGS)}; got {messages.shown(encoding)}"
+            f"expected encoding to be one of {', '.join(_ENCODINGS)}; got {messages.abbreviate(encoding)}"
         )
     name, usual = _ENCODINGS[encoding or "linear16"]
     return messages.audio_input(name, rate=messages.whole(query, "sample_rate", usual), channels=channels)
 
 
 def _container(data: bytes) -> AudioInput:
-    """The input for a stream without a declared encoding: a container of Opus."""
+    """Make the input for a stream without a declared encoding: a container of Opus."""
     if encoding := container_of(data):
         return AudioInput(encoding)
     raise base.ProtocolError(

@@ -1,4 +1,4 @@
-"""Audio as wire protocols carry it: linear PCM, G.711, Opus (packets, Ogg, WebM), in any portions, to 16 kHz mono.
+"""Decode the audio of wire protocols: linear PCM, G.711, Opus (packets, Ogg, WebM), in any portions, to 16 kHz mono.
 
     audio = AudioInput("mulaw", rate=8000)
     samples = audio.feed(data)
@@ -35,25 +35,25 @@ MARK_BYTES = 4
 
 
 def container_of(head: bytes) -> str | None:
-    """The encoding of a stream that begins so, if it is in a container that is understood."""
+    """The encoding of a stream in a known container, by its first bytes."""
     return next((encoding for mark, encoding in _MARKS.items() if head.startswith(mark)), None)
 
 
-class Decoder(Protocol):
-    """Bytes of one encoding -> samples [n, channels] at the encoding's rate. What is incomplete waits."""
+class _Decoder(Protocol):
+    """Decodes bytes to samples [n, channels] at the encoding's rate. Incomplete samples wait."""
 
     def decode(self, data: bytes) -> FloatArray:
-        """The next bytes. Raises `AudioError` if they are not what was announced."""
+        """Decode the next bytes. Raises `AudioError` if they are not as announced."""
 
 
 class AudioInput:
-    """A client's audio -> 16 kHz mono float32 with full scale 1.
+    """Decodes a client's audio to 16 kHz mono float32 with full scale 1.
 
     Without `drain`, portions do not change the result (except for "opus", where one portion is one packet).
     """
 
     def __init__(self, encoding: str, *, rate: int = _OPUS_RATE, channels: int = 1) -> None:
-        """`rate` is ignored for Opus, which says it itself; channels are mixed.
+        """`rate` is ignored for Opus, which has it in its packets; channels are mixed.
 
         Raises `OptionError` for an encoding, rate or number of channels that cannot be.
         """
@@ -73,11 +73,11 @@ class AudioInput:
         self.given = 0  # samples so far
 
     def feed(self, data: bytes) -> FloatArray:
-        """The next bytes -> what is ready, [n]. Raises `AudioError` if they cannot be decoded."""
+        """Decode the next bytes to samples [n]. Raises `AudioError` if they cannot be decoded."""
         return self._count(self._resampler.push(self._decoder.decode(data)))
 
     def drain(self) -> FloatArray:
-        """What the resampler still holds (some 30 ms), [n]; the next audio begins a new stretch. Half samples wait."""
+        """Flush the resampler (some 30 ms), [n]; the next audio begins a new stretch. Half samples wait."""
         rest = self._resampler.flush()
         self._resampler = StreamingResampler(self._rate, self._channels)
         return self._count(rest)
@@ -87,7 +87,7 @@ class AudioInput:
         return samples
 
 
-def _make_decoder(encoding: str, channels: int) -> Decoder:
+def _make_decoder(encoding: str, channels: int) -> _Decoder:
     if encoding == "opus":
         return _OpusPackets(channels)
     if encoding == "ogg-opus":
@@ -149,10 +149,10 @@ class _OpusPackets:
 
 
 class _Container(Protocol):
-    """Bytes of a stream -> the packets in it."""
+    """Splits the bytes of a stream into packets."""
 
     def packets(self, data: bytes) -> Iterator[bytes]:
-        """The audio packets that the next bytes complete. Raises `AudioError` if they are not what was announced."""
+        """Return the audio packets that the next bytes complete. Raises `AudioError` if they are not as announced."""
 
 
 class _ContainedOpus:
@@ -185,7 +185,7 @@ class _OggPackets:
         self._packet = b""
 
     def packets(self, data: bytes) -> Iterator[bytes]:
-        """The audio packets that are complete; the two header packets are left out."""
+        """Return the audio packets that are complete, without the two header packets."""
         self._waiting += data
         for page, sizes in self._pages():
             start = 0
@@ -200,7 +200,7 @@ class _OggPackets:
                         yield packet
 
     def _pages(self) -> Iterator[tuple[bytes, bytes]]:
-        """The pages that are complete: body and lacing values. What remains is cut off once, not page by page."""
+        """Yield the pages that are complete: body and lacing values. The rest is cut off once, not page by page."""
         data, at = self._waiting, 0
         # RFC 3533: a head of 27 bytes, whose last one counts the lacing values after it.
         while len(data) - at >= 27:

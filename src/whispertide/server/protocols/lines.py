@@ -32,26 +32,26 @@ class TextLinesProtocol(base.WireProtocol):
         self._head = b""
 
     def opened(self) -> base.Actions:
-        """The session begins with the connection, with what is usual on the server."""
+        """Begin the session with the connection, with the server's defaults."""
         return (base.Start(),)
 
     def receive(self, message: str | bytes) -> base.Actions:
-        """Samples; the two bytes of one may come apart. Raises `ProtocolError` for an HTTP request: any page that a
-        browser shows can send one to this port.
+        """Take samples; the two bytes of one may come apart. Raises `ProtocolError` for an HTTP request: any page in a
+        browser can send one to this port.
         """
         data = message.encode() if isinstance(message, str) else message
         if len(self._head) < _HEAD:
             self._head += data[:_HEAD]
             if _HTTP.match(self._head):
                 raise base.ProtocolError("expected samples; got an HTTP request", fatal=True)
-        return messages.heard(self._audio.feed(data))
+        return messages.audio_actions(self._audio.feed(data))
 
     def closed(self) -> base.Actions:
-        """The end of the input: the rest of the words is still wanted."""
+        """End the audio: the rest of the words is still wanted."""
         return () if self._ended else (base.Finish(),)
 
     def events(self, events: Sequence[Event]) -> base.Actions:
-        """One line for the words that were confirmed."""
+        """Send one line for the confirmed words."""
         words = tuple(word for event in events if isinstance(event, Confirmed) for word in event.words)
         turn_ended = any(isinstance(event, TurnEnd) for event in events)
         actions: list[base.Action] = []
@@ -63,7 +63,7 @@ class TextLinesProtocol(base.WireProtocol):
         return actions
 
     def problem(self, problem: base.Problem) -> base.Actions:
-        """The formats have no words for it: the connection is closed."""
+        """Close the connection: the formats have no words for a problem."""
         return (base.Close(),) if problem.fatal else ()
 
     def _line(self, words: Sequence[Word], turn_ended: bool, at: float) -> str:
@@ -77,7 +77,7 @@ class TextLinesProtocol(base.WireProtocol):
 class JsonLinesProtocol(TextLinesProtocol):
     """JSON objects with `start`, `end`, `text`, `words`, `is_final` (an utterance ended) and `emission_time`.
 
-    The emission time is the audio that had been heard by then, in seconds: the original's time without computation.
+    The emission time is the audio that was processed by then, in seconds: the original's time without computation.
     """
 
     name: ClassVar[str] = "json-lines"

@@ -1,4 +1,4 @@
-"""What clients of other services send (JSON objects, query parameters, language tags), and how they are answered.
+"""Parse messages of other services' clients (JSON objects, query parameters, language tags), and build the answers.
 
 What reads either returns a value of the type it promises or raises `ProtocolError`: clients send anything.
 """
@@ -22,21 +22,21 @@ _ANY_LANGUAGE = frozenset({DETECT, "multi", "multilingual", "detect"})
 
 
 def json_object(message: str | bytes) -> dict[str, Any]:
-    """The JSON object that `message` is."""
+    """Parse a message as a JSON object."""
     try:
-        value = parsed(message)
+        value = parse_json(message)
     except ValueError as error:
         # Our own errors are plain ones and say why; those of the decoders are subclasses, whose texts quote the
         # message.
         why = f" ({error})" if type(error) is ValueError else ""
-        raise ProtocolError(f"expected a JSON object; got {shown(message)}{why}") from None
+        raise ProtocolError(f"expected a JSON object; got {abbreviate(message)}{why}") from None
     if not isinstance(value, dict):
-        raise ProtocolError(f"expected a JSON object; got {shown(message)}")
+        raise ProtocolError(f"expected a JSON object; got {abbreviate(message)}")
     return value
 
 
-def parsed(message: str | bytes) -> Any:
-    """The JSON value that `message` is, one that can be worked with and said again.
+def parse_json(message: str | bytes) -> Any:
+    """Parse a message as a JSON value with finite numbers and text that can be encoded again.
 
     Raises `ValueError` for what is no JSON, and for what Python would take although nobody can mean it: NaN, numbers
     beyond a double, halves of surrogate pairs, lists in lists without end, and more values than any message has.
@@ -97,8 +97,8 @@ def _check_depth(value: object) -> None:
         raise ValueError("too deep")
 
 
-def shown(value: object) -> str:
-    """`value` as an error message may show it: short, and bytes only counted."""
+def abbreviate(value: object) -> str:
+    """Shorten `value` for an error message: bytes are only counted."""
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
     text = value if isinstance(value, str) else repr(value)
@@ -106,7 +106,7 @@ def shown(value: object) -> str:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether it is a whole number; to Python True is one, too."""
+    """True for a whole number. Excludes bool, which is an int to Python."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -116,7 +116,7 @@ def mapping(values: Mapping[str, Any], name: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ProtocolError(f"expected {name} to be an object; got {shown(value)}")
+        raise ProtocolError(f"expected {name} to be an object; got {abbreviate(value)}")
     return value
 
 
@@ -126,7 +126,7 @@ def text(values: Mapping[str, Any], name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise ProtocolError(f"expected {name} to be text; got {shown(value)}")
+        raise ProtocolError(f"expected {name} to be text; got {abbreviate(value)}")
     return value or None
 
 
@@ -140,7 +140,7 @@ def number(values: Mapping[str, Any], name: str, default: float | None = None) -
     except (ValueError, OverflowError):
         result = math.nan
     if not math.isfinite(result):
-        raise ProtocolError(f"expected {name} to be a number; got {shown(value)}")
+        raise ProtocolError(f"expected {name} to be a number; got {abbreviate(value)}")
     return result
 
 
@@ -148,7 +148,7 @@ def whole(values: Mapping[str, Any], name: str, default: int) -> int:
     """`values[name]` as a whole number, also from the text of one; `default` if it is missing or null."""
     value = number(values, name, default)
     if value is None or value != int(value):
-        raise ProtocolError(f"expected {name} to be a whole number; got {shown(values.get(name))}")
+        raise ProtocolError(f"expected {name} to be a whole number; got {abbreviate(values.get(name))}")
     return int(value)
 
 
@@ -159,25 +159,25 @@ def switch(values: Mapping[str, Any], name: str, default: bool = False) -> bool:
         return default
     result = parse_switch(str(value)) if isinstance(value, str | bool | int) else None
     if result is None:
-        raise ProtocolError(f"expected {name} to be true or false; got {shown(value)}")
+        raise ProtocolError(f"expected {name} to be true or false; got {abbreviate(value)}")
     return result
 
 
 def texts(value: object, name: str) -> list[str]:
-    """A list of texts; null is empty."""
+    """Read a list of texts; null is empty."""
     if value is None:
         return []
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
-        raise ProtocolError(f"expected {name} to be a list of texts; got {shown(value)}")
+        raise ProtocolError(f"expected {name} to be a list of texts; got {abbreviate(value)}")
     items = list(value)
     if wrong := [item for item in items if not isinstance(item, str)]:
-        raise ProtocolError(f"expected {name} to be a list of texts; got {shown(wrong[0])} in it")
+        raise ProtocolError(f"expected {name} to be a list of texts; got {abbreviate(wrong[0])} in it")
     return items
 
 
 def language(tag: str | None, server: ServerInfo) -> str | None:
-    """A language tag such as "en-US" -> the code that a served model knows ("en"), or `DETECT`; None: the client says
-    nothing.
+    """Convert a language tag such as "en-US" to the code that a served model knows ("en"), or `DETECT`; None: the
+    client names none.
     """
     if not tag:
         return None
@@ -186,19 +186,19 @@ def language(tag: str | None, server: ServerInfo) -> str | None:
     code = primary(tag)
     known = sorted({code for model in server.models for code in model.languages})
     if code not in known:
-        raise ProtocolError(f"expected a language that is served ({', '.join(known)}); got {shown(tag)}")
+        raise ProtocolError(f"expected a language that is served ({', '.join(known)}); got {abbreviate(tag)}")
     return code
 
 
 def pause(milliseconds: float | None) -> dict[str, Any]:
-    """The silence that ends a turn, as a change of the recipe, within what that may have; None: no change."""
+    """The change of the recipe for the silence that ends a turn, within the limits of that setting; None: no change."""
     # A client that names a pause wants each such pause to end a turn, also in mid-sentence.
     return {} if milliseconds is None else {"vad_pause_s": min(max(milliseconds / 1000, 0.1), 30.0), "vad_turn_s": 0.0}
 
 
 def prompt(terms: Iterable[str], written: str | None = None) -> str:
-    """Terms that a client wants to be recognized, and what it wrote itself, as text that precedes the audio: Whisper
-    knows no other way. One that is too long is refused here, before a client is told that it has it.
+    """Build a prompt from the terms that a client wants recognized and its own text: Whisper knows no other way. A
+    prompt that is too long is refused here, before the session is confirmed.
     """
     listed = ", ".join(term for term in (term.strip() for term in terms) if term)
     joined = " ".join(part for part in (listed, written) if part)
@@ -210,7 +210,7 @@ def prompt(terms: Iterable[str], written: str | None = None) -> str:
 
 
 def audio_input(encoding: str, *, rate: int, channels: int = 1) -> AudioInput:
-    """The input for audio as a client announced it."""
+    """Make the input for audio as a client announced it."""
     try:
         return AudioInput(encoding, rate=rate, channels=channels)
     except OptionError as error:
@@ -220,24 +220,23 @@ def audio_input(encoding: str, *, rate: int, channels: int = 1) -> AudioInput:
 # --- what becomes of it -----------------------------------------------------------------------------------------------
 
 
-def heard(samples: FloatArray) -> Actions:
-    """What to do with samples; nothing where there are none."""
+def audio_actions(samples: FloatArray) -> Actions:
+    """The actions for samples: none for no samples."""
     return (Audio(samples),) if len(samples) else ()
 
 
-def decoded(audio: AudioInput, data: bytes) -> Actions:
-    """What to do with a client's audio. After some that cannot be decoded nothing that follows would be heard right."""
+def decode_audio(audio: AudioInput, data: bytes) -> Actions:
+    """Decode a client's audio. Raises `ProtocolError` if it cannot: all audio after a gap would be decoded wrong."""
     try:
-        return heard(audio.feed(data))
+        return audio_actions(audio.feed(data))
     except AudioError as error:
         raise ProtocolError(str(error), fatal=True) from error
 
 
 def reply(**values: Any) -> Reply:
-    """A JSON object as the answer."""
+    """Encode a JSON object as the answer."""
     return Reply(json.dumps(values, ensure_ascii=False))
 
 
 def milliseconds(samples: int) -> int:
-    """A time as some services write it."""
     return round(1000 * seconds(samples))

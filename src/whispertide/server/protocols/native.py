@@ -53,7 +53,7 @@ class NativeProtocol(base.WireProtocol):
         return self._pcm.piece
 
     def opened(self) -> base.Actions:
-        """Say what is served; go on with a session that the address names."""
+        """Describe the server; go on with a session that the address names."""
         server = self.opening.server
         hello = {
             "type": "hello",
@@ -73,7 +73,7 @@ class NativeProtocol(base.WireProtocol):
         return (_reply(hello), self._resume)
 
     def receive(self, message: str | bytes) -> base.Actions:
-        """Audio, or one JSON object."""
+        """Take audio, or one JSON object."""
         if isinstance(message, bytes):
             return self._audio(message)
         data = messages.json_object(message)
@@ -98,14 +98,14 @@ class NativeProtocol(base.WireProtocol):
                 raise base.ProtocolError(f'expected a "type" among {known}; got {kind!r}')
 
     def started(self, started: base.Started) -> base.Actions:
-        """The session's id is what to come back with; `received` is where to go on sending from."""
+        """Send the session's id, with which to come back, and `received`, the position to send from."""
         if self._state == "resuming":
             self._state = "open"
         values = {**asdict(started), "received": self._position(started.received)}
         return (_reply({"type": "session", **values, **self._format}),)
 
     def events(self, events: Sequence[Event]) -> base.Actions:
-        """Every event as it is."""
+        """Send every event as it is."""
         actions: list[base.Action] = []
         for event in events:
             actions.append(_reply(to_dict(event)))
@@ -116,21 +116,19 @@ class NativeProtocol(base.WireProtocol):
         return actions
 
     def flushed(self) -> base.Actions:
-        """Answer a flush."""
         return (_reply({"type": "flushed"}),)
 
     def cleared(self) -> base.Actions:
-        """Answer a clear."""
         return (_reply({"type": "cleared"}),)
 
     def accepted(self, samples: int) -> base.Actions:
-        """The client need not keep the audio before this."""
+        """Tell the client that it need not keep the audio before this."""
         return (_reply({"type": "received", "received": self._position(samples)}),)
 
     def problem(self, problem: base.Problem) -> base.Actions:
-        """Problems are told with their kind; the server closes after fatal ones."""
-        told = {name: value for name, value in asdict(problem).items() if value is not None}
-        return (_reply({"type": "problem", **told}),)
+        """Send a problem with its kind; the server closes after fatal ones."""
+        known = {name: value for name, value in asdict(problem).items() if value is not None}
+        return (_reply({"type": "problem", **known}),)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -149,12 +147,12 @@ class NativeProtocol(base.WireProtocol):
         if self._state == "idle":
             actions += self._start({})
         self._expect("open", "audio")
-        return [*actions, *messages.heard(self._pcm.feed(data))]
+        return [*actions, *messages.audio_actions(self._pcm.feed(data))]
 
     def _control(self, kind: str, data: Mapping[str, Any]) -> base.Actions:
         match kind:
             case "flush":
-                return (*messages.heard(self._pcm.drain()), base.Flush())
+                return (*messages.audio_actions(self._pcm.drain()), base.Flush())
             case "clear":
                 return (base.Clear(),)
             case "abandon":
@@ -162,7 +160,7 @@ class NativeProtocol(base.WireProtocol):
                 return (base.Abandon(), base.Close(1000, "abandoned"))
             case "finish":
                 self._state = "finishing"
-                return (*messages.heard(self._pcm.drain()), base.Finish())
+                return (*messages.audio_actions(self._pcm.drain()), base.Finish())
         changes = data.get("changes")
         if not isinstance(changes, dict):
             raise base.ProtocolError(f'expected "changes": {{field: value, ...}}; got {changes!r}')
@@ -173,7 +171,7 @@ class NativeProtocol(base.WireProtocol):
             raise base.ProtocolError(f"expected {what} in a session that is {state}; this one is {self._state}")
 
     def _position(self, samples: int) -> int:
-        """Samples at 16 kHz -> samples of each channel at the client's rate."""
+        """Convert samples at 16 kHz to samples of each channel at the client's rate."""
         return samples * int(self._format["rate"]) // SAMPLE_RATE
 
     def _configure_format(self, data: Mapping[str, Any]) -> None:
@@ -197,7 +195,7 @@ class NativeProtocol(base.WireProtocol):
         return AudioInput(name, rate=rate, channels=channels)
 
     def _from_query(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Settings from the address; what is no setting belongs to somebody else (an API key, for instance)."""
+        """Read settings from the address; other parameters are not ours (an API key, for instance)."""
         values: dict[str, Any] = {key: query[key] for key in query.keys() & _IN_QUERY}
         for key in values.keys() & {"rate", "channels"}:
             values[key] = _number_in(values[key])
@@ -224,7 +222,7 @@ def _reply(data: Mapping[str, Any]) -> base.Reply:
 
 
 def _number_in(text: str) -> int | str:
-    """The whole number that a parameter of the address is, or what it is instead."""
+    """Parse a parameter of the address as a whole number; any other text is returned as it is."""
     return int(text) if _WHOLE.fullmatch(text) else text
 
 
@@ -237,7 +235,7 @@ def _whole(data: Mapping[str, Any], key: str, *, least: int = 0) -> int:
 
 
 def _settings(values: Mapping[str, Any]) -> base.Settings:
-    """Checked for types here; whether the values exist is the server's affair."""
+    """Check the types here; the server checks the values."""
     for key in ("model", "recipe", "language", "prompt", "task"):
         value = values.get(key)
         if not isinstance(value, str) and (value is not None or (key in ("prompt", "task") and key in values)):

@@ -34,7 +34,7 @@ DEFAULT_LIMIT_S = 60 * 60.0
 class _Item:
     """One piece of the conversation: an utterance or what a client committed.
 
-    announced  whether the client was told that it is committed
+    announced  the client knows that it is committed
     awaited    whether the client committed it, so that it ends with the flush and not with an utterance
     logprobs   of the words, where the client asked for them
     """
@@ -60,7 +60,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         self._session = default_session(opening.query.get("model"))
         self._audio = _audio_input(self._session)
         self._items: deque[_Item] = deque()  # those whose transcript is not complete, oldest first
-        self._count = self._said = 0  # items and events so far
+        self._count = self._sent = 0  # items and events so far
         self._last_id: str | None = None
         self._has_session = False
         self._received = 0
@@ -71,7 +71,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         )
 
     def opened(self) -> base.Actions:
-        """The first event is the session with its defaults."""
+        """Send the session with its defaults as the first event."""
         kind = "session.created"
         if self._older and self.opening.query.get("intent") == "transcription":
             kind = "transcription_session.created"
@@ -80,7 +80,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
     # --- in ----------------------------------------------------------------------------------------------------------
 
     def receive(self, message: str | bytes) -> base.Actions:
-        """One client event. What cannot be used is answered by an `error` event that names it."""
+        """Take one client event. One that cannot be used is answered by an `error` event that names it."""
         try:
             data = messages.json_object(message)
         except base.ProtocolError as error:
@@ -103,11 +103,11 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         if isinstance(kind, str) and kind in handlers:
             return handlers[kind](data)
         if isinstance(kind, str) and kind.startswith(_CONVERSATION):
-            raise base.ProtocolError(f"expected events of a transcription session; got {messages.shown(kind)}")
-        raise base.ProtocolError(f"expected type to be one of {', '.join(handlers)}; got {messages.shown(kind)}")
+            raise base.ProtocolError(f"expected events of a transcription session; got {messages.abbreviate(kind)}")
+        raise base.ProtocolError(f"expected type to be one of {', '.join(handlers)}; got {messages.abbreviate(kind)}")
 
     def _update(self, data: Mapping[str, Any]) -> base.Actions:
-        """Language and prompt change at once, the silence that ends a turn only before the first audio."""
+        """Change language and prompt at once, the silence that ends a turn only before the first audio."""
         before = self._session
         session = before.updated(messages.mapping(data, "session"), self.opening.server)
         actions: list[base.Action] = []
@@ -127,7 +127,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
     def _append(self, data: Mapping[str, Any]) -> base.Actions:
         audio = data.get("audio")
         if not isinstance(audio, str):
-            raise base.ProtocolError(f"expected audio as base64 text; got {messages.shown(audio)}")
+            raise base.ProtocolError(f"expected audio as base64 text; got {messages.abbreviate(audio)}")
         try:
             # Strictly: characters that are not base64 would otherwise be skipped in silence.
             raw = base64.b64decode(audio, validate=True)
@@ -150,7 +150,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return [base.Start(self._session.settings(self.opening.server))]
 
     def _commit(self, data: Mapping[str, Any]) -> base.Actions:
-        """End the item here, whatever the voice gate thinks. An open one is the one that is meant."""
+        """End the item here, whatever the voice gate says. An open item is the one that is meant."""
         rest = self._rest()
         if not self._uncommitted:
             event_id = data.get("event_id")
@@ -168,7 +168,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return (*rest, *self._announce(item), base.Flush())
 
     def _clear(self, data: Mapping[str, Any]) -> base.Actions:
-        """Forget what is not confirmed, also the sample that is half here."""
+        """Forget unconfirmed audio, also half a sample."""
         self._uncommitted = 0
         self._audio = _audio_input(self._session)
         if self._items and not self._items[-1].announced and not self._items[-1].text:
@@ -176,18 +176,18 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return (base.Clear(),) if self._has_session else (self._say("input_audio_buffer.cleared"),)
 
     def _rest(self) -> base.Actions:
-        """What the resampler holds, if a session stands that can take it."""
+        """Flush the resampler, if a session is there to take the samples."""
         if not self._has_session:
             return ()
         samples = self._audio.drain()
         self._received += len(samples)
         self._uncommitted += len(samples)
-        return messages.heard(samples)
+        return messages.audio_actions(samples)
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
     def events(self, events: Sequence[Event]) -> base.Actions:
-        """Deltas, and the life of the items."""
+        """Send deltas, and the beginnings and ends of items."""
         actions: list[base.Action] = []
         for event in events:
             match event:
@@ -207,7 +207,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return actions
 
     def _end(self) -> base.Actions:
-        """Their service has an error of its own for a session that gets too long; no other end is one."""
+        """End the session. Their service has an error of its own for one that gets too long; no other end is one."""
         if not self._overtime:
             return (base.Close(),)
         return self._error(self._overtime, code="session_expired"), base.Close(1001, self._overtime)
@@ -243,7 +243,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return [self._about(item, "delta", new, delta=text)]
 
     def _turn_ended(self, end: int) -> list[base.Action]:
-        """The end of an utterance is that of its item, unless the client said or has to say where the item ends."""
+        """End the item with its utterance, unless the client has ended it or has to."""
         if not self._items or self._items[0].awaited:
             return []
         if self._session.detection is None and not self._items[0].announced:
@@ -252,7 +252,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return self._complete()
 
     def flushed(self) -> base.Actions:
-        """What the client committed is transcribed."""
+        """Report that the committed audio is transcribed."""
         actions: list[base.Action] = []
         if not any(item.awaited for item in self._items):
             return actions
@@ -261,7 +261,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return [*actions, *self._complete()]
 
     def cleared(self) -> base.Actions:
-        """An utterance of which nothing was confirmed is forgotten; one that was announced is closed, empty."""
+        """Forget an utterance without confirmed words; one that was announced is closed, empty."""
         actions: list[base.Action] = []
         if self._session.detection is not None and self._items and not self._items[0].awaited:
             if self._items[0].announced or self._items[0].text:
@@ -271,13 +271,15 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return (*actions, self._say("input_audio_buffer.cleared"))
 
     def problem(self, problem: base.Problem) -> base.Actions:
-        """An `error` event; what was said so far is completed before the session ends."""
+        """Send an `error` event; the transcript so far is completed before the session ends."""
         ours = problem.kind in ("internal", "overloaded", "shutdown")
-        said = self._error(problem.message, code=problem.kind, kind="server_error" if ours else "invalid_request_error")
+        error = self._error(
+            problem.message, code=problem.kind, kind="server_error" if ours else "invalid_request_error"
+        )
         if not problem.fatal:
             self._overtime = problem.message if problem.kind == "too_long" else self._overtime
-            return (said,)
-        return (*(self._complete_all() if problem.kind != "internal" else self._failed(problem.message)), said)
+            return (error,)
+        return (*(self._complete_all() if problem.kind != "internal" else self._fail(problem.message)), error)
 
     # --- items -------------------------------------------------------------------------------------------------------
 
@@ -289,7 +291,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return item
 
     def _announce(self, item: _Item) -> list[base.Action]:
-        """Tell that the item is committed, once."""
+        """Send once that the item is committed."""
         if item.announced:
             return []
         item.announced = True
@@ -303,11 +305,13 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
             "content": [{"type": "input_audio", "transcript": None}],
         }
         kinds = ["created"] if self._older else ["added", "done"]
-        said = [self._say(f"conversation.item.{kind}", previous_item_id=item.previous, item=content) for kind in kinds]
-        return [committed, *said]
+        updates = [
+            self._say(f"conversation.item.{kind}", previous_item_id=item.previous, item=content) for kind in kinds
+        ]
+        return [committed, *updates]
 
     def _complete(self) -> list[base.Action]:
-        """The oldest item's transcript is whole."""
+        """Complete the oldest item's transcript."""
         item = self._items[0]
         actions = self._announce(item)
         self._items.popleft()
@@ -315,7 +319,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return [*actions, self._about(item, "completed", item.logprobs, transcript=item.text, usage=usage)]
 
     def _complete_all(self) -> list[base.Action]:
-        """At the end of a session: nothing that was heard stays open."""
+        """Complete all items at the end of a session."""
         actions: list[base.Action] = []
         while self._items:
             if self._items[0].text or self._items[0].announced:
@@ -324,7 +328,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
                 self._items.popleft()
         return actions
 
-    def _failed(self, message: str) -> list[base.Action]:
+    def _fail(self, message: str) -> list[base.Action]:
         if not self._items:
             return []
         item = self._items.popleft()
@@ -345,13 +349,13 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         )
 
     def _about(self, item: _Item, what: str, logprobs: Sequence[dict[str, Any]], **values: Any) -> base.Reply:
-        """News of an item's transcript, with the log probabilities of its words where the client asked for them."""
+        """Build an event of an item's transcript, with log probabilities if the client asked for them."""
         more: dict[str, Any] = {"logprobs": logprobs} if self._session.logprobs else {}
         return self._say(f"{_TRANSCRIPTION}.{what}", item_id=item.id, content_index=0, **values, **more)
 
     def _say(self, kind: str, **values: Any) -> base.Reply:
-        self._said += 1
-        event_id = f"event_{self.opening.connection}_{self._said}"
+        self._sent += 1
+        event_id = f"event_{self.opening.connection}_{self._sent}"
         return messages.reply(type=kind, event_id=event_id, **values)
 
     def _error(
@@ -367,7 +371,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
 
 
 def describe_session(session: RealtimeSession, name: str, expires_at: float, *, older: bool) -> dict[str, Any]:
-    """A session object in the shape that the client speaks; `expires_at` in seconds since 1970."""
+    """Describe a session in the shape that the client speaks; `expires_at` in seconds since 1970."""
     shape = session.flat() if older else session.nested()
     return {"id": name, "object": "realtime.transcription_session", "expires_at": int(expires_at), **shape}
 

@@ -23,7 +23,7 @@ _DETECTION = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300, 
 
 @dataclass(frozen=True, slots=True)
 class RealtimeSession:
-    """What a client set, or the defaults. `detection` None: the client commits; `language` is as it was written."""
+    """A client's settings, or the defaults. `detection` None: the client commits; `language` is in its own spelling."""
 
     encoding: str = "s16le"
     rate: int = _PCM_RATE
@@ -35,7 +35,7 @@ class RealtimeSession:
     logprobs: bool = False
 
     def settings(self, server: ServerInfo) -> Settings:
-        """The session to start."""
+        """The settings of the session to start."""
         silence = messages.number(self.detection or {}, "silence_duration_ms")
         return Settings(
             model=self.model,
@@ -45,7 +45,7 @@ class RealtimeSession:
         )
 
     def updated(self, session: Mapping[str, Any], server: ServerInfo) -> "RealtimeSession":
-        """The session after an update: fields that are not in it stay. Unknown ones have no effect.
+        """Apply an update: fields that are not in it stay. Unknown ones have no effect.
 
         Raises `ProtocolError` for values that cannot be, and then nothing is changed.
         """
@@ -73,7 +73,7 @@ class RealtimeSession:
         return changed
 
     def nested(self) -> dict[str, Any]:
-        """The current shape."""
+        """Describe it in the current shape."""
         name = next(name for name, encoding in _NESTED.items() if encoding == self.encoding)
         return {
             "type": "transcription",
@@ -89,7 +89,7 @@ class RealtimeSession:
         }
 
     def flat(self) -> dict[str, Any]:
-        """The older shape."""
+        """Describe it in the older shape."""
         return {
             "input_audio_format": next(name for name, encoding in _FLAT.items() if encoding == self.encoding),
             "input_audio_transcription": self._transcription(),
@@ -104,12 +104,12 @@ class RealtimeSession:
 
 
 def default_session(model: str | None) -> RealtimeSession:
-    """What a connection begins with."""
+    """The settings of a new connection."""
     return RealtimeSession(model=model, detection=_DETECTION)
 
 
 def _with_format(session: RealtimeSession, value: object) -> RealtimeSession:
-    """A format by its older name, or as the current object. Rates other than theirs are fine with us."""
+    """Apply a format by its older name, or as the current object. Rates other than theirs are fine here."""
     if value is None:
         return session
     if isinstance(value, str) and value in _FLAT:
@@ -122,7 +122,7 @@ def _with_format(session: RealtimeSession, value: object) -> RealtimeSession:
             raise ProtocolError(f"expected a rate between {RATES[0]} and {RATES[1]} Hz; got {rate}")
         return replace(session, encoding=encoding, rate=rate)
     known = ", ".join([*_NESTED, *_FLAT])
-    raise ProtocolError(f"expected an audio format among {known}; got {messages.shown(value)}")
+    raise ProtocolError(f"expected an audio format among {known}; got {messages.abbreviate(value)}")
 
 
 def _with_transcription(session: RealtimeSession, values: Mapping[str, Any]) -> RealtimeSession:
@@ -139,13 +139,15 @@ def _with_transcription(session: RealtimeSession, values: Mapping[str, Any]) -> 
 
 
 def _with_detection(session: RealtimeSession, values: Mapping[str, Any]) -> RealtimeSession:
-    """`semantic_vad` is accepted: the gate has no semantics, but utterances end by themselves as the client expects."""
+    """Apply turn detection. `semantic_vad` is accepted: the gate has no semantics, but utterances end by themselves as
+    the client expects.
+    """
     if values["turn_detection"] is None:
         return replace(session, detection=None)
     wanted = messages.mapping(values, "turn_detection")
     if wanted.get("type", "server_vad") not in ("server_vad", "semantic_vad"):
         raise ProtocolError(
-            f"expected turn_detection to be null, server_vad or semantic_vad; got {messages.shown(wanted['type'])}"
+            f"expected turn_detection to be null, server_vad or semantic_vad; got {messages.abbreviate(wanted['type'])}"
         )
     for name in ("threshold", "prefix_padding_ms", "silence_duration_ms"):
         messages.number(wanted, name)

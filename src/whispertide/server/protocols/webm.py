@@ -32,7 +32,7 @@ class WebmPackets:
         self._track: int | None = None
 
     def packets(self, data: bytes) -> Iterator[bytes]:
-        """The packets that these bytes complete. Raises `AudioError` for what is no WebM with Opus."""
+        """Return the packets that these bytes complete. Raises `AudioError` for bytes that are no WebM with Opus."""
         data = self._waiting + data
         at, self._left = 0, _MOST_ELEMENTS * max(1, len(data) // 1000)
         while True:
@@ -76,7 +76,7 @@ class WebmPackets:
             raise AudioError(f"expected at most {_MOST_ELEMENTS} elements of WebM in 1000 bytes; got more")
 
     def _enter(self, entry: bytes) -> None:
-        """A track: the first one with Opus is listened to."""
+        """Enter a track: the first one with Opus is used."""
         number, codec, at = 0, b"", 0
         while (head := _head(entry, at)) is not None:
             self._count()
@@ -105,7 +105,7 @@ def _packet(block: bytes) -> bytes:
 
 
 def _head(data: bytes, at: int) -> tuple[int, int | None, int] | None:
-    """An element's identifier, its size (None: unknown) and where its body begins; None where that is not there yet."""
+    """Read an element's identifier, its size (None: unknown) and the start of its body; None if it is incomplete."""
     kind = _number(data, at, 4)
     size = _number(data, at + kind[1], 8) if kind is not None else None
     if kind is None or size is None:
@@ -116,7 +116,7 @@ def _head(data: bytes, at: int) -> tuple[int, int | None, int] | None:
 
 
 def _number(data: bytes, at: int, longest: int) -> tuple[int, int] | None:
-    """A number of EBML with its marker, and how many bytes it has; None where it is not whole yet."""
+    """Read a number of EBML with its marker, and its length in bytes; None if it is incomplete."""
     if at >= len(data):
         return None
     # The zeros before the first one tell how many bytes follow.

@@ -46,7 +46,7 @@ class WhisperLiveProtocol(base.WireProtocol):
         self._overtime = False
 
     def receive(self, message: str | bytes) -> base.Actions:
-        """The options first, then audio."""
+        """Take the options first, then audio."""
         if self._uid is None:
             if isinstance(message, bytes):
                 raise base.ProtocolError("expected the client's options as JSON text first; got audio", fatal=True)
@@ -57,14 +57,14 @@ class WhisperLiveProtocol(base.WireProtocol):
             return actions
         if self._finishing:
             return ()
-        return messages.heard(self._audio.feed(self._whole(message)))
+        return messages.audio_actions(self._audio.feed(self._whole(message)))
 
     def _whole(self, message: str | bytes) -> bytes:
-        """The message, if it is audio as their server takes it. One byte too many would spoil every later sample."""
+        """Check that a message is audio as their server takes it. One byte too many would spoil every later sample."""
         width = _FORMATS[self._format][1]
         if isinstance(message, str):
             raise base.ProtocolError(
-                f"expected binary audio or {END_OF_AUDIO.decode()}; got the text {messages.shown(message)!r}"
+                f"expected binary audio or {END_OF_AUDIO.decode()}; got the text {messages.abbreviate(message)!r}"
             )
         if len(message) % width:
             raise base.ProtocolError(
@@ -73,7 +73,7 @@ class WhisperLiveProtocol(base.WireProtocol):
         return message
 
     def _options(self, options: dict[str, Any]) -> base.Actions:
-        """The session that the client wants. Whatever is wrong here is fatal: it will not say it again."""
+        """Read the session's settings. Any error here is fatal: the client will not send them again."""
         try:
             self._uid = messages.text(options, "uid")
             if self._uid is None:
@@ -92,7 +92,7 @@ class WhisperLiveProtocol(base.WireProtocol):
         pause = messages.number(messages.mapping(options, "vad_parameters"), "min_silence_duration_ms")
         task = messages.text(options, "task")
         if task is not None and task not in TASKS:
-            raise base.ProtocolError(f"expected task to be one of {', '.join(TASKS)}; got {messages.shown(task)}")
+            raise base.ProtocolError(f"expected task to be one of {', '.join(TASKS)}; got {messages.abbreviate(task)}")
         terms = (messages.text(options, "hotwords") or "").split(",")
         return base.Settings(
             model=messages.text(options, "model"),
@@ -104,11 +104,11 @@ class WhisperLiveProtocol(base.WireProtocol):
         )
 
     def started(self, started: base.Started) -> base.Actions:
-        """The client waits for this before it sends audio."""
+        """Send the ready message, for which the client waits before it sends audio."""
         return (self._say(message="SERVER_READY", backend=_BACKEND),)
 
     def events(self, events: Sequence[Event]) -> base.Actions:
-        """Segments, as often as they change."""
+        """Send segments, as often as they change."""
         actions: list[base.Action] = []
         changed = False
         for event in events:
@@ -140,7 +140,7 @@ class WhisperLiveProtocol(base.WireProtocol):
         return actions
 
     def problem(self, problem: base.Problem) -> base.Actions:
-        """The client knows a full server, an error, a warning and the end of its time."""
+        """Send a problem as the client knows it: a full server, an error, a warning, or the end of its time."""
         if not problem.fatal:
             self._overtime = self._overtime or problem.kind == "too_long"
             return (self._say(status="WARNING", message=problem.message),)
@@ -151,7 +151,7 @@ class WhisperLiveProtocol(base.WireProtocol):
         return (*self._complete(), self._say(status="ERROR", message=problem.message))
 
     def _complete(self) -> list[base.Action]:
-        """End the open segment, or take back a guess that nothing came of.
+        """End the open segment, or withdraw a guess that got no words.
 
         The segment is shown once more as the last, uncompleted one, because the client appends that one to what it
         saves unless it has the same text as the last completed one.
@@ -169,7 +169,7 @@ class WhisperLiveProtocol(base.WireProtocol):
         return self._segments([self._shown])
 
     def _withdraw(self) -> list[base.Action]:
-        """Nothing was said of the guess that the client has, and would save with the rest.
+        """Withdraw the guess that the client has, and would save with the rest.
 
         Another uncompleted segment takes its place: the last completed one once more, which is not saved twice. It
         comes alone, because the client skips a segment with the text of the one before it. Where there is none, an
@@ -191,7 +191,7 @@ class WhisperLiveProtocol(base.WireProtocol):
 
 
 def _ends_segment(words: Sequence[Word]) -> bool:
-    """Whether a segment of `words` is to end here: at the end of a sentence, or because it is long."""
+    """True if a segment of `words` ends here: at the end of a sentence, or because it is long."""
     is_sentence = ends_sentence(words[-1].text)
     return is_sentence or words[-1].end - words[0].start >= _LONGEST_SEGMENT
 

@@ -46,14 +46,14 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         self._open: list[Word] = []  # of the line that grows
         self._guess: tuple[Word, ...] = ()
         self._language: str | None = None
-        self._said_until = 0  # where the last line ends
-        self._heard = 0  # audio that was taken into account
+        self._lines_end = 0  # where the last line ends
+        self._processed = 0  # audio that was taken into account
         self._settled = 0  # audio of which nothing more is to be confirmed
         self._shown: tuple[int, int, str] | None = None  # what the client has
         self._states = 0
 
     def opened(self) -> base.Actions:
-        """Parameters that cannot be are told in a message, as there: a page cannot see why a handshake is refused."""
+        """Send bad parameters as a message, as there: a page cannot see why a handshake is refused."""
         try:
             language = messages.language(self.opening.query.get("language"), self.opening.server)
         except base.ProtocolError as error:
@@ -63,8 +63,8 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         return config, base.Start(base.Settings(language=language))
 
     def started(self, started: base.Started) -> base.Actions:
-        """The first state has nothing in it."""
-        return self._changed()
+        """Send the first state, which is empty."""
+        return self._send_changes()
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
@@ -74,12 +74,12 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         return CONTAINED_PIECE if self._audio is None else self._audio.piece
 
     def receive(self, message: str | bytes) -> base.Actions:
-        """Audio, or the end. What comes after the end is nothing, as there: a page's recorder has more."""
+        """Take audio, or the end. Messages after the end are dropped, as there: a page's recorder has more."""
         if self._ending:
             return ()
         if isinstance(message, str):
             raise base.ProtocolError(
-                f"expected binary audio, or an empty message at its end; got the text {messages.shown(message)!r}"
+                f"expected binary audio, or an empty message at its end; got the text {messages.abbreviate(message)!r}"
             )
         if not message:
             self._ending = True
@@ -95,16 +95,16 @@ class WhisperLiveKitProtocol(base.WireProtocol):
             self._audio = AudioInput(encoding, rate=SAMPLE_RATE)
             self._enough = _PIECE if encoding == _PCM else 1
         data, self._waiting = self._waiting, b""
-        samples = messages.decoded(self._audio, data)
-        return (*samples, *messages.heard(self._audio.drain())) if self._ending else samples
+        samples = messages.decode_audio(self._audio, data)
+        return (*samples, *messages.audio_actions(self._audio.drain())) if self._ending else samples
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
     def events(self, events: Sequence[Event]) -> base.Actions:
-        """One state for all that changed."""
+        """Send one state for all that changed."""
         actions: list[base.Action] = []
         for event in events:
-            self._heard = max(self._heard, event.at)
+            self._processed = max(self._processed, event.at)
             match event:
                 case Language(language=language):
                     self._language = language
@@ -127,10 +127,10 @@ class WhisperLiveKitProtocol(base.WireProtocol):
                     self._guess, self._settled = (), duration
                     self._add_pause(duration)
                     return [*actions, self._state(last=True), messages.reply(type="ready_to_stop"), base.Close()]
-        return [*actions, *self._changed()]
+        return [*actions, *self._send_changes()]
 
     def problem(self, problem: base.Problem) -> base.Actions:
-        """The state with what is wrong in it: their page takes any message for a state, and would show nothing."""
+        """Send the state with the problem in it: their page takes any message for a state, and would show nothing."""
         if problem.fatal:
             self._end_line()
             self._guess = ()
@@ -149,29 +149,29 @@ class WhisperLiveKitProtocol(base.WireProtocol):
     def _end_line(self) -> None:
         if self._open:
             self._add_line(_spoken(self._open, self._language))
-            self._said_until, self._open = self._open[-1].end, []
+            self._lines_end, self._open = self._open[-1].end, []
 
     def _add_pause(self, until: int) -> None:
-        if until - self._said_until > _LONG_PAUSE:
-            self._add_line(_line(_SILENCE, "", self._said_until, until))
+        if until - self._lines_end > _LONG_PAUSE:
+            self._add_line(_line(_SILENCE, "", self._lines_end, until))
 
     def _add_line(self, line: dict[str, Any]) -> None:
         self._lines.append(line)
         self._count += 1
 
-    def _changed(self) -> list[base.Action]:
-        """The state, if the client has another one."""
+    def _send_changes(self) -> list[base.Action]:
+        """Send the state, if the client has another one."""
         return [self._state()] if self._shown != self._words() else []
 
     def _words(self) -> tuple[int, int, str]:
         return self._count, len(self._open), _text(self._guess)
 
     def _state(self, *, error: str = "", last: bool = False) -> base.Reply:
-        """What the client is to show; the last time with all lines."""
+        """The lines for the client to show; the last time with all lines."""
         self._shown = self._words()
         self._states += 1
         lines, buffer = self._difference() if self._is_diff else self._whole(MOST_LINES if last else SHOWN_LINES)
-        waiting = _behind(0 if self._audio is None else self._audio.given, self._heard)
+        waiting = _behind(0 if self._audio is None else self._audio.given, self._processed)
         state: dict[str, Any] = {
             "status": "active_transcription" if any(self._shown) else "no_audio_detected",
             "lines": lines,
@@ -180,7 +180,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
             "buffer_translation": "",
             "remaining_time_transcription": waiting,
             "remaining_time_transcription_processing": waiting,
-            "remaining_time_transcription_policy": _behind(self._heard, self._settled),
+            "remaining_time_transcription_policy": _behind(self._processed, self._settled),
             "remaining_time_diarization": 0,
         }
         if error:
@@ -198,14 +198,14 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         return [*self._lines, *growing][-most:], _text(self._guess)
 
     def _difference(self) -> tuple[list[dict[str, Any]], str]:
-        """Complete lines only: a client can append lines, and has no way to replace one that grew."""
+        """Send complete lines only: a client can append lines, and has no way to replace one that grew."""
         lines = list(self._lines)
         self._lines.clear()
         return lines, _text(self._open) + _text(self._guess)
 
 
 def _encoding(head: bytes) -> str:
-    """What audio begins so."""
+    """The encoding of audio that begins with these bytes."""
     if head.startswith(_FILES) or head[4:8] == b"ftyp":
         raise base.ProtocolError(
             "expected 16-bit samples at 16 kHz, or Opus in WebM or Ogg; got a file of another kind", fatal=True
@@ -227,7 +227,7 @@ def _text(words: Sequence[Word]) -> str:
 
 
 def _clock(samples: int) -> str:
-    """A time as they write it: H:MM:SS.cc."""
+    """Format a time as they do: H:MM:SS.cc."""
     hundredths = round(100 * seconds(samples))
     minutes, rest = divmod(hundredths, 6_000)
     return f"{minutes // 60}:{minutes % 60:02}:{rest // 100:02}.{rest % 100:02}"

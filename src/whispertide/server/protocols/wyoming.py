@@ -18,7 +18,7 @@ from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Error, Event, Language
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import PIECE, AudioInput
-from whispertide.server.protocols.messages import is_whole, parsed, shown
+from whispertide.server.protocols.messages import abbreviate, is_whole, parse_json
 
 MAX_LINE = 64 * 1024  # what asyncio's streams, hence the reference implementation, take for a line
 _MAX_DATA = 1 << 20
@@ -29,7 +29,7 @@ VERSION = "1.10.2"  # of the protocol's reference implementation, whose events a
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One event: its type, its data and what follows it in bytes (audio)."""
+    """One event: its type, its data and its payload in bytes (audio)."""
 
     type: str
     data: dict[str, Any] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Frame:
 
 
 def encode(frame: Frame) -> bytes:
-    """The bytes of a frame, as the reference implementation writes them."""
+    """Encode a frame, as the reference implementation does."""
     header: dict[str, Any] = {"type": frame.type, "version": VERSION}
     data = json.dumps(frame.data, ensure_ascii=False).encode() if frame.data else b""
     if data:
@@ -49,7 +49,7 @@ def encode(frame: Frame) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """The line that a frame begins with, and where it, the data and the payload end, of what waits."""
+    """The line that a frame begins with, and the positions where it, the data and the payload end in the buffer."""
 
     type: str
     data: dict[str, Any]
@@ -60,7 +60,7 @@ class _Header:
 
 @dataclass(slots=True)
 class FrameReader:
-    """Bytes -> frames. After an `OptionError` the stream is out of step and has to be closed.
+    """Parses bytes to frames. After an `OptionError` the stream is out of step and has to be closed.
 
     A long audio chunk is given as several, as its payload comes: nobody has to decode all of it at once.
     """
@@ -69,7 +69,7 @@ class FrameReader:
     _header: _Header | None = None  # of the frame that is not whole
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The next bytes; yields the frames that are complete.
+        """Take the next bytes; yields the frames that are complete.
 
         Raises `OptionError` for what cannot be a frame, and for lengths that no client needs.
         """
@@ -79,7 +79,7 @@ class FrameReader:
 
     @property
     def is_amid(self) -> bool:
-        """Whether a frame has begun and is not whole."""
+        """True if a frame has begun and is not complete."""
         return bool(self._waiting) or self._header is not None
 
     def _next(self) -> Frame | None:
@@ -110,18 +110,18 @@ class FrameReader:
         payload_length = _length(values, "payload_length", _MAX_PAYLOAD)
         kind, data = values.get("type"), values.get("data") or {}
         if not isinstance(kind, str) or not isinstance(data, dict):
-            raise OptionError(f"expected an event with a type and an object as data; got {shown(values)}")
+            raise OptionError(f"expected an event with a type and an object as data; got {abbreviate(values)}")
         start = end + 1 + data_length
         return _Header(kind, data, end + 1, start, start + payload_length)
 
 
 def _mapping(raw: bytes, what: str) -> dict[str, Any]:
     try:
-        value = parsed(raw)
+        value = parse_json(raw)
     except ValueError:
         value = raw.decode("utf-8", "replace")
     if not isinstance(value, dict):
-        raise OptionError(f"expected {what}; got {shown(value)}")
+        raise OptionError(f"expected {what}; got {abbreviate(value)}")
     return value
 
 
@@ -130,7 +130,7 @@ def _length(header: dict[str, Any], name: str, limit: int) -> int:
     if value is None:
         return 0
     if not is_whole(value) or not 0 <= value <= limit:
-        raise OptionError(f"expected {name} between 0 and {limit}; got {shown(value)}")
+        raise OptionError(f"expected {name} between 0 and {limit}; got {abbreviate(value)}")
     return value
 
 
@@ -158,11 +158,11 @@ class WyomingProtocol(base.WireProtocol):
 
     @property
     def piece(self) -> int:
-        """So few that a flood of events is noticed before many are answered."""
+        """Small, so that a flood of events is noticed before many are answered."""
         return _PIECE
 
     def receive(self, message: str | bytes) -> base.Actions:
-        """Bytes, cut anywhere. A stream that is out of step ends."""
+        """Take bytes, cut anywhere. A stream that is out of step ends."""
         actions: list[base.Action] = []
         self._completed, self.fruitless = False, 0
         try:
@@ -178,7 +178,7 @@ class WyomingProtocol(base.WireProtocol):
 
     @property
     def is_amid(self) -> bool:
-        """Whether a frame has begun and is not whole, and what came last completed none before it."""
+        """True if a frame has begun and is not complete, and the newest bytes completed none before it."""
         return self._frames.is_amid and not self._completed
 
     def _handle(self, frame: Frame) -> base.Actions:
@@ -201,7 +201,7 @@ class WyomingProtocol(base.WireProtocol):
         return ()  # the reference implementation's servers drop what they do not know
 
     def _transcribe(self, data: Mapping[str, Any]) -> base.Actions:
-        """What the next stretches are to be written with. The model is that of the first one."""
+        """Take the settings of the next stretches. The model is that of the first one."""
         language = messages.language(messages.text(data, "language"), self.opening.server)
         names = messages.texts(data.get("transcript_names"), "transcript_names")
         terms = messages.texts(data.get("transcript_terms"), "transcript_terms")
@@ -215,7 +215,7 @@ class WyomingProtocol(base.WireProtocol):
         return (base.Configure({"language": language, "prompt": prompt}),)
 
     def _listen(self, data: Mapping[str, Any]) -> base.Actions:
-        """A stretch begins; a stretch that is open goes on, perhaps in another format."""
+        """Begin a stretch; an open one goes on, perhaps in another format."""
         form = (messages.whole(data, "rate", 0), messages.whole(data, "width", 0), messages.whole(data, "channels", 0))
         if form == self._format and self._audio is not None:
             return ()
@@ -231,13 +231,13 @@ class WyomingProtocol(base.WireProtocol):
         return (base.Start(self._settings),)
 
     def _hear(self, frame: Frame) -> base.Actions:
-        """Audio; a chunk tells its format as well, so a client may do without `audio-start`."""
+        """Take audio; a chunk has its format as well, so a client may do without `audio-start`."""
         actions = self._listen(frame.data)
         assert self._audio is not None
-        return (*actions, *messages.heard(self._audio.feed(frame.payload)))
+        return (*actions, *messages.audio_actions(self._audio.feed(frame.payload)))
 
     def _stop(self) -> base.Actions:
-        """The stretch is over; every stop is answered by a transcript, be it empty."""
+        """End the stretch; every stop is answered by a transcript, be it empty."""
         actions: list[base.Action] = [] if self._has_session else [base.Start(self._settings)]
         self._has_session = True
         actions += self._rest()
@@ -245,16 +245,16 @@ class WyomingProtocol(base.WireProtocol):
         return (*actions, base.Flush())
 
     def _rest(self) -> base.Actions:
-        """What the resampler of the open stretch still holds."""
-        return () if self._audio is None else messages.heard(self._audio.drain())
+        """Flush the resampler of the open stretch."""
+        return () if self._audio is None else messages.audio_actions(self._audio.drain())
 
     def started(self, started: base.Started) -> base.Actions:
-        """The language that was asked for goes into the transcripts."""
+        """Keep the language, which goes into the transcripts."""
         self._language = started.language
         return ()
 
     def events(self, events: Sequence[Event]) -> base.Actions:
-        """Confirmed words, as chunks; joined, they are the transcript."""
+        """Send confirmed words as chunks; joined, they are the transcript."""
         actions: list[base.Action] = []
         for event in events:
             if isinstance(event, Confirmed):
@@ -274,16 +274,16 @@ class WyomingProtocol(base.WireProtocol):
         return actions
 
     def flushed(self) -> base.Actions:
-        """A stretch is written."""
+        """Send the transcript of the stretch."""
         return self._transcript()
 
     def problem(self, problem: base.Problem) -> base.Actions:
-        """Errors are events; what was written until then is sent as well."""
+        """Send an error event, after the transcript so far."""
         rest = self._transcript() if problem.fatal and self._text else ()
         return (*rest, _error(problem.kind, problem.message))
 
     def closed(self) -> base.Actions:
-        """The client may still read: an open stretch is written to its end."""
+        """Transcribe an open stretch to its end: the client may still read."""
         if not self._has_session:
             return (base.Close(),)
         return (*self._rest(), base.Finish())
@@ -298,7 +298,7 @@ class WyomingProtocol(base.WireProtocol):
 
 
 def describe(server: base.ServerInfo) -> dict[str, Any]:
-    """The `info` event's data: one speech-to-text service with the models that are served."""
+    """Describe one speech-to-text service with the models that are served: the data of the `info` event."""
     return {
         "asr": [
             {
@@ -327,7 +327,7 @@ def describe(server: base.ServerInfo) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def _info(server: base.ServerInfo) -> base.Reply:
-    """Made once: it takes longer to write than the question to read."""
+    """Build the `info` event once: it takes longer to write than the question to read."""
     return _say("info", describe(server))
 
 

@@ -13,7 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from whispertide.checkpoint import load_checkpoint
-from whispertide.checkpoint.cache import cached
+from whispertide.checkpoint.cache import cache_path
 from whispertide.graphs.store import build_once
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
@@ -126,7 +126,7 @@ def opened(model: "WhisperModel", plan: Plan) -> StaticEngine:
     Raises `GraphError` where they cannot be built.
     """
     layout = layout_for(model.checkpoint, plans=(plan, (*reversed(OPENING), *plan[len(OPENING) :])))
-    folder = cached("graphs", f"{model.checkpoint.content_hash[:20]}-fp32-static_export-{layout}-v1")
+    folder = cache_path("graphs", f"{model.checkpoint.content_hash[:20]}-fp32-static_export-{layout}-v1")
     build_once(folder, (folder / MANIFEST).is_file, partial(build, model.checkpoint, "fp32", layout=layout))
     engine = StaticEngine(folder, model.checkpoint, model.options)
     for bucket, chunk in product(layout.buckets, layout.chunks):

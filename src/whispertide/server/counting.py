@@ -1,4 +1,4 @@
-"""How many there are of each name at this moment."""
+"""Count by name what is open at this moment."""
 
 import contextlib
 from collections import Counter
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def counted(counter: Counter[str], name: str) -> Iterator[None]:
-    """One more meanwhile. Names of which there is none are forgotten."""
+def counting(counter: Counter[str], name: str) -> Iterator[None]:
+    """Count a name for the length of a block. A name whose count is 0 is removed."""
     counter[name] += 1
     try:
         yield
