@@ -2,6 +2,7 @@
 
 import signal
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Thread, main_thread
 
 import pytest
@@ -46,6 +47,27 @@ def test_whatever_ends_it_no_process_is_left_and_no_other_begins(ending: str) ->
         Thread(target=interrupt_when_running, args=(2,), daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
             make_all([long, *others], 2, lambda done, count: None)
+    assert not apart._running
+    assert time.monotonic() - began < 30
+
+
+def test_an_interrupt_while_makers_are_handed_out_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first runs already, and would take a minute; the interrupt comes as the second is submitted."""
+
+    def submit(pool: ThreadPoolExecutor, make: Apart) -> Future[None]:
+        future = hand_out(pool, make)
+        if make is not long:
+            while len(apart._running) < 2:
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+        return future
+
+    hand_out = ThreadPoolExecutor.submit
+    long, other = program("import time; time.sleep(60)"), program("import time; time.sleep(61)")
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        make_all([long, other], 2, lambda done, count: None)
     assert not apart._running
     assert time.monotonic() - began < 30
 

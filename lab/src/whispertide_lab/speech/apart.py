@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from whispertide.errors import CorpusError
@@ -61,14 +61,17 @@ def make_all(makers: Iterable[Make], jobs: int, progress: Callable[[int, int], N
     """
     wanted = list(dict.fromkeys(makers))
     with ThreadPoolExecutor(max(1, jobs)) as pool:
-        begun = [pool.submit(make) for make in wanted]
+        begun: list[Future[None]] = []
         try:
+            for make in wanted:
+                begun.append(pool.submit(make))  # noqa: PERF401  an interrupt between two must know the first
             for done, made in enumerate(as_completed(begun), 1):
                 made.result()
                 progress(done, len(wanted))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            while not all(made.done() for made in begun):  # again and again: one may be about to start
+            # Again and again: one may be about to start, and one that was being submitted is in no list.
+            while _running or not all(made.done() for made in begun):
                 for process in tuple(_running):
                     process.terminate()
                 time.sleep(0.05)
