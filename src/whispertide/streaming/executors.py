@@ -1,4 +1,4 @@
-"""Where a recipe wants its rounds computed; `executor` and `pipelined` do it."""
+"""Choices of where a recipe's rounds are computed; `executor` and `pipelined` compute them."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ from whispertide.streaming.choice import Choice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where(Choice):
-    """Where, and only where.
+    """The place where rounds are computed, and nothing else.
 
     overlaps  whether rounds overlap: one is planned while the one before it is decoded
     ahead     whether a round is planned before the one before it is done, though they are computed one after the other
