@@ -23,7 +23,7 @@ class Flying(Generic[T]):
 
     @property
     def done(self) -> bool:
-        """Whether `result` returns, or raises, at once."""
+        """True if `result` returns, or raises, at once."""
         return self._outcome.done()
 
     def result(self) -> T:

@@ -1,4 +1,4 @@
-"""Whether this machine hears the end of an utterance itself, or leaves it to a larger model elsewhere.
+"""Decides whether this machine transcribes the end of an utterance itself, or leaves it to a larger model elsewhere.
 
 The decision is made when speech ends, by what the newest pilot was like: it is there already, and most of the text was
 in it. A score above the threshold is an utterance for the other one. Source: pilot inference (arXiv 2311.17065), 5.
@@ -31,7 +31,7 @@ class Offramp:
     threshold: float = 2.0
 
     def score(self, pilot: Scores, window: Span) -> float:
-        """How little the pilot is to be trusted."""
+        """The distrust of the pilot: the higher, the less it is to be trusted."""
         if self.signal == "random":
             # Seeded by the window, so that a recording gives the same choices each time. As a text, because the
             # generator takes no pair of numbers.
@@ -39,7 +39,7 @@ class Offramp:
         return pilot.perplexity if self.signal == "perplexity" else pilot.entropy
 
     def sends(self, pilot: Scores | None, window: Span) -> bool:
-        """Whether the utterance in `window` is for the other one. Without a pilot nobody knows, and it stays here."""
+        """True if the utterance in `window` is for the other one. Without a pilot nobody knows, and it stays here."""
         return pilot is not None and self.score(pilot, window) > self.threshold
 
 
@@ -72,5 +72,4 @@ class Hybrid(Where):
             )
 
     def decides(self) -> Offramp:
-        """What decides."""
         return Offramp(self.offramp, self.threshold)
