@@ -148,7 +148,7 @@ class _Utterance:
 
     @property
     def says(self) -> bool:
-        """Whether there is something to understand."""
+        """True if there is something to understand."""
         return self.spoken and self.certain
 
     def give_up(self) -> None:
@@ -215,7 +215,7 @@ class Understanding:
         self._buffer.drop_before(self._buffer.end)
 
     def _feed(self, began: float) -> list[Understood]:
-        """What is said of the audio that the gate was not given yet."""
+        """Process the audio that the gate was not given yet; returns the findings."""
         said: list[Understood] = []
         while self._fed < self._buffer.end:
             end = min(self._fed - self._fed % BLOCK + BLOCK, self._buffer.end)  # in blocks, as the gate judges them
@@ -226,7 +226,7 @@ class Understanding:
         return said
 
     def _after(self, events: Sequence[GateEvent], until: int, began: float) -> list[Understood]:
-        """What is said of the audio before the sample `until` by what the gate tells of it."""
+        """The findings about the audio before the sample `until`, by what the gate reports of it."""
         said: list[Understood] = []
         for event in events:
             if isinstance(event, SpeechStarted):
@@ -271,7 +271,7 @@ class Understanding:
         return said
 
     def _landed(self) -> list[Understood]:
-        """What the pilot on its thread said, if it is done. Raises what it raised."""
+        """The findings of the pilot on its thread, if it is done. Raises what it raised."""
         if self._open is None or self._open.flying is None or not self._open.flying.done:
             return []
         flying, self._open.flying = self._open.flying, None
@@ -330,13 +330,13 @@ class Understanding:
         return guesses
 
     def _take_back(self, utterance: _Utterance) -> None:
-        """What a pause found is not the end."""
+        """Take back a pause's finding: it is not the end."""
         if utterance.question is not None and self.sending is not None:
             self.sending.withdraw(utterance.question)
         utterance.answer = utterance.question = None
 
     def _shorter(self, utterance: _Utterance) -> CtcAttentionOptions:
-        """How a pilot searches that is not at a pause."""
+        """The search options of a pilot that is not at a pause."""
         known = len(utterance.found.best.tokens) if utterance.found else 0
         longest = min(known + self.pilots.tokens, self.search.longest)
         return replace(self.search, beam=self.pilots.beam, longest=longest)
