@@ -1,4 +1,4 @@
-"""What a recipe is: five choices. Each is a value that declares its own fields, next to the code that uses them.
+"""Recipes: five choices. Each is a value that declares its own fields, next to the code that uses them.
 
     Recipe("tide", schedule=Adaptive(step_s=0.3), framing=Open(), search=Verified(beam=1), policy=Tide(...))
 
@@ -49,7 +49,7 @@ CHOICES: Mapping[str, dict[str, type[Choice]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a stream is turned into rounds and rounds into words. Times in seconds, because a person sets them.
+    """A way to turn a stream into rounds and rounds into words. Times in seconds, because a person sets them.
 
     schedule  when a round starts, and what ends an utterance
     framing   how a window of audio becomes encoder input
@@ -98,7 +98,7 @@ class Recipe:
 
     @property
     def usual_window_s(self) -> float:
-        """How long windows usually get at most, in seconds without padding: what a round has to be computed for."""
+        """The usual limit of windows, in seconds without padding: that for which a round has to be computed."""
         return min(self.policy.usual_s + self.schedule.step_s, self.policy.hard_cap_s)
 
     def settings(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Recipe:
         return flat
 
     def short(self, axis: str, name: str) -> str:
-        """How the field is called: by its name, where that is unique among the five."""
+        """The name of the field for people: alone, where it is unique among the five."""
         return name if len(self._owners(name)) == 1 else f"{axis}.{name}"
 
     def replace(self, **changes: Any) -> "Recipe":
@@ -129,7 +129,7 @@ class Recipe:
         return Recipe(name, **changed)
 
     def has(self, name: str) -> bool:
-        """Whether a change of that name is one of the recipe."""
+        """True if a change of that name is one of the recipe."""
         return name in CHOICES or name == "name" or "." in name or bool(self._owners(name))
 
     def _owners(self, name: str) -> list[str]:

@@ -1,9 +1,9 @@
-"""How windows reach a checkpoint that may never have heard short ones: the meaning of `framing=auto`.
+"""Ways for windows to reach a checkpoint that may never have seen short ones: the meaning of `framing=auto`.
 
 Whisper was trained on windows padded to 30 s. On a bare one, as long as its audio, it makes words up (NPUsper, table 2:
 base on a third of the clips). What `whispertide tune` has found out about a checkpoint counts first (`calibration`).
-Checkpoints that heard windows of many lengths say so in their generation configuration (`short_windows`), and theirs
-are bare. Any other gets the padding it knows where a round of that fits the step on this machine (`COMFORTABLE`, the
+Checkpoints trained on windows of many lengths say so in their generation configuration (`short_windows`), and get bare
+ones. Any other gets the padding it knows where a round of that fits the step on this machine (`COMFORTABLE`, the
 rule of `whispertide doctor` too); else as much of it as fits, down to a window of usual length with some silence; and
 where that does not fit either, the step is lengthened. NPUsper's guard watches for backward shifts.
 
@@ -43,7 +43,7 @@ _FILLER = 11  # any text token; speed does not depend on it
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What this machine takes for the parts of a round, in seconds: encoding 30 s, and a token of a greedy text."""
+    """The cost of a round's parts on this machine, in seconds: encoding 30 s, and a token of a greedy text."""
 
     encode_s: float
     token_s: float = 0.0
@@ -119,7 +119,7 @@ def as_tuned(recipe: Recipe) -> Recipe:
 
 
 def measure_costs(model: "WhisperModel") -> Costs:
-    """How long this machine takes to encode 30 s, and for a token: medians of some runs after one that does not count.
+    """Measure the time to encode 30 s, and for a token: medians of some runs after one that does not count.
 
     What is slow by far is not repeated.
     """
