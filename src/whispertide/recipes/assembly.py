@@ -1,7 +1,7 @@
 """Chooses where rounds are computed, and with what (`make_executor`).
 
 `stages.SerialExecutor` runs one after the other on the caller's thread, `pipelined` the two stages of a round on
-threads of their own. The plan says how a window is decoded. An executor knows nothing of policies, of other rounds or of
+threads of their own. The plan says how a window is decoded. An executor knows nothing of policies, other rounds or
 sessions, so any number of sessions can share it (one call at a time).
 """
 
