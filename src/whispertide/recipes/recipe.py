@@ -1,6 +1,6 @@
 """Recipes: five choices. Each is a value that declares its own fields, next to the code that uses them.
 
-    Recipe("tide", schedule=Adaptive(step_s=0.3), framing=Open(), search=Verified(beam=1), policy=Tide(...))
+    Recipe("tide", schedule=Adaptive(step_s=0.3), framing=AutoFraming(), search=Verified(beam=1), policy=Tide(...))
 
 A change names a field (`step_s`, or `schedule.step_s` where two choices have one of that name) or a choice
 (`search=beam`); a choice that is exchanged keeps the fields that both have. This module checks what goes together, and
@@ -26,8 +26,8 @@ from whispertide.methods.pilot.pilots import Pilots
 from whispertide.methods.short.masked import Masked
 from whispertide.options import DecodeOptions
 from whispertide.streaming.choice import Choice, field_types, parse_value
-from whispertide.streaming.executors import Auto, Pipelined, Serial, Where
-from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30, Zeros
+from whispertide.streaming.executors import Auto, ExecutorChoice, Pipelined, Serial
+from whispertide.streaming.framing import AutoFraming, Bare, Buckets, Framing, Hush, Pad30, Zeros
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
@@ -40,7 +40,7 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 # Axis -> name -> choice. A new one is a line here; one that is only used as a value needs none.
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive, Pilots),
-    "framing": _named(Pad30, Bare, Buckets, Zeros, Hush, Masked, Open, Blocks),
+    "framing": _named(Pad30, Bare, Buckets, Zeros, Hush, Masked, AutoFraming, Blocks),
     "search": _named(Greedy, Beam, Pruned, Verified),
     "policy": _named(LocalAgreement, AlignAtt, Tide, Grounded, Stable, HeldAgreement, Final),
     "executor": _named(Serial, Pipelined, Hybrid, Auto),
@@ -65,7 +65,7 @@ class Recipe:
     framing: Framing = field(default_factory=Pad30)
     search: Search = field(default_factory=Beam)
     policy: AnyPolicy = field(default_factory=LocalAgreement)
-    executor: Where = field(default_factory=Serial)
+    executor: ExecutorChoice = field(default_factory=Serial)
 
     def __post_init__(self) -> None:
         policy, search = self.policy, self.search

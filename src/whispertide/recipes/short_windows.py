@@ -26,7 +26,7 @@ from whispertide.methods.attention.tide import Tide
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, applied_or_none, with_step
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.framing import BARE, PAD30, Bare, Framing, Open, Pad30, Zeros
+from whispertide.streaming.framing import BARE, PAD30, AutoFraming, Bare, Framing, Pad30, Zeros
 from whispertide.types import CHUNK_SECONDS, N_FRAMES
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def choose_framing(
     that the machine does not count. `tuned` is what was found out about the checkpoint before, `options` those of its
     engine.
     """
-    if not isinstance(recipe.framing, Open):
+    if not isinstance(recipe.framing, AutoFraming):
         return Framed(recipe, f"framing={recipe.framing.kind}, as the recipe says")
     options = options or EngineOptions()
     if tuned is not None and (framed := applied_or_none(tuned, recipe, options)) is not None:
@@ -115,7 +115,7 @@ def _guarded(recipe: Recipe, framing: Framing) -> Recipe:
 
 def as_tuned(recipe: Recipe) -> Recipe:
     """The recipe for a checkpoint that knows short windows, with which it was tuned."""
-    return replace(recipe, framing=Bare()) if isinstance(recipe.framing, Open) else recipe
+    return replace(recipe, framing=Bare()) if isinstance(recipe.framing, AutoFraming) else recipe
 
 
 def measure_costs(model: "WhisperModel") -> Costs:

@@ -195,7 +195,7 @@ class Hush(Bare):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Open(Framing):
+class AutoFraming(Framing):
     """Left open: as `whispertide tune` found; else bare for a checkpoint that has heard short windows, or padded as far
     as this machine is quick enough for (`short_windows`).
     """

@@ -21,7 +21,7 @@ from whispertide.audio.buffer import AudioBuffer, check_samples
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import Gate, GateEvent, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.errors import OptionError
-from whispertide.methods.pilot.flying import Check, Flying
+from whispertide.methods.pilot.flying import CancellableTask, Check
 from whispertide.methods.pilot.sending import Question, Sending
 from whispertide.types import FloatArray, IntArray, Span, to_samples
 from whispertide.understand.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
@@ -144,7 +144,7 @@ class _Utterance:
     spoken: bool = True
     certain: bool = True
     due: bool = False
-    flying: Flying[tuple[Understood, Found]] | None = None
+    flying: CancellableTask[tuple[Understood, Found]] | None = None
 
     @property
     def says(self) -> bool:
@@ -286,7 +286,7 @@ class Understanding:
         one.due = False
         if one.flying is None and not one.rests and len(one.heard.frames):
             until = self._buffer.end - self._buffer.end % BLOCK
-            one.flying = Flying(self._search_of(one, until, self._shorter(one), time.perf_counter()).run)
+            one.flying = CancellableTask(self._search_of(one, until, self._shorter(one), time.perf_counter()).run)
 
     def _first(self, start: int) -> int:
         return start + to_samples(self.pilots.first_s)

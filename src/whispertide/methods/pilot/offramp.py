@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 from whispertide.errors import OptionError
 from whispertide.methods.pilot.pilot import Scores
 from whispertide.streaming.choice import setting
-from whispertide.streaming.executors import Where
+from whispertide.streaming.executors import ExecutorChoice
 from whispertide.types import Span
 
 Signal = Literal["perplexity", "entropy", "random"]
@@ -44,7 +44,7 @@ class Offramp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hybrid(Where):
+class Hybrid(ExecutorChoice):
     """In the background, one round after the other; the last of an utterance here or on a server (pilot inference).
 
     Which server is no part of a recipe: `WHISPERTIDE_REMOTE` says it (`hybrid`). Without one all is heard here.
@@ -64,7 +64,7 @@ class Hybrid(Where):
 
     def check(self) -> None:
         """Chance gives numbers from 0 to 1."""
-        Where.check(self)
+        ExecutorChoice.check(self)
         if self.offramp == "random" and self.threshold >= 1:
             raise OptionError(
                 f"expected a threshold below 1 for offramp={self.offramp}, whose numbers all are; got "
