@@ -1,1 +1,1 @@
-"""How tokens are found in a window: searches, rules, guards, alignment. No I/O, no streaming."""
+"""Finds tokens in a window: searches, rules, guards, alignment. No I/O, no streaming."""

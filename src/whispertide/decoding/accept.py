@@ -1,4 +1,4 @@
-"""How a token is accepted: by beam search, or by sampling at a temperature.
+"""Acceptance of tokens: by beam search, or by sampling at a temperature.
 
 Beam search with patience, by true top-k; greedy search is a beam of one. It finds what `BeamSearchDecoder` and
 `GreedyDecoder` of openai/whisper (decoding.py) find. Impossible continuations (probability zero) are dropped instead of
@@ -41,11 +41,11 @@ class Accept(Protocol):
 
     @property
     def whole(self) -> bool:
-        """Whether it needs the whole distribution, not just the best candidates."""
+        """True if it needs the whole distribution, not just the best candidates."""
 
     @property
     def independent(self) -> bool:
-        """Whether hypotheses do not compete: then guards watch each of them, else the best one."""
+        """True if hypotheses do not compete: then guards watch each of them, else the best one."""
 
     def choose(
         self, following: Distribution, totals: Sequence[float], width: int, first: Choice | None = None
@@ -76,7 +76,7 @@ class Beam:
 
     @property
     def whole(self) -> bool:
-        """Whether the candidates that the graph returns are too few: one more than rows, since one may be the end."""
+        """True if the candidates that the graph returns are too few: one more than rows, since one may be the end."""
         return self.rows >= TOP
 
     def choose(

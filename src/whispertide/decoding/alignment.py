@@ -32,7 +32,7 @@ def locate_words(
     task: Task = "transcribe",
     frames: int | None = None,
 ) -> list[WordTiming]:
-    """Where each word of `text_tokens` (no special tokens) lies in the window.
+    """The place of each word of `text_tokens` (no special tokens) in the window.
 
     `frames` is how many encoder frames hold real audio (None = all valid ones). Text beyond the text context is left
     out.

@@ -1,4 +1,4 @@
-"""What is drafted ahead of a search, so that it takes fewer rows or fewer runs.
+"""Drafts ahead of a search, so that it takes fewer rows or fewer runs.
 
 As long as a search finds what its draft expects, one hypothesis is enough. What the draft proposes is fed in the same
 run as the newest token; the longest prefix of it that the search would have found stands, and the rest leaves the cache
@@ -8,12 +8,12 @@ search. It is speculative decoding (arXiv 2211.17192).
 Quantised graphs round a block a little differently than single steps, the prompt too if a draft goes with it, so there
 a near-tie may fall the other way, and the probability of no speech is a little different.
 
-`Reference` is what an earlier round heard in the same audio, and its `Follower` keeps a search's place in it. Tokens
-are compared there as lower-cased pieces. Those that say nothing (punctuation, timestamps, other specials) never count:
+`Reference` is an earlier round's text of the same audio, and its `Follower` keeps a search's place in it. Tokens
+are compared there as lower-cased pieces. Those without content (punctuation, timestamps, other specials) never count:
 a search may put them in or leave them out without leaving the text. This is the selective matching of WhisperFlow
 (arXiv 2412.11272), whose code aligns by the first match alone, which a common word misleads. What time it is in a
-search is told by the timestamps that it writes and by what it has matched, so that alignment in time costs no run and
-no attention.
+search follows from the timestamps that it writes and the text that it matched, so that alignment in time costs no run
+and no attention.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Draft(Protocol):
     """Proposes tokens, and is told what was accepted."""
 
     def propose(self, sampled: Sequence[int]) -> tuple[int, ...]:
-        """What is likely to come after `sampled`; empty where nobody knows, or nothing is to be fed ahead."""
+        """The tokens likely to come after `sampled`; empty where nobody knows, or nothing is to be fed ahead."""
 
     def follow(self, token: int) -> bool:
         """Hear the next token of the one hypothesis; returns whether one still is enough (False: the search widens)."""
@@ -52,12 +52,12 @@ NEAR = 2 * SAMPLE_RATE // FRAME_SAMPLES  # frames; a match in time is no further
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What an earlier round heard, and how a search uses it. A policy keeps one without a text to say how.
+    """The transcript of an earlier round, and how a search uses it. A policy keeps one without a text as its settings.
 
     tokens   all that the earlier round found, or, where there are no `words`, what the search is thought to find, token
              for token from its first one on; then every token counts
     start    the sample where the window of that round began
-    words    what it heard, for the search to tokenise
+    words    its words, for the search to tokenise
     align    how its place there is found: "bigram": two pieces in a row must match, and until they have, all places of
              the first are kept in mind; "time": the same piece nearest in time, no more than 2 s away; "first": the
              first same piece (WhisperFlow)
@@ -77,7 +77,7 @@ class Reference:
 
     @classmethod
     def exactly(cls, tokens: Sequence[int]) -> Reference:
-        """What a search is thought to find, checked as one block."""
+        """A reference to the likely result of a search, checked as one block."""
         return cls(tuple(tokens), recover=False, block=True)
 
     def since(self, start: int) -> Reference:
@@ -108,7 +108,7 @@ class Reference:
 
 
 def piece_key(tokenizer: Tokenizer) -> Callable[[int], Key | None]:
-    """What counts of a token of text: its piece in lower case; nothing of punctuation, timestamps and specials."""
+    """The part of a token that counts: its piece in lower case; nothing of punctuation, timestamps and specials."""
     kinds = TokenKinds(tokenizer)
 
     def key(token: int) -> Key | None:
@@ -121,9 +121,9 @@ def piece_key(tokenizer: Tokenizer) -> Callable[[int], Key | None]:
 
 
 class Follower:
-    """Where in the text of a reference a search is. Implements `draft.Draft`.
+    """The place of a search in the text of a reference. Implements `draft.Draft`.
 
-    Several places may be possible at a time, as long as no more has been said than occurs in all of them.
+    Several places may be possible at a time, as long as no more has been written than occurs in all of them.
     """
 
     def __init__(
@@ -156,11 +156,11 @@ class Follower:
 
     @property
     def speaks(self) -> bool:
-        """Whether there is anything to follow."""
+        """True if there is anything to follow."""
         return any(key is not None for key in self.keys)
 
     def propose(self, sampled: Sequence[int]) -> tuple[int, ...]:
-        """What is left of the text, if it is checked in blocks.
+        """The rest of the text, if it is checked in blocks.
 
         Where a round writes timestamps a text of words has none: they are what changes most from round to round, as the
         window moves and its last segment grows. The search puts them in as it finds them, each ends a block, and what
@@ -204,7 +204,7 @@ class Follower:
         return before is not None and self._settle(self._after(self._everywhere(before), key))
 
     def ahead(self) -> tuple[int, ...]:
-        """What follows in the text; all of it as long as nothing has been matched."""
+        """The text that follows; all of it as long as nothing has been matched."""
         if self._places is None:
             return self.tokens
         # Of several places the first: a wrong guess costs no more than a block that is fed in vain.

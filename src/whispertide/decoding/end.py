@@ -15,11 +15,11 @@ class End:
     __slots__ = ()
 
     def ends(self, sampled: Sequence[int], runner_up: int) -> bool:
-        """Whether `sampled` is all; else `runner_up`, the likeliest token but end of text, takes its place."""
+        """True if `sampled` is all; else `runner_up`, the likeliest token but end of text, takes its place."""
         return True
 
     def is_enough(self, length: int) -> bool:
-        """Whether one text that has ended is enough, where the others have so many tokens."""
+        """True if one text that has ended is enough, where the others have so many tokens."""
         return False
 
 
@@ -38,7 +38,7 @@ class SecondBest(End):
     real_end: bool = False
 
     def ends(self, sampled: Sequence[int], runner_up: int) -> bool:
-        """Whether the text is over."""
+        """True if the text is over."""
         if len(sampled) < self.least and runner_up < self.text_end:
             return False
         return self.real_end or not self.speaks(runner_up)

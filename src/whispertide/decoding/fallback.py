@@ -14,7 +14,7 @@ from whispertide.options import DecodeOptions
 
 
 class Quality(Protocol):
-    """What a decode says about itself."""
+    """The measures that a decode gives of itself."""
 
     @property
     def compression_ratio(self) -> float:
@@ -39,25 +39,25 @@ def compression_ratio(text: str) -> float:
 
 
 def _is_repetitive(quality: Quality, options: DecodeOptions) -> bool:
-    """Whether the text compresses too well to be speech."""
+    """True if the text compresses too well to be speech."""
     limit = options.compression_ratio_threshold
     return limit is not None and quality.compression_ratio > limit
 
 
 def _is_unlikely(quality: Quality, options: DecodeOptions) -> bool:
-    """Whether the model itself does not believe in the text."""
+    """True if the model itself does not believe in the text."""
     limit = options.logprob_threshold
     return limit is not None and quality.avg_logprob < limit
 
 
 def _sounds_silent(quality: Quality, options: DecodeOptions) -> bool:
-    """Whether the model heard no speech. Unknown (nan) means that it did not say so."""
+    """True if the model found no speech. Unknown (nan) means that it did not report a chance of it."""
     limit = options.no_speech_threshold
     return limit is not None and quality.no_speech_prob > limit
 
 
 def needs_fallback(quality: Quality, options: DecodeOptions) -> bool:
-    """Whether to try again: repetitive or unlikely text, unless it is unlikely because nobody speaks."""
+    """True if it is to be tried again: repetitive or unlikely text, unless it is unlikely because nobody speaks."""
     # Where nobody speaks every text is unlikely, and a higher temperature would only invent another.
     if _is_unlikely(quality, options):
         return not _sounds_silent(quality, options)
@@ -65,7 +65,7 @@ def needs_fallback(quality: Quality, options: DecodeOptions) -> bool:
 
 
 def is_silence(quality: Quality, options: DecodeOptions) -> bool:
-    """Whether to write nothing down: no speech heard, and no text that the model believes in all the same."""
+    """True if nothing is to be written: no speech found, and no text that the model believes in all the same."""
     limit = options.logprob_threshold
     believed = limit is not None and quality.avg_logprob > limit
     return _sounds_silent(quality, options) and not believed

@@ -88,7 +88,7 @@ class SameToken:
 
 
 def _ends_in_copies(text: list[int], size: int, copies: int) -> bool:
-    """Whether the last `size * copies` items of `text` repeat with period `size`."""
+    """True if the last `size * copies` items of `text` repeat with period `size`."""
     tail = text[-size * copies :]
     return len(tail) == size * copies and tail[size:] == tail[:-size]
 
@@ -98,7 +98,7 @@ HaltReason = Literal["frontier", "rewind", "backward-shift", "near-end", "early-
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Why a guard stopped: at which of the sampled tokens (counted from 0), and which token that was."""
+    """The reason why a guard stopped: at which of the sampled tokens (counted from 0), and which token that was."""
 
     reason: HaltReason
     index: int
@@ -125,7 +125,7 @@ class Scene:
     silence: int = 0
 
     def rows_of(self, heads: Sequence[Head]) -> list[int]:
-        """Where in the attention these heads are."""
+        """The place of these heads in the attention."""
         return [self.heads.index(head) for head in heads]
 
 
@@ -134,7 +134,7 @@ class WatchingGuard(Guard, Protocol):
 
     @property
     def halt(self) -> Halt | None:
-        """Where it stopped the decode."""
+        """The place where it stopped the decode."""
 
     @property
     def last_frame(self) -> int | None:
@@ -142,7 +142,7 @@ class WatchingGuard(Guard, Protocol):
 
 
 class Watch(Protocol):
-    """How a decode is to be watched: a value, from which a guard is made for each decode."""
+    """A way to watch a decode: a value, from which a guard is made for each decode."""
 
     def heads(self, model: WhisperModel) -> tuple[Head, ...]:
         """The heads whose attention the guard needs."""
@@ -221,7 +221,7 @@ class FrontierGuard(Guard):
         self.last_frame: int | None = None
 
     def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float = 0) -> int | None:
-        """How many tokens to keep, or None to go on. Raises `ValueError` without attention."""
+        """The number of tokens to keep, or None to go on. Raises `ValueError` without attention."""
         if attention is None:
             raise ValueError("expected the attention of the alignment heads; the decoder was asked for none")
         reach = self._scene.frames + self._scene.silence
@@ -245,7 +245,7 @@ class FrontierGuard(Guard):
         return self._enough(tokens, logprob)
 
     def _turns_back(self, token: int, frame: int) -> bool:
-        """Whether this token begins a word, and looks too far back from the word before it."""
+        """True if this token begins a word, and looks too far back from the word before it."""
         if self._rule.back is None or not self._scene.kinds.is_content(token):
             return False
         before, self._word_at = self._word_at, frame

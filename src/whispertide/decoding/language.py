@@ -1,4 +1,4 @@
-"""Which language is spoken in a window: Whisper's own guess, one token after start-of-transcript.
+"""Language detection in a window: Whisper's own guess, one token after start-of-transcript.
 
 Source: `detect_language` in openai/whisper, decoding.py.
 """
@@ -43,7 +43,7 @@ class DetectedLanguage:
     shares: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
 
     def may_change(self, samples: int) -> bool:
-        """Whether a longer window than of so many samples may well be in another language."""
+        """True if a window longer than so many samples may well be in another language."""
         return samples < ENOUGH and self.probability < CERTAIN
 
     def after(self, spoken: str | None) -> DetectedLanguage:

@@ -125,7 +125,7 @@ class Transcription:
 
     @property
     def done(self) -> bool:
-        """Whether all audio is dealt with."""
+        """True if all audio is dealt with."""
         return self.seek >= self.end
 
     def next_window(self) -> list[OfflineSegment]:
@@ -178,7 +178,7 @@ class Transcription:
         return result
 
     def _is_at_voice(self) -> bool:
-        """Whether there is something to hear: moves on to where somebody speaks, or to the end."""
+        """Move on to where somebody speaks, or to the end; true if anything is left to transcribe."""
         if self.voice is not None:
             start = self.voice.next_start(self.seek * HOP_LENGTH)
             self.seek = self.end if start is None else max(self.seek, start // HOP_LENGTH)
@@ -223,17 +223,17 @@ class Transcription:
             self.context_from = len(self.context)
 
     def _goes_on(self, count: int) -> bool:
-        """Whether the window ends for want of room, and may cut a sentence."""
+        """True if the window ends for want of room, and may cut a sentence."""
         return count == N_FRAMES and self.seek + count < self.end
 
     def _is_cut(self, segment: TimedSegment, count: int) -> bool:
         return segment.end > count * HOP_LENGTH - EDGE and self._goes_on(count)
 
     def _after_silence(self, count: int) -> int:
-        """Where to go on after a window of `count` frames that the model calls silent, or writes nothing for.
+        """The place to go on after a window of `count` frames that the model calls silent, or writes nothing for.
 
         The original passes over all of it, and so over the first sentence after some seconds of silence, where a
-        checkpoint was not trained on such windows. Here it is heard again from where somebody begins to speak in it.
+        checkpoint was not trained on such windows. Here it is decoded again from where somebody begins to speak in it.
         """
         begin, end = self.seek * HOP_LENGTH + SAMPLE_RATE, (self.seek + count) * HOP_LENGTH
         parts = self.voice.within(begin, end) if self.voice is not None else ()
@@ -384,7 +384,7 @@ class Transcription:
 
     @property
     def _conditions(self) -> bool:
-        """Whether windows are shown the text before them: as the user says, else the checkpoint, else yes."""
+        """True if windows get the text before them as prompt: as the user chose, else the checkpoint, else yes."""
         said = self.options.condition_on_previous_text
         if said is None:
             said = self.model.generation.condition_on_prev_tokens

@@ -1,4 +1,4 @@
-"""What the decoder is told before it speaks: previous text, start sequence, forced prefix.
+"""The prompt of the decoder: previous text, start sequence, forced prefix.
 
 Layout: `[sot_prev, previous text ...,] sot[, language, task][, no_timestamps][, prefix ...]`. This module does not run
 anything. Source: `DecodingTask._get_initial_tokens` in openai/whisper, decoding.py; unlike there, a forced prefix is

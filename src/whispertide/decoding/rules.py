@@ -1,4 +1,4 @@
-"""Which token may come next, by Whisper's rules, and how likely each is, by what the decoder gave out.
+"""Rules of which token may come next, as Whisper has them, and the chance of each from the decoder's output.
 
 All rules but one are known *before* the decoder runs: they forbid ranges of ids, and `Rules.suppression` turns the
 ranges into the vector that the graph adds to its logits. The last one (`timestamp_outweighs_text`) compares
@@ -46,7 +46,7 @@ class Vocabulary:
     timestamp_begin: int
 
     def is_timestamp(self, token: int) -> bool:
-        """Whether `token` says a time instead of text."""
+        """True if `token` is a timestamp instead of text."""
         return token >= self.timestamp_begin
 
 
@@ -140,7 +140,7 @@ class Rules:
 
     @property
     def need(self) -> Literal["top", "times"]:
-        """What a search must ask of the graph: the timestamp rules weigh text against timestamps."""
+        """The request of a search to the graph: the timestamp rules weigh text against timestamps."""
         return "times" if self.timestamps else "top"
 
     def forbidden(self, sampled: Sequence[int]) -> tuple[Range, ...]:
@@ -156,7 +156,7 @@ class Rules:
         )
 
     def suppression(self, rows: Sequence[Sequence[int]]) -> FloatArray:
-        """What to add to the logits of the next token of each row (0 or -inf).
+        """The addend to the logits of the next token of each row (0 or -inf).
 
         Returns [vocab] when it is the same for all rows, else [rows, vocab]. Do not write into it.
         """

@@ -78,7 +78,7 @@ class Hypothesized:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What searching has cost: decoder runs, the rows of all of them, and the runs that had one row.
+    """The cost of searching: decoder runs, the rows of all of them, and the runs that had one row.
 
     A row is a hypothesis. `prompts` of the runs fed a prompt, which every search does in one row. So the average beam
     is that of the other runs, as is the share of them whose beam was one. A run may feed several tokens of a row.
@@ -108,7 +108,7 @@ NO_STEPS = Steps()
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one stage of one window took: wall seconds, and the `pieces` that were encoded or the decoder's steps.
+    """The cost of one stage of one window: wall seconds, and the `pieces` that were encoded or the decoder's steps.
 
     `features_s` of an encoder's seconds went into the log-mel.
     """
@@ -135,7 +135,7 @@ class SearchResult:
 
 
 class Search(Protocol):
-    """How tokens are found. Call `next` and `feed` in turn until a verdict says stop, then `result`."""
+    """A way to find tokens. Call `next` and `feed` in turn until a verdict says stop, then `result`."""
 
     def next(self) -> DecodeRequest: ...
     def feed(self, output: DecodeOutput) -> Verdict: ...

@@ -1,4 +1,4 @@
-"""How the timestamps that a window's decode contains cut it into segments, and where the next window begins.
+"""Cuts a window's decode into segments at its timestamps, and finds where the next window begins.
 
 Works on token ids and sample counts alone. Source: the segment loop of openai/whisper, transcribe.py.
 """

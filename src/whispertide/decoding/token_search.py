@@ -56,7 +56,7 @@ class Hypothesis:
 def truncation(
     guards: Sequence[Guard], tokens: Sequence[int], seen: Sequence[FloatArray], logprobs: Sequence[float]
 ) -> int | None:
-    """How many tokens the strictest guard lets stand, or None while all are content.
+    """The number of tokens that the strictest guard lets stand, or None while all are content.
 
     `seen` are pieces [heads, queries, frames] of the hypothesis's attention; the last query predicted the newest token.
     """
@@ -181,7 +181,7 @@ class TokenSearch:
 
     @property
     def is_settled(self) -> bool:
-        """Whether a hypothesis that has ended is likelier than all that go on, or none goes on."""
+        """True if a hypothesis that has ended is likelier than all that go on, or none goes on."""
         ended = max((each.sum_logprob for each in self._finished), default=-np.inf)
         return all(ended >= each.total for each in self._live)
 
@@ -232,7 +232,7 @@ class TokenSearch:
             self._live = live[:1]
 
     def _choices(self, following: Distribution) -> tuple[int, list[Choice]]:
-        """How many hypotheses go on, and with what: the likeliest token where the draft expects it, else the best."""
+        """The number of hypotheses that go on, and their tokens: the likeliest where drafted, else the best."""
         first = None
         if self._narrow and self._draft is not None:
             likeliest = self._chosen(following, 1)[:1]
@@ -246,7 +246,7 @@ class TokenSearch:
         return width, self._chosen(following, width, first)
 
     def _chosen(self, following: Distribution, width: int, first: Choice | None = None) -> list[Choice]:
-        """What `accept` chooses, without the ends of text that do not count."""
+        """The choices of `accept`, without the ends of text that do not count."""
         totals = [hypothesis.total for hypothesis in self._live]
         found = self._accept.choose(following, totals, width, first)
         if self._end is None:
@@ -254,7 +254,7 @@ class TokenSearch:
         return [choice for choice in found if not self._is_refused(choice, found)]
 
     def _is_refused(self, choice: Choice, found: Sequence[Choice]) -> bool:
-        """Whether `choice` is an end of text that does not count."""
+        """True if `choice` is an end of text that does not count."""
         eot = self._rules.vocabulary.eot
         if self._end is None or choice.token != eot:
             return False
@@ -280,14 +280,14 @@ class TokenSearch:
         return not self._live or self._is_full() or self._is_enough()
 
     def _is_enough(self) -> bool:
-        """Whether what has ended is enough, though fewer texts have than there are rows; the others go."""
+        """True if what has ended is enough, though fewer texts have than there are rows; the others go."""
         if self._end is None or not self._finished or not self._end.is_enough(len(self._live[0].tokens)):
             return False
         self._live = []
         return True
 
     def _is_full(self) -> bool:
-        """Whether the live hypotheses, which are all of one length, are as long as may be."""
+        """True if the live hypotheses, which are all of one length, are as long as may be."""
         return bool(self._live) and len(self._live[0].tokens) >= self._prompt.limit
 
 

@@ -69,17 +69,17 @@ class TokenWord:
 
     @property
     def start(self) -> int:
-        """Where it begins."""
+        """The sample where it begins."""
         return self.word.start
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """The sample where it ends."""
         return self.word.end
 
     @property
     def spoken_by(self) -> int:
-        """Where it is spoken to the end: its own end also takes in a pause after it."""
+        """The sample up to which it is spoken: its own end also takes in a pause after it."""
         return self.end if self.attended is None else self.attended
 
 
@@ -131,7 +131,7 @@ def spoken(words: Iterable[TokenWord]) -> list[TokenWord]:
 
 
 def whole_words(words: Sequence[TokenWord], tokens: int) -> int:
-    """How many of `words` lie within the first so many tokens."""
+    """The number of `words` that lie within the first so many tokens."""
     count = 0
     for place, word in enumerate(words):
         count += len(word.tokens)
@@ -141,7 +141,7 @@ def whole_words(words: Sequence[TokenWord], tokens: int) -> int:
 
 
 def whole_characters(tokenizer: Tokenizer, tokens: Sequence[int]) -> int:
-    """How many of `tokens` may be shown: not the last ones if they are the beginning of a character."""
+    """The number of `tokens` that may be shown: not the last ones if they are the beginning of a character."""
     count = len(tokens)
     # A character may be several tokens long; its first ones decode to U+FFFD until the last is there.
     while count and tokenizer.decode(tokens[:count]).endswith(REPLACEMENT):
@@ -334,19 +334,19 @@ class TokenKinds:
         return not self.is_special(token) and text != "" and all(map(closes, text))
 
     def continues(self, token: int) -> bool:
-        """Whether the token belongs to the word before it: a piece, digits without a space, closing punctuation."""
+        """True if the token belongs to the word before it: a piece, digits without a space, closing punctuation."""
         text = self._text(token)
         if self.is_special(token):
             return False
         return not text.startswith(" ") if self._spaced else REPLACEMENT in text
 
     def speaks(self, token: int) -> bool:
-        """Whether the token has a letter or digit, or part of one."""
+        """True if the token has a letter or digit, or part of one."""
         return not self.is_special(token) and any(map(speaks, self._text(token)))
 
 
 def closes(character: str) -> bool:
-    """Whether a character stands after a word."""
+    """True if a character stands after a word."""
     return character in AFTER_WORDS
 
 
@@ -367,5 +367,5 @@ def part_marks(word: TokenWord, logprobs: Sequence[float], kinds: TokenKinds) ->
 
 
 def speaks(character: str) -> bool:
-    """Whether a character is a letter or digit, or a broken one, which may be."""
+    """True if a character is a letter or digit, or a broken one, which may be."""
     return character.isalnum() or character == REPLACEMENT

@@ -1,8 +1,8 @@
-"""Where somebody speaks in a recording, and what that says of a window's text: which speech no word accounts for, and
-which words nobody said.
+"""Speech in a recording, and what it tells about a window's text: which speech no word accounts for, and
+which words nobody spoke.
 
-A voice gate has heard the recording before (`audio.vad`). Whisper says little of what it leaves out: it closes a text
-although somebody speaks on, passes over a quieter voice or another language, and writes a sentence once that was said
+A voice gate has judged the recording before (`audio.vad`). Whisper shows little of what it leaves out: it closes a text
+although somebody speaks on, passes over a quieter voice or another language, and writes a sentence once that was spoken
 three times. Of silence it makes words. Arithmetic on times; knows no model and no audio. Ours; the pauses at which
 windows end are those of faster-whisper's `vad_filter` (vad.py).
 """
@@ -47,8 +47,9 @@ class Voice:
         return sum(len(part) for part in self.within(start, end))
 
     def next_start(self, sample: int) -> int | None:
-        """Where to listen from, after all before a sample was heard: there, or later if a pause follows. None: nobody
-        speaks any more.
+        """The sample to go on from, after all before `sample` was decoded: there, or later if a pause follows.
+
+        None: nobody speaks any more.
         """
         for span in self.spans[bisect_right(self._ends, sample) :]:
             if span.start >= sample or span.end - sample >= REST:
@@ -57,7 +58,7 @@ class Voice:
         return None
 
     def end_before_pause(self, start: int, end: int) -> int:
-        """Where a window ends that may reach from one sample to another: before a pause, which it need not hear."""
+        """The end of a window that may reach from one sample to another: before a pause, which it may leave out."""
         spoken = start
         for part in self.within(start, end):
             if part.start - spoken > PAUSE and spoken > start:
@@ -89,5 +90,5 @@ class Voice:
         return None
 
     def is_spoken(self, span: Span) -> bool:
-        """Whether somebody speaks in a span, or next to it: word times are not exact."""
+        """True if somebody speaks in a span, or next to it: word times are not exact."""
         return self.amount(max(0, span.start - AROUND), span.end + AROUND) > 0

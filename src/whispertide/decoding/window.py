@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
-    """What was heard in one window, and what it cost.
+    """The transcript of one window, and its cost.
 
     tokens    as sampled, timestamps included, without end of text; `logprobs` belongs to them
     text      stripped

@@ -13,4 +13,4 @@ class WordEndDetector(Protocol):
     """Looks at the encoder's output of the frames with real audio."""
 
     def fires(self, hidden: FloatArray) -> bool:
-        """Whether a word boundary lies at the end of `hidden`, [frames, width]: then the last word is whole."""
+        """True if a word boundary lies at the end of `hidden`, [frames, width]: then the last word is whole."""

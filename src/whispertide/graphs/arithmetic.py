@@ -1,4 +1,4 @@
-"""Which arithmetic each precision means for the linear layers; in "fp16" everything else is in half precision too.
+"""The arithmetic of each precision in the linear layers; in "fp16" everything else is in half precision too.
 
 x86 without VNNI adds two 8-bit products in 16 bits when weights are signed (VPMADDUBSW, on AVX2 machines), which
 saturates. There the weights must be stored unsigned, which is exact and a little slower (ONNX Runtime documentation,
@@ -33,7 +33,7 @@ _SIZE = 64
 
 @cache
 def signed_weights_saturate() -> bool:
-    """Whether the CPU provider's dynamic int8 product of large values with signed weights comes out too small."""
+    """True if the CPU provider's dynamic int8 product of large values with signed weights comes out too small."""
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 

@@ -112,7 +112,6 @@ class GraphBuilder:
         return self.node("Reshape", value, self.ints(shape))
 
     def transpose(self, value: str, *perm: int) -> str:
-        """Permute dimensions."""
         return self.node("Transpose", value, perm=list(perm))
 
     def split_heads(self, value: str, heads: int, size: int, *perm: int) -> str:

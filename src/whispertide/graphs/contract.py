@@ -1,4 +1,4 @@
-"""What the graph files promise to those who run them, apart from tensor names (see `encoder` and `decoder`)."""
+"""Promises of the graph files to those who run them, apart from tensor names (see `encoder` and `decoder`)."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ _MASKED_HALF = -6e4  # the same within fp16's range
 
 
 def masked_value(precision: str) -> float:
-    """What a bias holds where attention is forbidden, in a model that computes in that precision."""
+    """The value of a bias where attention is forbidden, in a model that computes in that precision."""
     return _MASKED_HALF if precision == "fp16" else MASKED
 
 
@@ -28,7 +28,7 @@ class GraphKind:
 
     @property
     def folder(self) -> str:
-        """Where the builder's files lie, among those of one checkpoint and precision."""
+        """The folder of the builder's files, among those of one checkpoint and precision."""
         return f"{self.builder}-v{self.version}"
 
 

@@ -52,7 +52,7 @@ class Layers:
         return query, key, content
 
     def cross_keys_values(self, hidden: str, layer: int) -> tuple[str, str]:
-        """What decoder layer `layer` attends to in the encoder's output: once per window, 1/sqrt(size) in the keys.
+        """The keys and values that decoder layer `layer` attends to: once per window, 1/sqrt(size) in the keys.
 
         Keys [batch, heads, size, frames] and values [batch, heads, frames, size].
         """

@@ -40,7 +40,7 @@ class GraphFiles:
         return self.path(kind)
 
     def path(self, kind: GraphKind) -> Path:
-        """Where the file of a kind is or will be."""
+        """The path of a kind's file, whether it is there or not."""
         name = f"{self.checkpoint.content_hash[:20]}-{self.precision}-{kind.folder}"
         if self.folder is not None:
             return self.folder / name / kind.file

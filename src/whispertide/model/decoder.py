@@ -83,7 +83,7 @@ def suppressed_rows(suppress: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What one run of the graph is fed: the rows of one search (`graphs.decoder`).
+    """The inputs of one run of the graph: the rows of one search (`graphs.decoder`).
 
     tokens     [rows, length]
     first      [rows, 1] the position of each row's first token
@@ -103,8 +103,8 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one run gave: the cache with the new tokens in it, what comes after each token (its distribution, and the
-    hidden state it is made from), and, by layer, attention.
+    """The result of one run: the cache with the new tokens in it, the outcome after each token (its distribution, and
+    the hidden state it is made from), and, by layer, attention.
     """
 
     cache: KVCache
@@ -112,7 +112,7 @@ class Found:
     attention: dict[int, FloatArray]
 
     def output(self, request: DecodeRequest, heads: Sequence[Head], encoded: Encoded) -> DecodeOutput:
-        """What the search gets that asked for it."""
+        """The outcome for the search that asked for it."""
         rows, length = request.tokens.shape
         wanted = dict(self.after)
         if "time_mass" in wanted:

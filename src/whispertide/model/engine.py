@@ -43,7 +43,7 @@ class DecodeRequest:
 
 @dataclass(frozen=True, slots=True)
 class DecodeOutput:
-    """What a decoder run gives back; n = len(request.logits_at).
+    """The result of a decoder run; n = len(request.logits_at).
 
     top_ids      [rows, n, TOP] token ids, best first
     top_logprobs [rows, n, TOP] their log-probabilities (after suppression)
@@ -81,10 +81,10 @@ LAST_LAYER = -1  # a tap: what the encoder gives out, after its last norm
 
 @dataclass(frozen=True, slots=True)
 class EncoderState:
-    """What an encoder that hears a stream piece by piece carries from one piece to the next; it is never written to.
+    """The state of a piecewise encoder from one piece of a stream to the next; it is never written to.
 
     tensors  what was computed of earlier pieces (keys and values, cached blocks, log-mel), by name
-    frames   encoder frames of 20 ms heard so far
+    frames   encoder frames of 20 ms encoded so far
     """
 
     tensors: Mapping[str, Any]
@@ -176,17 +176,17 @@ class Engine(Protocol):
 
 
 class EngineClass(Protocol):
-    """What the entry point of an engine that is found by name stands for (`installed`)."""
+    """The class that the entry point of an engine found by name stands for (`installed`)."""
 
     def __call__(self, checkpoint: Checkpoint, options: EngineOptions) -> Engine:
         """Load the model. Raises `ProviderError` for options that it cannot satisfy."""
 
     def accelerated(self) -> bool:
-        """Whether it computes on something else than the processor."""
+        """True if it computes on something else than the processor."""
 
 
 def check_mel(mel: FloatArray, dims: ModelDims, valid_frames: int | None) -> tuple[int, int]:
-    """How many encoder frames a window has, and how many of them are valid. Raises `GraphError` for other shapes."""
+    """The number of encoder frames of a window, and how many are valid. Raises `GraphError` for other shapes."""
     limit = 2 * dims.n_audio_ctx
     columns = mel.shape[-1] if mel.ndim == 2 else -1
     if mel.ndim != 2 or mel.shape[0] != dims.n_mels or columns % 2 or not 2 <= columns <= limit:

@@ -113,7 +113,7 @@ def block_bias(ends: Sequence[int], masked: float) -> FloatArray:
 
 
 def _new_frames(mel: FloatArray, state: EncoderState, dims: ModelDims) -> int:
-    """How many frames a piece has."""
+    """The number of frames in a piece."""
     ahead = not state.frames
     columns = mel.shape[1] - ahead if mel.ndim == 2 else -1
     if mel.ndim != 2 or mel.shape[0] != dims.n_mels or columns < 2 or columns % 2:
@@ -130,7 +130,7 @@ def _new_frames(mel: FloatArray, state: EncoderState, dims: ModelDims) -> int:
 
 
 def _nothing(dims: ModelDims) -> dict[str, Growing]:
-    """What a stream begins with, by name; the order is that in which they are asked of the graph."""
+    """The arrays that a stream begins with, by name; the order is that in which they are asked of the graph."""
     size, cross = dims.n_audio_state // dims.n_audio_head, dims.n_text_state // dims.n_text_head
     room = min(ROOM, dims.n_audio_ctx)
     shapes = {

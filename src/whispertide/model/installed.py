@@ -16,7 +16,7 @@ OTHER_ENGINES = ("torch",)  # provider names that are no execution providers of 
 
 
 def is_installed(name: str) -> bool:
-    """Whether the engine of that name can be loaded; loads nothing."""
+    """True if the engine of that name can be loaded; loads nothing."""
     return bool(entry_points(group=GROUP, name=name)) and find_spec(name) is not None
 
 
@@ -37,5 +37,5 @@ def load_engine(name: str) -> EngineClass:
 
 
 def is_accelerated(name: str) -> bool:
-    """Whether the engine of that name is installed and computes on something else than the processor here."""
+    """True if the engine of that name is installed and computes on something else than the processor here."""
     return is_installed(name) and load_engine(name).accelerated()

@@ -45,17 +45,17 @@ class Block:
     past: dict[str, FloatArray] = field(default_factory=dict)
 
     def made_from(self, mel: FloatArray) -> bool:
-        """Whether it is the encoding of that log-mel."""
+        """True if it is the encoding of that log-mel."""
         return np.array_equal(self.mel, mel)
 
 
 def start(mask: Mask) -> EncoderState:
-    """What an engine that should encode windows under a mask is given where nothing is kept yet."""
+    """The state for an engine that should encode windows under a mask, where nothing is kept yet."""
     return EncoderState({"mask": mask, "blocks": ()}, 0)
 
 
 def is_masked(state: EncoderState | None) -> bool:
-    """Whether windows are to be encoded under a mask."""
+    """True if windows are to be encoded under a mask."""
     return state is not None and "mask" in state.tensors
 
 
@@ -109,7 +109,7 @@ def _known(mask: Mask, mel: FloatArray, number: int, before: Sequence[Block], ke
 
 
 def _silent(mask: Mask, mel: FloatArray) -> bool:
-    """Whether a block is padding alone and the same in every window."""
+    """True if a block is padding alone and the same in every window."""
     return not mask.causal and not mel.any()
 
 

@@ -30,14 +30,14 @@ _KEPT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What a run had: the outputs that were wanted, and the shape and type of each input."""
+    """The shape of a run: the outputs that were wanted, and the shape and type of each input."""
 
     outputs: tuple[str, ...]
     inputs: Mapping[str, tuple[tuple[int, ...], Any]]
 
 
 class _SpareMemory:
-    """What a graph's runs have used and need no more. ONNX Runtime keeps it for later runs, for good.
+    """Memory that a graph's runs have used and need no more. ONNX Runtime keeps it for later runs, for good.
 
     So one wide search, or several side by side, would leave a process larger by a hundred megabytes. Once in
     `_KEPT_S` a run gives back what no run uses at that moment, which takes milliseconds. Where none comes any more,
@@ -67,7 +67,7 @@ class _SpareMemory:
         return self._options
 
     def is_due(self) -> bool:
-        """Whether runs have left something, and there was none for `_KEPT_S`."""
+        """True if runs have left something, and there was none for `_KEPT_S`."""
         return self._kept and time.monotonic() >= self._last + _KEPT_S
 
 
@@ -81,7 +81,7 @@ def spare_graphs() -> "list[GraphSession]":
 
 
 def give_back_spare() -> None:
-    """What `spare_graphs` keep is given back, by a run of each. Raises `GraphError`."""
+    """Give back the memory that `spare_graphs` keep, by a run of each. Raises `GraphError`."""
     for graph in spare_graphs():
         graph.run_as_first()
 

@@ -78,7 +78,7 @@ class WhisperModel:
 
     @cached_property
     def knows_short(self) -> bool:
-        """Whether it was trained on windows shorter than 30 s: by its maker, or by an adapter that is there."""
+        """True if it was trained on windows shorter than 30 s: by its maker, or by an adapter that is there."""
         return self.generation.short_windows or short_adapter(self.checkpoint) is not None
 
     @cached_property

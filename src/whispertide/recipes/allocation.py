@@ -1,4 +1,4 @@
-"""Who computes what: how many threads of which provider the encoder and the decoder get, and what was found best here.
+"""Threads and providers: how many the encoder and the decoder get, and what was found best here.
 
 `whispertide profile` measures allocations and keeps them in the cache, in one file per model, precision, recipe and
 machine (processor, number of cores); `executor=auto` looks there. Knows no audio and no clock.
@@ -30,7 +30,7 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a stage computes. `precision` None: as the model; only an engine without graphs has its own."""
+    """The place where a stage computes. `precision` None: as the model; only an engine without graphs has its own."""
 
     provider: ProviderName
     threads: int
@@ -48,7 +48,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Where rounds are encoded and where they are decoded. `decoder` None: there too, one after the other."""
+    """The places of encoding and decoding rounds. `decoder` None: there too, one after the other."""
 
     encoder: Placement
     decoder: Placement | None = None
@@ -61,7 +61,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How long rounds took with an allocation, in seconds.
+    """The times of rounds with an allocation, in seconds.
 
     round_s   from the beginning of a round to its result
     period_s  from one result to the next
@@ -120,7 +120,7 @@ def remember(model: "WhisperModel", recipe: str, measured: Sequence[Measured]) -
 
 
 def recall(model: "WhisperModel", recipe: str) -> list[Measured]:
-    """What was measured, the best first; nothing if this model, precision, recipe and machine were never measured."""
+    """The measured allocations, best first; none if this model, precision, recipe and machine were never measured."""
     key = _key(model, recipe)
     kept = read_note(_file(key), key)
     try:

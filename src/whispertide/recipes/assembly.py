@@ -1,8 +1,8 @@
-"""Where rounds are computed, and with what: `make_executor` chooses.
+"""Chooses where rounds are computed, and with what (`make_executor`).
 
 `stages.SerialExecutor` runs one after the other on the caller's thread, `pipelined` the two stages of a round on
-threads of their own. How a window is heard is the plan's affair. An executor knows nothing of policies, of other rounds
-or of sessions, so any number of sessions can share it (one call at a time).
+threads of their own. The plan says how a window is decoded. An executor knows nothing of policies, other rounds or
+sessions, so any number of sessions can share it (one call at a time).
 """
 
 from typing import TYPE_CHECKING
@@ -36,13 +36,13 @@ def make_executor(
     hush: HushWord | None = None,
     allocation: Allocation | None = None,
 ) -> Executor:
-    """What computes the rounds of `recipe`; recipes of the same `executor_key` may share it.
+    """The executor of `recipe`; recipes of the same `executor_key` may share it.
 
     `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint. Raises
     `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or a detector another
-    model's; `OptionError` where `hush` has another length than the recipe says.
+    model's; `OptionError` where `hush` has another length than the recipe gives.
 
-    `allocation` says where the stages compute (`allocation.allocate` finds it); None: as `model` does, and a pipeline
+    `allocation` names where the stages compute (`allocation.allocate` finds it); None: as `model` does, and a pipeline
     shares its threads out evenly. Graphs for other places than the model's are opened now.
     """
     if allocation is None and recipe.executor.overlaps:

@@ -1,4 +1,4 @@
-"""What `whispertide tune` found out about a checkpoint on this machine, kept in the cache and used from then on.
+"""The results of `whispertide tune` for a checkpoint on this machine, kept in the cache and used from then on.
 
 One file per checkpoint, by the hash over its content and its adapter for short windows (`adapted_hash`). What suits a
 checkpoint holds wherever the file is read; threads and step hold for one processor, number of cores, precision and
@@ -27,7 +27,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What this machine does best with the framing: threads, and the step that rounds of `recipe` leave room for."""
+    """The best settings of this machine with the framing: threads, and the step that rounds of `recipe` allow."""
 
     threads: int
     step_s: float
@@ -36,7 +36,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was found.
+    """The result of tuning.
 
     changes  of a recipe that leaves its framing open: the framing and its fields, guards, and the rule that says which
              words stay; none where nothing could be told, so that the careful framing stays
@@ -70,7 +70,7 @@ class Calibration:
         return with_step(framed, pace.step_s)
 
     def timed(self, recipe: Recipe, options: EngineOptions) -> Pace | None:
-        """What was timed on this machine with rounds of this recipe; None: nothing."""
+        """The timing on this machine with rounds of this recipe; None: nothing."""
         pace = self.pace.get(machine_of(options))
         return pace if pace is not None and pace.recipe == recipe.name else None
 
@@ -123,7 +123,7 @@ def machine_of(options: EngineOptions) -> str:
 
 
 def place(content_hash: str) -> Path:
-    """Where the calibration of a checkpoint is or will be."""
+    """The path of a checkpoint's calibration, whether it is there or not."""
     # As many digits as the folders of its graphs have.
     return cache_path("tuned", f"{content_hash[:20]}.json")
 
@@ -137,7 +137,7 @@ def remember(content_hash: str, found: Calibration) -> Path:
 
 
 def recall(content_hash: str) -> Calibration | None:
-    """What is kept; None where the checkpoint was never tuned, or where the file is damaged, which is as good."""
+    """The kept calibration; None where the checkpoint was never tuned, or where the file is damaged."""
     kept = read_note(place(content_hash), _key(content_hash))
     if kept is None:
         return None

@@ -18,7 +18,7 @@ from whispertide.methods.causal.stable import Stable
 from whispertide.methods.pilot.final import Final
 from whispertide.methods.pilot.pilots import Pilots
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.framing import Bare, Hush, Open, Pad30
+from whispertide.streaming.framing import AutoFraming, Bare, Hush, Pad30
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Verified
 
@@ -93,7 +93,7 @@ _WHISPERKIT = Recipe(
 _PILOT = Recipe(
     "pilot",
     schedule=Pilots(),
-    framing=Open(),
+    framing=AutoFraming(),
     search=Beam(beam=5),
     policy=Final(),
 )
@@ -102,7 +102,7 @@ _PILOT = Recipe(
 _TIDE = Recipe(
     "tide",
     schedule=Adaptive(step_s=0.4, pending_step_s=0.15, vad_turn_s=1.5),
-    framing=Open(),
+    framing=AutoFraming(),
     search=Verified(beam=1),
     policy=Tide(context_tokens=60, word_times="checked", hard_cap_s=20.0),
 )

@@ -1,6 +1,6 @@
-"""What a recipe is: five choices. Each is a value that declares its own fields, next to the code that uses them.
+"""Recipes: five choices. Each is a value that declares its own fields, next to the code that uses them.
 
-    Recipe("tide", schedule=Adaptive(step_s=0.3), framing=Open(), search=Verified(beam=1), policy=Tide(...))
+    Recipe("tide", schedule=Adaptive(step_s=0.3), framing=AutoFraming(), search=Verified(beam=1), policy=Tide(...))
 
 A change names a field (`step_s`, or `schedule.step_s` where two choices have one of that name) or a choice
 (`search=beam`); a choice that is exchanged keeps the fields that both have. This module checks what goes together, and
@@ -26,8 +26,8 @@ from whispertide.methods.pilot.pilots import Pilots
 from whispertide.methods.short.masked import Masked
 from whispertide.options import DecodeOptions
 from whispertide.streaming.choice import Choice, field_types, parse_value
-from whispertide.streaming.executors import Auto, Pipelined, Serial, Where
-from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30, Zeros
+from whispertide.streaming.executors import Auto, ExecutorChoice, Pipelined, Serial
+from whispertide.streaming.framing import AutoFraming, Bare, Buckets, Framing, Hush, Pad30, Zeros
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
@@ -40,7 +40,7 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 # Axis -> name -> choice. A new one is a line here; one that is only used as a value needs none.
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive, Pilots),
-    "framing": _named(Pad30, Bare, Buckets, Zeros, Hush, Masked, Open, Blocks),
+    "framing": _named(Pad30, Bare, Buckets, Zeros, Hush, Masked, AutoFraming, Blocks),
     "search": _named(Greedy, Beam, Pruned, Verified),
     "policy": _named(LocalAgreement, AlignAtt, Tide, Grounded, Stable, HeldAgreement, Final),
     "executor": _named(Serial, Pipelined, Hybrid, Auto),
@@ -49,7 +49,7 @@ CHOICES: Mapping[str, dict[str, type[Choice]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a stream is turned into rounds and rounds into words. Times in seconds, because a person sets them.
+    """A way to turn a stream into rounds and rounds into words. Times in seconds, because a person sets them.
 
     schedule  when a round starts, and what ends an utterance
     framing   how a window of audio becomes encoder input
@@ -65,7 +65,7 @@ class Recipe:
     framing: Framing = field(default_factory=Pad30)
     search: Search = field(default_factory=Beam)
     policy: AnyPolicy = field(default_factory=LocalAgreement)
-    executor: Where = field(default_factory=Serial)
+    executor: ExecutorChoice = field(default_factory=Serial)
 
     def __post_init__(self) -> None:
         policy, search = self.policy, self.search
@@ -98,7 +98,7 @@ class Recipe:
 
     @property
     def usual_window_s(self) -> float:
-        """How long windows usually get at most, in seconds without padding: what a round has to be computed for."""
+        """The usual limit of windows, in seconds without padding: that for which a round has to be computed."""
         return min(self.policy.usual_s + self.schedule.step_s, self.policy.hard_cap_s)
 
     def settings(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Recipe:
         return flat
 
     def short(self, axis: str, name: str) -> str:
-        """How the field is called: by its name, where that is unique among the five."""
+        """The name of the field for people: alone, where it is unique among the five."""
         return name if len(self._owners(name)) == 1 else f"{axis}.{name}"
 
     def replace(self, **changes: Any) -> "Recipe":
@@ -129,7 +129,7 @@ class Recipe:
         return Recipe(name, **changed)
 
     def has(self, name: str) -> bool:
-        """Whether a change of that name is one of the recipe."""
+        """True if a change of that name is one of the recipe."""
         return name in CHOICES or name == "name" or "." in name or bool(self._owners(name))
 
     def _owners(self, name: str) -> list[str]:

@@ -1,9 +1,9 @@
-"""How windows reach a checkpoint that may never have heard short ones: the meaning of `framing=auto`.
+"""Ways for windows to reach a checkpoint that may never have seen short ones: the meaning of `framing=auto`.
 
 Whisper was trained on windows padded to 30 s. On a bare one, as long as its audio, it makes words up (NPUsper, table 2:
 base on a third of the clips). What `whispertide tune` has found out about a checkpoint counts first (`calibration`).
-Checkpoints that heard windows of many lengths say so in their generation configuration (`short_windows`), and theirs
-are bare. Any other gets the padding it knows where a round of that fits the step on this machine (`COMFORTABLE`, the
+Checkpoints trained on windows of many lengths say so in their generation configuration (`short_windows`), and get bare
+ones. Any other gets the padding it knows where a round of that fits the step on this machine (`COMFORTABLE`, the
 rule of `whispertide doctor` too); else as much of it as fits, down to a window of usual length with some silence; and
 where that does not fit either, the step is lengthened. NPUsper's guard watches for backward shifts.
 
@@ -26,7 +26,7 @@ from whispertide.methods.attention.tide import Tide
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, applied_or_none, with_step
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.framing import BARE, PAD30, Bare, Framing, Open, Pad30, Zeros
+from whispertide.streaming.framing import BARE, PAD30, AutoFraming, Bare, Framing, Pad30, Zeros
 from whispertide.types import CHUNK_SECONDS, N_FRAMES
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _FILLER = 11  # any text token; speed does not depend on it
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What this machine takes for the parts of a round, in seconds: encoding 30 s, and a token of a greedy text."""
+    """The cost of a round's parts on this machine, in seconds: encoding 30 s, and a token of a greedy text."""
 
     encode_s: float
     token_s: float = 0.0
@@ -74,7 +74,7 @@ def choose_framing(
     that the machine does not count. `tuned` is what was found out about the checkpoint before, `options` those of its
     engine.
     """
-    if not isinstance(recipe.framing, Open):
+    if not isinstance(recipe.framing, AutoFraming):
         return Framed(recipe, f"framing={recipe.framing.kind}, as the recipe says")
     options = options or EngineOptions()
     if tuned is not None and (framed := applied_or_none(tuned, recipe, options)) is not None:
@@ -115,11 +115,11 @@ def _guarded(recipe: Recipe, framing: Framing) -> Recipe:
 
 def as_tuned(recipe: Recipe) -> Recipe:
     """The recipe for a checkpoint that knows short windows, with which it was tuned."""
-    return replace(recipe, framing=Bare()) if isinstance(recipe.framing, Open) else recipe
+    return replace(recipe, framing=Bare()) if isinstance(recipe.framing, AutoFraming) else recipe
 
 
 def measure_costs(model: "WhisperModel") -> Costs:
-    """How long this machine takes to encode 30 s, and for a token: medians of some runs after one that does not count.
+    """Measure the time to encode 30 s, and for a token: medians of some runs after one that does not count.
 
     What is slow by far is not repeated.
     """

@@ -19,7 +19,7 @@ from whispertide.types import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the first stage leaves where nothing is computed. Satisfies `round.Opened`."""
+    """The first stage's result where nothing is computed. Satisfies `round.Opened`."""
 
     encoded: Encoded
 
@@ -47,5 +47,5 @@ class HeardAhead:
         options: DecodeOptions,
         guards: Sequence[Guard] = (),
     ) -> RoundResult[Any]:
-        """What was heard; it costs nothing now."""
+        """The result that is there already; it costs nothing now."""
         return replace(self.result, plan=plan, costs=(), stats=RoundStats(tokens=self.result.stats.tokens))

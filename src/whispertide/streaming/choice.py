@@ -1,4 +1,4 @@
-"""What the five choices of a recipe have in common: frozen values whose fields say what they mean and how far they go.
+"""The base of a recipe's five choices: frozen values whose fields say what they mean and how far they go.
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Adaptive(Rounds):

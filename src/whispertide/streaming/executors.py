@@ -1,4 +1,4 @@
-"""Where a recipe wants its rounds computed; `executor` and `pipelined` do it."""
+"""Choices of where a recipe's rounds are computed; `executor` and `pipelined` compute them."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,8 +7,8 @@ from whispertide.streaming.choice import Choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where(Choice):
-    """Where, and only where.
+class ExecutorChoice(Choice):
+    """The place where rounds are computed, and nothing else.
 
     overlaps  whether rounds overlap: one is planned while the one before it is decoded
     ahead     whether a round is planned before the one before it is done, though they are computed one after the other
@@ -19,14 +19,14 @@ class Where(Choice):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serial(Where):
+class Serial(ExecutorChoice):
     """One round after the other."""
 
     kind: ClassVar[str] = "serial"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pipelined(Where):
+class Pipelined(ExecutorChoice):
     """A round is encoded while the one before it is decoded, each by a worker of its own (WhisperFlow)."""
 
     kind: ClassVar[str] = "pipelined"
@@ -34,7 +34,7 @@ class Pipelined(Where):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Auto(Where):
+class Auto(ExecutorChoice):
     """Whatever `whispertide profile` found best on this machine."""
 
     kind: ClassVar[str] = "auto"

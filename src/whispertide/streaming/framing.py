@@ -1,4 +1,4 @@
-"""How a window of audio becomes encoder input. A framing knows the model's limits and nothing of rounds or words.
+"""Framings: ways to turn a window of audio into encoder input. They know the model's limits, no rounds and no words.
 
     pad30           silence after the audio up to 30 s, as in Whisper's training: the reference, and the dearest
     bare            the audio alone; cheap, but Whisper was not trained on short windows (Wang et al., WhisperFlow,
@@ -9,7 +9,7 @@
     zeros           a second of silence after the audio, which the decoder sees, and at least so many seconds in all: a
                     short form of the padding that Whisper knows
     auto            for a recipe, one of the above by what the checkpoint knows (`short_windows`); no framing itself
-    masked          the same zeros up to 30 s, in blocks that do not hear each other, each encoded once
+    masked          the same zeros up to 30 s, in blocks that do not attend to each other, each encoded once
                     (`methods.short.masked`)
     hush            a learned sound after the audio, which tells the model that speech ends here, and no padding; as
                     `bare`, because the hush word is in the log-mel already (`Features.followed`, `methods.short.hush`)
@@ -52,9 +52,9 @@ BUCKETS = tuple(length * FRAMES_PER_S for length in BUCKET_SECONDS)  # encoder f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framing(Choice):
-    """How a window becomes encoder input.
+    """A way to turn a window into encoder input.
 
-    streams  it takes a stream that only grows (`blocks`), for policies that hear one
+    streams  it takes a stream that only grows (`blocks`), for policies that decode one
     """
 
     streams: ClassVar[bool] = False
@@ -66,11 +66,11 @@ class Framing(Choice):
 
     @property
     def name(self) -> str:
-        """What its windows are, for people."""
+        """The kind of its windows, for people."""
         return self.title
 
     def length_s(self, seconds: float) -> float:
-        """How long a window of so many seconds is to the encoder."""
+        """The length of a window of so many seconds to the encoder, in seconds."""
         return seconds
 
     def after(
@@ -91,7 +91,7 @@ class Framing(Choice):
         return model
 
     def can_adapt(self, checkpoint: "Checkpoint") -> bool:
-        """Whether there is such an adapter, if one is needed."""
+        """True if there is such an adapter, or none is needed."""
         return True
 
 
@@ -195,7 +195,7 @@ class Hush(Bare):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Open(Framing):
+class AutoFraming(Framing):
     """Left open: as `whispertide tune` found; else bare for a checkpoint that has heard short windows, or padded as far
     as this machine is quick enough for (`short_windows`).
     """

@@ -54,7 +54,7 @@ class PipelinedRound:
 
     @property
     def done(self) -> bool:
-        """Whether `result` returns, or raises, at once."""
+        """True if `result` returns, or raises, at once."""
         return self._outcome.done()
 
     def result(self) -> RoundResult[Any]:
@@ -96,7 +96,7 @@ class PipelinedRound:
             self._before = self._after = None
 
     def encoded_to(self) -> EncoderState | None:
-        """What the encoder has left of it, once the first stage is done. Raises `CancelledError` where that failed."""
+        """The encoder's state after it, once the first stage is done. Raises `CancelledError` where that failed."""
         # Asked only where it is done: before that `exception` would wait.
         if self._outcome.done() and self._outcome.exception() is not None:
             raise CancelledError

@@ -1,4 +1,4 @@
-"""Which round comes next: where utterances begin and end, when the schedule wants a round, what is in flight.
+"""Plans the next round: where utterances begin and end, when the schedule wants a round, what is in flight.
 
 Counts samples: it sees no audio, and of words only how likely they are. Rounds are planned by the policy when the
 schedule says so, and an utterance gets a last round when the gate hears a pause or the caller asks for its end. A turn
@@ -60,7 +60,7 @@ class RoundPlanner:
 
     @property
     def finishing(self) -> bool:
-        """Whether the end of the session was asked for."""
+        """True once the end of the session was asked for."""
         return any(request.kind == "finish" for request in self.state.requests)
 
     def due(self) -> RoundPlan | None:
@@ -80,7 +80,7 @@ class RoundPlanner:
         return None
 
     def take(self, result: RoundResult[Any], said: Sequence[Word]) -> tuple[PlannedRound, Commit] | None:
-        """What is `written` of the policy's verdict on the oldest round in flight, after the words that were `said`;
+        """The policy's verdict on the oldest round in flight, filtered (`written`), after the words `said` before it;
         call `land` next. None if the round no longer matters, or if it was computed ahead and nobody knows yet whether
         it matters.
 
@@ -117,7 +117,7 @@ class RoundPlanner:
         return planned, commit
 
     def land(self, planned: PlannedRound) -> None:
-        """What follows from a round that was taken: the end of the utterance, if it was the last."""
+        """Take in a finished round: the utterance ends if it was the last."""
         if planned.plan.ends_turn and self.state.utterance is not None:
             self._end_turn(self.state.utterance, planned.at)
 
@@ -163,7 +163,7 @@ class RoundPlanner:
 
     @property
     def needs_result(self) -> bool:
-        """Whether nothing more can be planned before a round in flight comes back."""
+        """True if nothing more can be planned before a round in flight comes back."""
         state, utterance = self.state, self.state.utterance
         if not state.in_flight or utterance is None:
             return False
@@ -185,7 +185,7 @@ class RoundPlanner:
 
     @property
     def _is_preparing(self) -> bool:
-        """Whether a provisional round is in flight: then there is nothing to plan but the end of the utterance."""
+        """True if a provisional round is in flight: then there is nothing to plan but the end of the utterance."""
         return bool(self.state.in_flight) and self.state.in_flight[-1].plan.provisional
 
     def _give_up(self) -> None:
@@ -325,7 +325,7 @@ class RoundPlanner:
 
     @property
     def _is_pause(self) -> bool:
-        """Whether it is time to compute the last round ahead, or was, and nobody has spoken since."""
+        """True if it is time to compute the last round ahead, or was, and nobody has spoken since."""
         return self.schedule.ahead and self.state.pause_end is not None
 
     def _launch_ahead(self, utterance: Utterance) -> RoundPlan | None:
@@ -359,7 +359,7 @@ class RoundPlanner:
             self._close_turn(at, end, said=flushed or end > utterance.start)
 
     def _goes_on(self, utterance: Utterance, end: int) -> bool:
-        """Whether the turn is left open, because the utterance ended in mid-sentence; then it is."""
+        """Leave the turn open if the utterance ended in mid-sentence; returns true if it is open."""
         state = self.state
         if not self._gated or not self.turn_pause:
             return False
@@ -394,5 +394,5 @@ class RoundPlanner:
 
 
 def _is_last(plan: RoundPlan, end: int) -> bool:
-    """Whether that is the last round of an utterance that ends there."""
+    """True if that is the last round of an utterance that ends there."""
     return plan.is_last and plan.window.end == end

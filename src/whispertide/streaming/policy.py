@@ -19,7 +19,7 @@ from whispertide.types import CHUNK_SECONDS, FloatArray, Word, align_down
 
 
 class PolicyState(Protocol):
-    """What a policy remembers between the rounds of one utterance: a dataclass that can be copied."""
+    """A policy's state between the rounds of one utterance: a dataclass that can be copied."""
 
     def copy(self) -> Self:
         """An independent copy."""
@@ -29,9 +29,9 @@ State = TypeVar("State", bound=PolicyState)
 
 
 class Policy(Protocol[State]):
-    """Which words are confirmed, and what audio and text the next round carries.
+    """Decides which words are confirmed, and what audio and text the next round carries.
 
-    A policy may know what its rounds heard, where the audio ends, and what load it is told; not how fast anything runs,
+    A policy may know its rounds' transcripts, the end of the audio, and its load; not how fast anything runs,
     nor what the session does with its verdicts. All memory is in the state, so one policy object serves any number of
     utterances. Plans may be made while earlier ones are still in flight; results come back in the order of the plans.
     It is a value, and a choice of a recipe (`choice.Choice`).
@@ -150,7 +150,7 @@ class Bounded(Choice):
 
     @property
     def usual_s(self) -> float:
-        """How long windows usually get at most: as long as they can."""
+        """The usual limit of windows: as long as they can be."""
         return self.hard_cap_s
 
     def limit(self, state: Begun) -> int:

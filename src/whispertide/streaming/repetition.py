@@ -1,17 +1,17 @@
-"""Which words a policy must not confirm yet, or not at all: loops, words that more audio may still change, and
+"""Words that a policy must not confirm yet, or not at all: loops, words that more audio may still change, and
 stretches of unlikely words.
 
 The guard against loops cuts down words that repeat as only a decoder in a loop repeats them.
 
-Whisper in silence or noise says the same thing again and again; two rounds agree on it, and fed back as prompt it never
+Whisper in silence or noise writes the same again and again; two rounds agree on it, and fed back as prompt it never
 ends. People repeat themselves too ("no no no", "very very good"), but in human time and not without end. So this guard
 looks at how often *and* how fast. With a guess, which is there for a moment, it is stricter.
 
 With little audio after it the decoder guesses (lab/log): so an improbable word near the end `waits`.
 
-In noise a model writes sentences that nobody said. A single unlikely word is often right, above all one that is said
+In noise a model writes sentences that nobody spoke. A single unlikely word is often right, above all one that is said
 alone or begins a sentence; of several in a row that are unlikely on average few are, and the likely ones among them
-("of", "as") are as wrong as the others. What tells noise are the words themselves: where one hears well, a stretch of
+("of", "as") are as wrong as the others. What tells noise are the words themselves: where audio is clear, a stretch of
 unlikely words is most often a name or a mistake in a word or two, and nothing is left out. Ours; what that costs and
 gains is in lab/log. All of this sees words and their times, no tokens and no audio.
 """
@@ -39,14 +39,14 @@ _IMPOSSIBLE = 1e-3  # one word alone does not decide about its neighbours
 
 @lru_cache(maxsize=1024)  # a round compares every word of its window again; a stream has ever new ones
 def normalise(text: str) -> str:
-    """What of a word counts when words are compared: letters, digits and marks, without case or width."""
+    """The part of a word that counts in comparisons: letters, digits and marks, without case or width."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     # Marks count: the vowel signs of many scripts are marks, and words that differ in nothing else are different words.
     return "".join(c for c in folded if c.isalnum() or unicodedata.category(c).startswith("M"))
 
 
 def _most_copies(phrase: int) -> int:
-    """How often people say a phrase of that many words in a row, at the very most."""
+    """The most times that people say a phrase of that many words in a row."""
     if phrase == 1:
         return 6
     return 4 if phrase <= 3 else 3
@@ -122,7 +122,7 @@ def without_loops(said: Sequence[Word], words: Sequence[W]) -> list[W]:
 
 
 def _plausible_copies(words: Sequence[Word], run: Run) -> int:
-    """How many copies of the run somebody may really have said: at least one, at most all."""
+    """The number of copies of the run that somebody may really have spoken: at least one, at most all."""
     # "very very", "I think I think": two copies of so little are no loop, however fast.
     if run.copies == 2 and run.phrase < 3:
         return 2
@@ -166,7 +166,7 @@ def _run_at(keys: Sequence[str], start: int) -> Run | None:
 
 
 def waits(probability: float, at: int, end: int, *, below: float, settle: int) -> bool:
-    """Whether a word that is spoken up to sample `at` may still change with more audio than up to `end`.
+    """True if a word that is spoken up to sample `at` may still change with more audio than up to `end`.
 
     It may where it is less probable than `below` (0: none is) and lies in the last `settle` samples.
     """

@@ -1,4 +1,4 @@
-"""What rounds are computed with: a model, a framing, and what goes with them. Knows no round and no session."""
+"""Resources of rounds: a model, a framing, and what goes with them. Knows no round and no session."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EncodedWindow:
-    """What the first stage leaves to the second: the features of the round, and its first window encoded.
+    """The first stage's result for the second: the features of the round, and its first window encoded.
 
-    `hushed` says whether a hush word is after that window.
+    `hushed` is whether a hush word is after that window.
     """
 
     features: Features
@@ -36,7 +36,7 @@ class EncodedWindow:
 
 @dataclass(slots=True)
 class RoundResources:
-    """What the rounds of any number of sessions are computed with, one at a time; it knows nothing of any of them.
+    """Resources to compute the rounds of any number of sessions, one at a time; they know nothing of any session.
 
     model     decodes, and where there is no `encoder` also encodes
     frame     how a window becomes encoder input
@@ -63,7 +63,7 @@ class RoundResources:
         self._rules = lru_cache(maxsize=8)(self._make_rules)
 
     def language(self, encoded: Encoded, options: DecodeOptions) -> DetectedLanguage:
-        """What is wanted, English where there is no other, else what is heard in `encoded`.
+        """The wanted language, English where there is no other, else the one detected in `encoded`.
 
         Raises `UnknownLanguageError` for a wanted language that the checkpoint cannot write.
         """
@@ -76,7 +76,7 @@ class RoundResources:
 
     @property
     def encodes(self) -> "WhisperModel":
-        """What runs the first stage."""
+        """The engine that runs the first stage."""
         return self.encoder or self.model
 
     def open(

@@ -26,7 +26,7 @@ Heard_co = TypeVar("Heard_co", covariant=True)
 
 
 class Opened(Protocol):
-    """What the first stage of a round leaves to the second."""
+    """The first stage's result, for the second stage of a round."""
 
     @property
     def encoded(self) -> Encoded:
@@ -34,7 +34,7 @@ class Opened(Protocol):
 
 
 class Hearing(Protocol):
-    """How a window is heard, in two stages, which may run in two threads and overlap with those of other rounds."""
+    """A way to transcribe a window in two stages, which may run in two threads and overlap with other rounds."""
 
     def encode(
         self, resources: RoundResources, plan: "RoundPlan", audio: FloatArray, state: EncoderState | None
@@ -85,26 +85,26 @@ class RoundPlan:
             raise ValueError(f"expected a window that starts at a multiple of {FRAME_SAMPLES}; got {self.window.start}")
 
     def language(self, found: DetectedLanguage) -> DetectedLanguage:
-        """What the round is written in, where its window sounds like `found`: in view of what was spoken before."""
+        """The language of the round's text, where `found` is detected in its window: in view of the language before."""
         return found if self.waits(found) else found.after(self.spoken)
 
     def waits(self, language: DetectedLanguage) -> bool:
-        """Whether the round is left to the next one, because its language is a guess: what is confirmed in the wrong
+        """True if the round is left to the next one, because its language is a guess: what is confirmed in the wrong
         one stays, and the utterance goes on in it. The last round of an utterance does not wait.
         """
         return not self.is_last and language.language != self.spoken and language.may_change(len(self.window))
 
     @property
     def ends_turn(self) -> bool:
-        """Whether the utterance is over with it, unless its policy goes on (`Commit.goes_on`)."""
+        """True if the utterance is over with it, unless its policy goes on (`Commit.goes_on`)."""
         return self.is_last and not self.provisional
 
 
 @dataclass(frozen=True, slots=True)
 class RoundResult(Generic[Heard_co]):
-    """What a round heard, and what each graph stage of it cost.
+    """The transcript of a round, and the cost of each graph stage.
 
-    heard     what the plan's hearing gives; None: there was too little audio, also to know its language
+    heard     the transcript of the plan's hearing; None: there was too little audio, also to know its language
     language  what a multilingual model wrote in; None where there is only English
     state     what the encoder carries to the next round of the utterance
     """
@@ -139,7 +139,7 @@ class Commit:
 
 
 def stats_of(costs: Sequence[Cost], tokens: int) -> RoundStats:
-    """What a round cost, stage by stage, for `tokens` of text."""
+    """The cost of a round, stage by stage, for `tokens` of text."""
 
     def total(stage: Stage) -> float:
         return sum(cost.seconds for cost in costs if cost.stage == stage)

@@ -25,17 +25,17 @@ class Schedule(Protocol):
 
     @property
     def recorded(self) -> bool:
-        """Whether the rounds are a record being replayed: all of them happen, and lateness means nothing."""
+        """True if the rounds are a record being replayed: all of them happen, and lateness means nothing."""
 
     @property
     def ahead(self) -> bool:
-        """Whether the last round is computed in a pause that may be the end, before that is known."""
+        """True if the last round is computed in a pause that may be the end, before that is known."""
 
     def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
         """The end of the next round's window, or None while no round is due."""
 
     def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
-        """How much of the step from `last` to `frontier` is owed to computing, in samples; 0: no more than is usual.
+        """The part of the step from `last` to `frontier` owed to computing, in samples; 0: no more than is usual.
 
         `waited` is how much came in after the round was due, while something else was computed.
         """
@@ -43,13 +43,13 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """What was last said of how late a stream is: by how many times `lag_s`, and how many steps of quality it cost."""
+    """The last report of how late a stream is: by how many times `lag_s`, and how many steps of quality it cost."""
 
     steps: int = 0
     lowered: int = 0
 
     def after(self, behind: int, lowered: int, limit: int) -> "Lateness":
-        """What is to be said where so many samples wait; below half of `limit` a stream is on time again."""
+        """The report where so many samples wait; below half of `limit` a stream is on time again."""
         steps = behind // limit
         # Or lateness around the limit would be told, and taken back, again and again.
         if steps == 0 < self.steps and behind > limit // 2:
@@ -100,7 +100,7 @@ class Rounds(Choice):
         return SpeechGate(GateOptions(min_silence=self.vad_pause_s, pre_roll=self.vad_pre_roll_s, post_pad=pad))
 
     def wanted(self, spent: int, pending: bool) -> int:
-        """How much new audio a round waits for; see `Schedule`."""
+        """The amount of new audio that a round waits for; see `Schedule`."""
         return self.step
 
     def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
@@ -199,6 +199,6 @@ class Recorded:
         return self.boundaries[at]
 
     def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
-        """What was recorded for the round that ended there."""
+        """The recorded result of the round that ended there."""
         at = bisect_left(self.boundaries, frontier)
         return self.loads[at] if at < len(self.loads) else 0

@@ -1,4 +1,4 @@
-"""Which search finds the tokens of a round, as a recipe says it; the searches themselves are in `decoding`."""
+"""Choices of the search that finds the tokens of a round; the searches themselves are in `decoding`."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -11,7 +11,7 @@ from whispertide.streaming.choice import Choice, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search(Choice):
-    """How tokens are found.
+    """A way to find tokens.
 
     hypotheses  how many are kept at most
     reuse       how the text of an earlier round is used, as a reference without a text; None: not at all

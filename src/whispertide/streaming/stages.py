@@ -38,11 +38,11 @@ class Pending(Protocol):
 
     @property
     def plan(self) -> RoundPlan:
-        """What was to be done."""
+        """The plan of the round."""
 
     @property
     def done(self) -> bool:
-        """Whether `result` returns, or raises, at once."""
+        """True if `result` returns, or raises, at once."""
 
     def result(self) -> RoundResult[Any]:
         """Wait for it. Raises what its computation raised."""
@@ -78,16 +78,14 @@ class Ready:
 
     @property
     def plan(self) -> RoundPlan:
-        """What was to be done."""
+        """The plan of the round."""
         return self.found.plan
 
     @property
     def done(self) -> bool:
-        """Always."""
         return True
 
     def result(self) -> RoundResult[Any]:
-        """The result."""
         return self.found
 
     def cancel(self) -> None:
@@ -109,7 +107,7 @@ def begin(
 
 
 def depth_of(executor: Executor | None) -> int:
-    """How many rounds the executor works on at once."""
+    """The number of rounds that the executor works on at once."""
     return executor.depth if isinstance(executor, Overlapping) else 1
 
 
@@ -121,7 +119,7 @@ class SerialExecutor:
 
     @property
     def model(self) -> "WhisperModel":
-        """What decodes."""
+        """The model that decodes."""
         return self.resources.model
 
     def run(

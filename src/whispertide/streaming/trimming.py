@@ -1,7 +1,7 @@
-"""Where a window that got long may be cut at its front. Pure rules over words and times; who cuts is the policy.
+"""Rules for cutting a long window at its front. Pure functions of words and times; the policy does the cutting.
 
 `sentence_cut` is one of whisper_streaming's two modes; the other is `segment_cut` (`methods.agreement.whole_window`).
-`forced_cut` is what it lacks: a window in which nothing gets confirmed must not outgrow the 30 s that Whisper can hear.
+`forced_cut` is what it lacks: a window in which nothing gets confirmed must not outgrow the 30 s that Whisper can take.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def sentence_cut(confirmed: Sequence[Word]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ForcedCut:
-    """How many words of the hypothesis to confirm although nobody agreed, and where to cut then."""
+    """The number of words of the hypothesis to confirm although nobody agreed, and where to cut then."""
 
     confirm: int
     cut: int

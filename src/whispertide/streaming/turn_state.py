@@ -1,4 +1,4 @@
-"""What the planner remembers: the utterance being worked on, the rounds in flight, what the caller asked for.
+"""The planner's memory: the utterance being worked on, the rounds in flight, what the caller asked for.
 
 A value: a copy of it is a place to go on from.
 """
@@ -143,19 +143,19 @@ class TurnState:
                 self.gate_events.append(event)
 
     def is_certain(self, utterance: Utterance, end: int) -> bool:
-        """Whether the audio up to sample `end` tells that the utterance is no click."""
+        """True if the audio up to sample `end` shows that the utterance is no click."""
         return any(utterance.known <= at <= end for at in self.certain)
 
     # --- rounds that are computed where they were planned -------------------------------------------------------------
 
     @property
     def encoder(self) -> EncoderState | None:
-        """What the encoder carries from the newest round that came back to the next one of the utterance."""
+        """The encoder state of the newest round that came back, for the next one of the utterance."""
         return None if self.utterance is None else self.utterance.encoder
 
     @property
     def is_ready(self) -> bool:
-        """Whether a round is under way, and taking the result of the oldest does not wait."""
+        """True if a round is under way, and taking the result of the oldest does not wait."""
         oldest = self.in_flight[0].under_way if self.in_flight else None
         return oldest is not None and oldest.done
 

@@ -1,4 +1,4 @@
-"""What policies remember whose windows begin with words that are certain and end with words that are not.
+"""State of policies whose windows begin with words that are certain and end with words that are not.
 
 Knows words and tokens, no audio and no model.
 """
@@ -15,7 +15,7 @@ ROOM = 2 * SAMPLE_RATE  # a full window makes at least so much room
 
 @dataclass(slots=True)
 class WindowState:
-    """What is remembered between rounds; all parts are values.
+    """The state between rounds; all parts are values.
 
     start  first sample of the next window, a multiple of 320
     words  confirmed words in the window: forced
@@ -33,7 +33,7 @@ class WindowState:
         return replace(self)
 
     def begin_at(self, start: int) -> None:
-        """Where the next window begins; words before that are not in it."""
+        """The sample at which the next window begins; words before that are not in it."""
         self.start = start
         self.words = tuple(word for word in self.words if word.start >= start)
 

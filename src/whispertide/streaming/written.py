@@ -1,6 +1,6 @@
-"""What of a policy's verdict is written: everything between `Policy.apply` and the words of events.
+"""Filters between a policy's verdict and the words of events: everything after `Policy.apply`.
 
-Policies go on with all that they have confirmed, or it would be heard again; here some of it is left out, put off or
+Policies go on with all that they have confirmed, or it would be decoded again; here some of it is left out, put off or
 settled. Knows words and how likely they are, no audio and no model.
 """
 

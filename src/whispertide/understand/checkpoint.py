@@ -146,7 +146,7 @@ def learn_vocabulary(texts: Sequence[str], intents: Sequence[str], size: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What is wanted, the words, and how likely the intent is, 0 to 1; None where that is not known."""
+    """The intent, the words, and how likely the intent is, 0 to 1; None where that is not known."""
 
     intent: str | None
     text: str
@@ -181,7 +181,7 @@ class LateCheckpoint:
         return self.tensors if self.intent_words is None else {**self.tensors, _INTENT_WORDS: self.intent_words.weights}
 
     def understood(self, tokens: Sequence[int], first: FloatArray | None = None) -> Meaning:
-        """What a text of `tokens` means; `first` [n_vocab] are log probabilities of its first token.
+        """The meaning of a text of `tokens`; `first` [n_vocab] are log probabilities of its first token.
 
         An intent that was named before the words were known is a guess, so the words decide.
         """
@@ -189,7 +189,7 @@ class LateCheckpoint:
         return self.meaning(text, first) or Meaning(named, text)
 
     def meaning(self, text: str, first: FloatArray | None = None) -> Meaning | None:
-        """What a `plain` text means by its words; None where it has none, or where nothing tells the intent by them."""
+        """The meaning of a `plain` text by its words; None where it has none, or where nothing classifies them."""
         if self.intent_words is None or not text:
             return None
         scores = self.intent_words.scores(text)
@@ -222,7 +222,7 @@ def place_of(folder: Path) -> Path:
 
 
 def is_late(folder: Path) -> bool:
-    """Whether a folder says that it is such a network; it may be damaged all the same."""
+    """True if a folder's files name such a network; it may be damaged all the same."""
     try:
         config = json.loads((place_of(folder) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -254,7 +254,7 @@ def load_late(folder: Path) -> LateCheckpoint:
 
 
 def _read(folder: Path) -> tuple[LateDims, dict[str, FloatArray], LateVocabulary, Mapping[str, Any]]:
-    """What its files say, the report last; that they go together is not checked."""
+    """Read its files, the report last; that they go together is not checked."""
     from tokenizers import Tokenizer
 
     try:

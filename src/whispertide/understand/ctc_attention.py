@@ -54,13 +54,13 @@ class _Scorer(Protocol[S]):
 
 @dataclass(frozen=True, slots=True)
 class CtcAttentionOptions:
-    """How is searched.
+    """Options of the search.
 
     beam       candidates that are kept
     attention  the decoder's weight, 0 to 1; the rest is CTC's
     longest    tokens at most
     collapse, cap, leap   which of a pilot's gifts are taken
-    spare      tokens that a text may have beyond what the pilot's length says
+    spare      tokens that a text may have beyond the pilot's length
     overlap    the share of the pilot's frames whose sums are taken over
     """
 
@@ -118,10 +118,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found, and what the next one over more audio can use.
+    """The result of a search, and what the next one over more audio can use.
 
     sums     CTC's of each beginning of the best text, from one token on, as far as they are known; one prefix each
-    first    what the decoder said of the first token [tokens]
+    first    the decoder's output for the first token [tokens]
     frames   that it was over
     """
 
@@ -181,7 +181,7 @@ def ctc_attention_search(
 
 @dataclass(frozen=True, slots=True)
 class _Continuations:
-    """What the candidates can become, each in a row: as it ends here, in the first column, and longer by its `tokens`.
+    """The continuations of each candidate, in a row: as it ends here, in the first column, and longer by its `tokens`.
 
     tokens [n, k], and the `totals` of texts that begin so; said, scores [n, 1 + k]
     """
@@ -255,14 +255,14 @@ def _keep(
 
 
 def _foreseen(frames: int, options: CtcAttentionOptions, pilot: Found | None) -> int | None:
-    """How many tokens the text should have at most, by the pilot's pace; None: nobody knows."""
+    """The most tokens that the text should have, by the pilot's pace; None: nobody knows."""
     if pilot is None or not options.cap or not pilot.best.ended:
         return None
     return math.ceil(len(pilot.best.tokens) * frames / pilot.frames) + options.spare
 
 
 def _over(beam: _Beam, length: int, foreseen: int | None) -> bool:
-    """Whether nothing better can be hoped for."""
+    """True if nothing better can be hoped for."""
     if foreseen is not None and length >= foreseen and beam.ended:
         return True
     return bool(beam.ended) and (_settled(beam) or _hopeless(beam.ended, length))

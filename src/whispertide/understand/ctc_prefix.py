@@ -1,4 +1,4 @@
-"""How likely CTC finds it that a text begins with some tokens: exact, frame by frame, for many next tokens at once.
+"""Chances, by CTC, that a text begins with some tokens: exact, frame by frame, for many next tokens at once.
 
 For a prefix there are two sums of paths at each frame: those that end in its last token, and those that end in a blank.
 The total of a longer prefix is the sum over the frames in which its last token can begin. (Watanabe et al. 2017,

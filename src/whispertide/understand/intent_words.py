@@ -1,4 +1,4 @@
-"""Which intent a text has, by its words: a linear classifier of words, pairs of neighbours and parts of words.
+"""Classifies a text's intent by its words: a linear classifier of words, pairs of neighbours and parts of words.
 
 It was learned from text alone, so it knows every training sentence, whatever became of its sound. A part of a word
 still tells something where the whole was misheard. Features are hashed into a fixed number of rows, so there is no

@@ -39,7 +39,7 @@ def features(samples: FloatArray, n_mels: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What was heard of an utterance so far.
+    """The encoded part of an utterance so far.
 
     frames  float32 [t, width] of the layers that stream
     kept    what they need of the audio before, by name

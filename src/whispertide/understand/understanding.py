@@ -21,7 +21,7 @@ from whispertide.audio.buffer import AudioBuffer, check_samples
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import Gate, GateEvent, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.errors import OptionError
-from whispertide.methods.pilot.flying import Check, Flying
+from whispertide.methods.pilot.flying import CancellableTask, Check
 from whispertide.methods.pilot.sending import Question, Sending
 from whispertide.types import FloatArray, IntArray, Span, to_samples
 from whispertide.understand.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
@@ -144,11 +144,11 @@ class _Utterance:
     spoken: bool = True
     certain: bool = True
     due: bool = False
-    flying: Flying[tuple[Understood, Found]] | None = None
+    flying: CancellableTask[tuple[Understood, Found]] | None = None
 
     @property
     def says(self) -> bool:
-        """Whether there is something to understand."""
+        """True if there is something to understand."""
         return self.spoken and self.certain
 
     def give_up(self) -> None:
@@ -215,7 +215,7 @@ class Understanding:
         self._buffer.drop_before(self._buffer.end)
 
     def _feed(self, began: float) -> list[Understood]:
-        """What is said of the audio that the gate was not given yet."""
+        """Process the audio that the gate was not given yet; returns the findings."""
         said: list[Understood] = []
         while self._fed < self._buffer.end:
             end = min(self._fed - self._fed % BLOCK + BLOCK, self._buffer.end)  # in blocks, as the gate judges them
@@ -226,7 +226,7 @@ class Understanding:
         return said
 
     def _after(self, events: Sequence[GateEvent], until: int, began: float) -> list[Understood]:
-        """What is said of the audio before the sample `until` by what the gate tells of it."""
+        """The findings about the audio before the sample `until`, by what the gate reports of it."""
         said: list[Understood] = []
         for event in events:
             if isinstance(event, SpeechStarted):
@@ -271,7 +271,7 @@ class Understanding:
         return said
 
     def _landed(self) -> list[Understood]:
-        """What the pilot on its thread said, if it is done. Raises what it raised."""
+        """The findings of the pilot on its thread, if it is done. Raises what it raised."""
         if self._open is None or self._open.flying is None or not self._open.flying.done:
             return []
         flying, self._open.flying = self._open.flying, None
@@ -286,7 +286,7 @@ class Understanding:
         one.due = False
         if one.flying is None and not one.rests and len(one.heard.frames):
             until = self._buffer.end - self._buffer.end % BLOCK
-            one.flying = Flying(self._search_of(one, until, self._shorter(one), time.perf_counter()).run)
+            one.flying = CancellableTask(self._search_of(one, until, self._shorter(one), time.perf_counter()).run)
 
     def _first(self, start: int) -> int:
         return start + to_samples(self.pilots.first_s)
@@ -330,13 +330,13 @@ class Understanding:
         return guesses
 
     def _take_back(self, utterance: _Utterance) -> None:
-        """What a pause found is not the end."""
+        """Take back a pause's finding: it is not the end."""
         if utterance.question is not None and self.sending is not None:
             self.sending.withdraw(utterance.question)
         utterance.answer = utterance.question = None
 
     def _shorter(self, utterance: _Utterance) -> CtcAttentionOptions:
-        """How a pilot searches that is not at a pause."""
+        """The search options of a pilot that is not at a pause."""
         known = len(utterance.found.best.tokens) if utterance.found else 0
         longest = min(known + self.pilots.tokens, self.search.longest)
         return replace(self.search, beam=self.pilots.beam, longest=longest)

@@ -5,12 +5,12 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from whispertide.methods.pilot.flying import Check, Flying
+from whispertide.methods.pilot.flying import CancellableTask, Check
 
 
 def test_the_result_is_what_was_computed() -> None:
     goes_on = threading.Event()
-    flying = Flying(lambda check: goes_on.wait() and 7)
+    flying = CancellableTask(lambda check: goes_on.wait() and 7)
     assert not flying.done
     goes_on.set()
     assert flying.result() == 7
@@ -22,7 +22,7 @@ def test_an_error_is_that_of_who_asks() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        Flying(fails).result()
+        CancellableTask(fails).result()
 
 
 def test_what_is_given_up_ends_at_its_next_check() -> None:
@@ -35,7 +35,7 @@ def test_what_is_given_up_ends_at_its_next_check() -> None:
             began.set()
             goes_on.wait()
 
-    flying = Flying(compute)
+    flying = CancellableTask(compute)
     began.wait()
     flying.give_up()
     goes_on.set()

@@ -20,7 +20,7 @@ from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.recipes.allocation import allocate
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe, parse_overrides
-from whispertide.streaming.framing import Open
+from whispertide.streaming.framing import AutoFraming
 from whispertide.tuning.profile import label
 from whispertide.types import seconds
 from whispertide.understand.checkpoint import is_late, load_late, place_of
@@ -373,7 +373,7 @@ class Runner:
         return {"allocation": resolved.executor.kind if allocation is None else label(allocation)}
 
     def _framed(self, model: str, recipe: Recipe) -> Recipe:
-        if not isinstance(recipe.framing, Open):
+        if not isinstance(recipe.framing, AutoFraming):
             return recipe
 
         def find() -> Recipe:

@@ -1,6 +1,6 @@
-"""Where the new words of a round begin: after those that were confirmed before and are heard again.
+"""The boundary before a round's new words: after those that were confirmed before and are found again.
 
-Every round hears the audio of confirmed words once more, with slightly other times and sometimes other words. Two ways
+Every round decodes the audio of confirmed words again, with slightly other times and sometimes other words. Two ways
 to tell old from new: `fresh_by_time` is whisper_streaming's, `first_fresh` an alignment of words and times together,
 which also gets "no, no, no" right. Knows words and times only.
 """
@@ -39,7 +39,7 @@ def fresh_by_time(heard: Sequence[Word], confirmed: Sequence[Word], last_time: i
 def first_fresh(
     heard: Sequence[Word], confirmed: Sequence[Word], *, window_start: int, last_time: int, key: Key
 ) -> int:
-    """How many of the `heard` words are `confirmed` ones heard again; the rest is new.
+    """The number of the `heard` words that are `confirmed` ones found again; the rest is new.
 
     `confirmed` are the confirmed words whose audio is in the window. The split is where the edit distance between
     them and the words before the split, plus a cost for words on the wrong side of `last_time`, is least. What the
@@ -69,7 +69,7 @@ def _early(word: Word, last_time: int) -> float:
 
 
 def _share_before(word: Word, time: int) -> float:
-    """How much of `word` lies before `time`, 0 to 1."""
+    """The share of `word` that lies before `time`, 0 to 1."""
     return min(max((time - word.start) / max(word.end - word.start, 1), 0.0), 1.0)
 
 

@@ -37,7 +37,7 @@ Cut = Literal["cursor", "full"]
 
 @dataclass(slots=True)
 class HeldState(WindowState):
-    """What is remembered between rounds.
+    """The state between rounds.
 
     held  words that two rounds agreed on and that are not confirmed yet: forced after `words`, the guess follows them
     """
@@ -79,7 +79,7 @@ class HeldAgreement(Bounded):
     def plan(
         self, state: HeldState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
     ) -> RoundPlan:
-        """What follows the words that are certain."""
+        """The words after those that are certain."""
         forced = (*state.words, *state.held)
         hearing = SinglePass(
             watch=(EarlyStop(self.stop_tokens, self.stop_ratio),) if self.stop_tokens else (),
@@ -111,7 +111,7 @@ class HeldAgreement(Bounded):
     # --- which words --------------------------------------------------------------------------------------------------
 
     def _agreed(self, before: Sequence[TokenWord], heard: HeardWords | None, now: Sequence[TokenWord]) -> int:
-        """How many words at the front of `now` the round before found too."""
+        """The number of words at the front of `now` that the round before found too."""
         # What the model itself hardly believes in confirms nothing, even if it says the same as before.
         if heard is None or heard.avg_logprob < self.least_logprob:
             return 0
@@ -130,7 +130,7 @@ class HeldAgreement(Bounded):
     # --- which audio --------------------------------------------------------------------------------------------------
 
     def _move(self, state: HeldState, end: int) -> list[TokenWord]:
-        """Where the next window begins; what nothing confirms in a full one is confirmed now."""
+        """Move the window to its next beginning; what nothing confirms in a full one is confirmed now, and returned."""
         # A window that begins where the last one did keeps its encoded blocks; so it moves only when it must.
         full = end - state.start > self.hard_cap - ROOM
         if self.cut == "cursor" or full:

@@ -43,13 +43,13 @@ class Kept:
 
 @dataclass(slots=True)
 class AgreementState:
-    """What is remembered between rounds.
+    """The state between rounds.
 
     start      first sample of the next window, a multiple of 320
     last_time  end of the newest confirmed word; at first, of the utterance's beginning
     confirmed  the newest confirmed words, as far back as prompt and alignment need them
     earlier    the hypotheses of the last n-1 rounds, oldest first, without the words confirmed since
-    heard      what the last round with words heard in its window, for the next one to follow
+    heard      the words of the last round that had any in its window, for the next one to follow
     """
 
     start: int
@@ -105,7 +105,7 @@ class LocalAgreement(Bounded):
 
     @property
     def usual_s(self) -> float:
-        """How long windows usually get at most."""
+        """The usual limit of windows, in samples."""
         return self.trim_s
 
     def start(self, at: int, after: AgreementState | None = None) -> AgreementState:
@@ -155,10 +155,10 @@ class LocalAgreement(Bounded):
         return "".join(reversed(texts)).strip()
 
     def reference(self, state: AgreementState, search: Search) -> Reference | None:
-        """What the next round is likely to hear: what the last one did, as far as that is in the window still.
+        """The likely text of the next round: that of the last one, as far as that is in the window still.
 
         WhisperFlow takes what was confirmed and the newest hypothesis (`follows=shown`). But a word that was confirmed
-        may be heard otherwise ever after, and each time the search would leave the text there.
+        may be written otherwise ever after, and each time the search would leave the text there.
         """
         if search.reuse is None or state.heard is None:
             return None
@@ -204,7 +204,7 @@ class LocalAgreement(Bounded):
         return guarded
 
     def _agreed(self, state: AgreementState, fresh: Sequence[Word], end: int) -> int:
-        """How many words at the front of `fresh` the earlier rounds heard too, up to one that waits at the `end`."""
+        """The number of first words in `fresh` that earlier rounds had too, up to one that waits at the `end`."""
         if len(state.earlier) < self.agreement - 1:
             return 0
         agreed = 0
@@ -278,7 +278,7 @@ class LocalAgreement(Bounded):
 
 
 def _shown(state: AgreementState) -> tuple[Word, ...]:
-    """What was confirmed in the window, at least the last word, and the newest guess (WhisperFlow)."""
+    """The confirmed words in the window, at least the last word, and the newest guess (WhisperFlow)."""
     confirmed = [kept.word for kept in state.confirmed]
     inside = [word for word in confirmed if word.lies_after(state.start)] or confirmed[-1:]
     return (*inside, *(state.earlier[-1] if state.earlier else ()))

@@ -34,7 +34,7 @@ class HeardSegment:
 
 @dataclass(frozen=True, slots=True)
 class HeardSegments:
-    """What a whole window says, and all tokens of it, timestamps included."""
+    """The segments of a whole window, and all tokens of it, timestamps included."""
 
     segments: tuple[HeardSegment, ...] = ()
     tokens: tuple[int, ...] = ()

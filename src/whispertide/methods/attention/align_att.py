@@ -101,13 +101,13 @@ class AlignAtt(Attending):
         return words, len(words) if is_last else self.firm(heard)
 
     def firm(self, heard: HeardWords) -> int:
-        """How many of the words that were heard stand."""
+        """The number of words of the transcript that stand."""
         firm = len(spoken(heard.words[: heard.firm]))
         held = self._holds(heard, is_newest=firm == len(spoken(heard.words)))
         return firm - 1 if firm and held else firm
 
     def _holds(self, heard: HeardWords, *, is_newest: bool) -> bool:
-        """Whether the last firm word may still be spoken."""
+        """True if the last firm word may still be spoken."""
         if heard.word_ended is False or self.truncate == "last-word":
             return True
         return self.truncate == "detector" and is_newest and heard.word_ended is not True

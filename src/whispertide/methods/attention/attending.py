@@ -11,7 +11,7 @@ from whispertide.streaming.policy import Bounded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attending(Bounded):
-    """What they share. `hearing` is how rounds are heard, but for what watches them."""
+    """Settings that these policies share. `hearing` is how rounds are transcribed, but for what watches them."""
 
     max_tokens: int = setting(224, "the most that a round decodes", least=1, most=400)
     context_tokens: int = setting(

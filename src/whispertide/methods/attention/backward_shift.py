@@ -87,7 +87,7 @@ class BackwardShiftGuard(Guard):
         self.last_frame: int | None = None
 
     def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float = 0) -> int | None:
-        """How many tokens to keep, or None to go on. Raises `ValueError` without attention."""
+        """The number of tokens to keep, or None to go on. Raises `ValueError` without attention."""
         if attention is None:
             raise ValueError("expected the attention of a layer; the decoder was asked for none")
         if not self._started:

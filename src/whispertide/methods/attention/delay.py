@@ -15,7 +15,7 @@ SOONEST_S, LATEST_S = 0.35, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a word waits to be confirmed.
+    """The time that a word waits to be confirmed.
 
     max_revision_rate  the accepted share of confirmed words that would have changed
     settle_s           seconds of audio after which a word stands, likely or not
@@ -37,7 +37,7 @@ MEASURED: tuple[tuple[float, Patience], ...] = (
 
 
 def patience(delay_s: float) -> Patience:
-    """What gives this delay, between the measured ones by the share of the way; beyond them the nearest."""
+    """The settings with this delay, between the measured ones by the share of the way; beyond them the nearest."""
     delays = [delay for delay, _ in MEASURED]
     after = min(max(bisect_right(delays, delay_s), 1), len(MEASURED) - 1)
     (low, soon), (high, late) = MEASURED[after - 1 : after + 1]

@@ -23,7 +23,7 @@ CONTEXT_CHARS = 1200  # of text before the window is remembered; more than fits 
 
 @dataclass(slots=True)
 class ForcedWindow:
-    """What is remembered between rounds.
+    """The state between rounds.
 
     start     first sample of the next window, a multiple of 320
     ends      where the rounds ended whose audio is in the window
@@ -54,7 +54,7 @@ class ForcedWindow:
 
     @property
     def heard_to(self) -> int:
-        """Where the confirmed words in the window end."""
+        """The sample at which the confirmed words in the window end."""
         if not self.words:
             return self.start
         # What a word's last piece attends to may lie before the word.
@@ -62,11 +62,11 @@ class ForcedWindow:
 
     @property
     def said_to(self) -> int:
-        """Where what is unheard begins."""
+        """The sample at which audio without confirmed words begins."""
         return self.heard_to + (AFTER_WORD if self.words else 0)
 
     def step(self, end: int) -> int:
-        """How much audio is new in a round that ends at `end`."""
+        """The amount of new audio in a round that ends at `end`, in samples."""
         return end - (self.ends[-1] if self.ends else self.start)
 
     def last_frame(self, unknown: int) -> int:
@@ -113,7 +113,7 @@ class ForcedWindow:
         self.move(wanted)
 
     def shorten(self, end: int, longest: int, *, least: int, cut_short: bool, loop_guard: bool) -> list[TokenWord]:
-        """Where the window up to `end` is too long still, gain at least `least` samples; returns words that had to be
+        """Gain at least `least` samples where the window up to `end` is too long still; returns words that had to be
         confirmed for that, certain or not.
         """
         forced: list[TokenWord] = []

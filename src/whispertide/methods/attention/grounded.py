@@ -37,11 +37,11 @@ TIMED_SHARE = 0.3  # word times that end before this share of the window are not
 
 @dataclass(slots=True)
 class GroundedState:
-    """What is remembered between rounds.
+    """The state between rounds.
 
     start    first sample of the next window, a multiple of 320
     prefix   the carried-over word, confirmed before
-    guess    words that were heard and are not confirmed
+    guess    words that were found and are not confirmed
     tail     the newest confirmed words
     halt     where the last decode shifted backward, if it did; `halt_at` is the window's start then
     ended    where the last round ended
@@ -108,7 +108,7 @@ class Grounded(Attending):
     carry_most: int = in_samples("carry_most_s")
 
     def check(self) -> None:
-        """What is carried fits into the longest window; a median needs a middle; one token is no copy."""
+        """Check that the carried part fits the longest window, a median has a middle, and a copy has several tokens."""
         Attending.check(self)
         if self.shift_median % 2 == 0:
             raise OptionError(f"expected shift_median to be odd; got {self.shift_median}")
@@ -131,7 +131,7 @@ class Grounded(Attending):
 
     @property
     def usual_s(self) -> float:
-        """How long windows usually get at most, without what is new."""
+        """The usual limit of windows, in samples, without what is new."""
         return self.carry_most_s
 
     @property
@@ -199,7 +199,7 @@ class Grounded(Attending):
     # --- which words --------------------------------------------------------------------------------------------------
 
     def _words(self, state: GroundedState, heard: HeardWords | None) -> list[TokenWord]:
-        """What was heard after the carried word, without what is confirmed already and without loops."""
+        """The words after the carried one, without those that are confirmed already and without loops."""
         if heard is None:
             return []
         words = spoken(heard.words)
@@ -208,7 +208,7 @@ class Grounded(Attending):
         return self.without_loops(state.tail, words)
 
     def _is_speculative(self, words: Sequence[TokenWord], window: Span) -> bool:
-        """Whether the times of these words cannot be trusted, or there is but one, which may still be spoken."""
+        """True if the times of these words cannot be trusted, or there is but one, which may still be spoken."""
         last = words[-1]
         if len(words) == 1:
             # A pause of half of what may be carried settles a single word; else the window would grow to 30 s.
@@ -254,19 +254,19 @@ class Grounded(Attending):
 
 
 def _heard_to(state: GroundedState) -> int:
-    """Where the carried-over word ends."""
+    """The end of the carried-over word, in samples."""
     return state.prefix[-1].end if state.prefix else state.start
 
 
 def _backward(heard: HeardWords | None) -> Halt | None:
-    """Where the decode shifted backward; a repeated decode starts anew."""
+    """The place where the decode shifted backward; a repeated decode starts anew."""
     if heard is None or heard.retried or heard.halt is None or heard.halt.reason != "backward-shift":
         return None
     return heard.halt
 
 
 def _repeated(tail: Sequence[Word], words: Sequence[TokenWord]) -> int:
-    """How many leading words repeat the last confirmed ones."""
+    """The number of leading words that repeat the last confirmed ones."""
     for count in range(min(DUPLICATES, len(tail), len(words)), 0, -1):
         if [normalise(word.text) for word in tail[-count:]] == [normalise(word.word.text) for word in words[:count]]:
             return count

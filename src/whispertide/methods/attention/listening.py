@@ -1,4 +1,4 @@
-"""How a window is heard in one decode, what that hears, and what a round has cost so far.
+"""One decode of a window: its settings, its result, and the costs of a round so far.
 
 What policies ask for and get back (`DecodeSettings`, `HeardWords`); `single_pass` is the decode itself.
 """
@@ -17,7 +17,7 @@ from whispertide.types import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class DecodeSettings:
-    """How a window is heard in one decode, without timestamps, watched by its own attention.
+    """The settings of one decode of a window, without timestamps, watched by its own attention.
 
     watch           guards of the attention
     least           samples: a shorter window is not decoded unless it is the last
@@ -30,14 +30,14 @@ class DecodeSettings:
     same_token      so many copies of one token in a row end a decode too, and are dropped; 0: no number does
     max_tokens      the most that is decoded
     context_tokens  the most that is shown of the text before the window, the user's prompt included
-    static_prompt   the user's prompt always stays in front of that; else it scrolls away with what is said
+    static_prompt   the user's prompt always stays in front of that; else it scrolls away as text grows
     times           how words are timed; `heads_first`: the heads are averaged before anything else (NPUsper)
     detect_end      ask the word-truncation detector, if there is one, about the last word
-    retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
-    again           if attention shifts backward, hear the window once more, watched by these alone: padded to 30 s, or
-                    bare where it was padded; None: what stands before the shift is all that was heard
-    believes_jumps  a rewind asks for that, too, and text that ends in either is never heard unwatched
-    unheard_from    heard by earlier rounds up to this sample; where a guard stops more than `UNHEARD` before the
+    retry           if the decode halts just there again, decode the window once more, padded to 30 s and unwatched
+    again           if attention shifts backward, decode the window again, watched by these alone: padded to 30 s, or
+                    bare where it was padded; None: what stands before the shift is all that was found
+    believes_jumps  a rewind asks for that, too, and text that ends in either is never decoded unwatched
+    unheard_from    decoded by earlier rounds up to this sample; where a guard stops more than `UNHEARD` before the
                     window's end, it is decoded again, watched by `unbounded` alone; None: never
     rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
     keep_attention  put the attention into the result
@@ -70,7 +70,7 @@ class DecodeSettings:
 
 @dataclass(frozen=True, slots=True)
 class HeardWords:
-    """What one pass over a window heard.
+    """The result of one pass over a window.
 
     words       after the forced prefix, in order
     firm        how many of them the guards let stand; the others are a guess
@@ -79,7 +79,7 @@ class HeardWords:
     frames      frames with real audio
     word_ended  whether the last firm word is known to have ended (True) or to go on (False)
     ending      the last word and the marks after it, parted (`token_words.part_marks`); None where it has none
-    retried     whether the window was heard once more, padded to 30 s
+    retried     whether the window was decoded once more, padded to 30 s
     stop        what ended the text
     avg_logprob, no_speech_prob   Whisper's confidence in it
     attention   [heads, queries, frames], if it was asked for
@@ -101,16 +101,16 @@ class HeardWords:
 
     @property
     def rewound(self) -> bool:
-        """Whether the decode had lost its place, so that nothing of it stands."""
+        """True if the decode had lost its place, so that nothing of it stands."""
         return self.halt is not None and self.halt.reason == "rewind"
 
     @property
     def loops(self) -> bool:
-        """Whether the guard against repetition ended the text: no guard of the attention did."""
+        """True if the guard against repetition ended the text: no guard of the attention did."""
         return self.stop == "guard" and self.halt is None
 
     def stops_short(self, no_speech: float) -> bool:
-        """Whether a guard or the limit has ended the text before the audio does; the frontier alone is no such end, and
+        """True if a guard or the limit has ended the text before the audio does; the frontier alone is no such end, and
         of silence, with a higher probability than `no_speech`, nothing is unheard.
         """
         if self.no_speech_prob > no_speech:

@@ -35,7 +35,7 @@ def unsure_mark(heard: HeardWords, words: Sequence[TokenWord]) -> tuple[list[Tok
 
 
 def is_mark(word: TokenWord) -> bool:
-    """Whether there is nothing but marks that stand after a word."""
+    """True if there is nothing but marks that stand after a word."""
     return all(map(closes, word.word.text.strip()))
 
 

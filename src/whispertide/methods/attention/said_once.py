@@ -1,12 +1,12 @@
-"""What was said once is confirmed once: words that are heard again in audio in which the same words were heard before.
+"""Removes copies of words: those found again in audio in which the same words were found before.
 
 A decoder that has lost its place begins anew, most often with the sentence that it has just written, and its times
 betray nothing: they only ever go on, so that the copy is squeezed into whatever audio is left. Its attention does: the
-words of a copy attend to where the same words attended the first time. Who says a sentence twice makes new sound, and
+words of a copy attend to where the same words attended the first time. Who speaks a sentence twice makes new sound, and
 the second attends to that.
 
 Guards of attention (`decoding.guards`) see this while they decode, but must let small jumps pass, which are common
-where windows are not padded. Here the text says which jumps are copies. Ours.
+where windows are not padded. Here the text shows which jumps are copies. Ours.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ STEP = SAMPLE_RATE // 8  # "no no no" comes up to eight times a second
 
 
 def without_copies(said: Sequence[TokenWord], heard: HeardWords) -> HeardWords:
-    """What was heard, without copies of what was said before or in itself."""
+    """The transcript without copies of the words before it or in itself."""
     kept = said_once(said, heard.words)
     return replace(heard, words=tuple(heard.words[at] for at in kept), firm=sum(at < heard.firm for at in kept))
 
@@ -74,13 +74,13 @@ def without_loops(said: Sequence[TokenWord], words: Sequence[TokenWord]) -> list
 
 
 def _left(run: list[int], phrases: set[int], keys: Sequence[str]) -> list[int]:
-    """What is left of words in a row that may be a copy: none if they are, else all. "No, no" may be said so fast."""
+    """The rest of words in a row that may be a copy: none if they are, else all. "No, no" may be spoken so fast."""
     is_copy = any(at in phrases for at in run) or len({keys[at] for at in run}) >= LEAST
     return [] if is_copy else run
 
 
 def _is_echo(words: Sequence[TokenWord], keys: Sequence[str], at: int) -> bool:
-    """Whether an equal word was heard before in the same audio."""
+    """True if an equal word was found before in the same audio."""
     return any(keys[before] == keys[at] and _same_audio(words[before], words[at]) for before in range(at))
 
 
@@ -96,7 +96,7 @@ def _phrases(words: Sequence[TokenWord], keys: Sequence[str], begin: int) -> set
 
 
 def _copied(words: Sequence[TokenWord], keys: Sequence[str], first: int, second: int) -> int:
-    """How many words from `second` on are those from `first` on, most of them heard in the same audio."""
+    """The number of words from `second` on that repeat those from `first` on, most of them in the same audio."""
     count = 0
     while second + count < len(keys) and first + count < second and keys[first + count] == keys[second + count]:
         count += 1

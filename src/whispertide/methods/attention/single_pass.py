@@ -144,7 +144,7 @@ class AttendedDecode:
         return watchers if options.beam == 1 else self._watched_anew(prompt, watchers)
 
     def _watched_anew(self, prompt: Prompt, watchers: list[WatchingGuard]) -> list[WatchingGuard]:
-        """What the guards say of the text that a beam search found; during it they saw whichever text led."""
+        """Run the guards over the text that a beam search found; during it they saw whichever text led."""
         every = (self.found.best, *self.found.others)
         halted = any(watcher.halt is not None for watcher in watchers)
         # A text that a guard has cut keeps the attention of what was dropped: it has more pieces of that than tokens.
@@ -174,7 +174,7 @@ class AttendedDecode:
     def _searched(
         self, prompt: Prompt, options: DecodeOptions, guards: Sequence[Guard], reference: Reference | None
     ) -> SearchResult:
-        """What a search finds; `reference` is what an earlier round has heard: checked as one block."""
+        """The result of a search; `reference` is the transcript of an earlier round: checked as one block."""
         rules, end = self._rules(options), self._end()
         if end is not None:  # whatever the options say: the second-best token is greedy search's
             search = TokenSearch(prompt, rules, GREEDY, end=end, guards=guards)
@@ -234,7 +234,7 @@ class AttendedDecode:
         return tuple(word for word in words if word.start < window.end) if self.job.hushed else words
 
     def _word_ended(self, halt: Halt | None, at_the_end: bool, detector: WordEndDetector | None) -> bool | None:
-        """Whether the last firm word is whole, as far as the token that was dropped or the detector can tell."""
+        """True if the last firm word is whole, as far as the token that was dropped or the detector can tell."""
         dropped = halt is not None and halt.reason in ("frontier", "backward-shift")
         if halt is not None and dropped and at_the_end and self.kinds.continues(halt.token):
             return False
@@ -299,11 +299,11 @@ class SinglePass(DecodeSettings):
         return result_of(resources, plan, heard, language, job.costs, len(decode.found.best.tokens))
 
     def _is_short(self, plan: RoundPlan) -> bool:
-        """Whether the whole utterance is about a single word, which checkpoints hear worst without padding."""
+        """True if the whole utterance is about a single word, which checkpoints transcribe worst without padding."""
         return plan.is_last and len(plan.window) <= self.short
 
     def _again(self, halt: Halt | None) -> DecodeSettings | None:
-        """How the window is heard once more; None: it is not."""
+        """The settings with which the window is decoded once more; None: it is not."""
         if halt is None:
             return None
         # The very same halt as in the round before: reason, place and token.
@@ -315,7 +315,7 @@ class SinglePass(DecodeSettings):
         return None
 
     def _stopped_short(self, heard: HeardWords, plan: RoundPlan) -> bool:
-        """Whether a guard left audio unheard that no later round will hear.
+        """True if a guard left audio without text that no later round will transcribe.
 
         Attention is one sign among others. A first token that attends to the silence after the window, say, ends
         the decode before it began, and a whole sentence would be lost. What turned back would only do so again.
@@ -353,7 +353,7 @@ def _features(resources: RoundResources, window: Span, audio: FloatArray, state:
 
 
 def _turned_back(halt: Halt) -> bool:
-    """Whether the decode was about to say again what it had said, or had lost its place."""
+    """True if the decode was about to repeat its text, or had lost its place."""
     return halt.reason in ("backward-shift", "rewind")
 
 

@@ -1,4 +1,4 @@
-"""How likely a heard word is to stay: a logistic model over what a round knows of it anyway.
+"""The chance that a word of a guess stays: a logistic model over what a round knows of it anyway.
 
 Whether a word will still be there when the utterance is over is a prediction, and the answer is in every stream without
 a transcript: record the rounds, look at the end. `facts_of` takes down what a round knows, a `Rule` turns that into a
@@ -42,7 +42,7 @@ FEATURES = (
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a round knows of a word of its guess.
+    """Facts that a round knows of a word of its guess.
 
     frontier     samples from where its last token attends to, to the end of the audio
     ended        samples from its end to the end of the audio
@@ -51,7 +51,7 @@ class Facts:
     before       the smallest probability of the unconfirmed words before it (1: there are none)
     following    probability of the word after it (None: there is none)
     after        words after it
-    rounds       rounds in a row that heard it, this one included
+    rounds       rounds in a row that found it, this one included
     firm         whether the frontier's guard let it stand
     closes       whether it ends a sentence
     step         samples since the round before
@@ -117,9 +117,9 @@ def facts_of(
     end: int,
     step: int,
 ) -> tuple[Facts, ...]:
-    """What is known of `words`, all after the confirmed ones; the first `firm` of them the guard let stand.
+    """The facts of `words`, all after the confirmed ones; the first `firm` of them the guard let stand.
 
-    `before` is the guess so far, each word of which so many `rounds` in a row heard. The audio ends at `end`, and
+    `before` is the guess so far, each word of which so many `rounds` in a row found. The audio ends at `end`, and
     `step` samples of it came since the round before.
     """
     known = list(zip(before, rounds, strict=False))
@@ -150,12 +150,12 @@ def facts_of(
 
 
 def closes(word: Word) -> bool:
-    """Whether the word ends a sentence."""
+    """True if the word ends a sentence."""
     return ends_sentence(word.text)
 
 
 def same(word: Word, other: Word) -> bool:
-    """Whether they are one word, heard twice: spelling aside the same text at about the same place."""
+    """True if they are one word, found twice: spelling aside the same text at about the same place."""
     return normalise(word.text) == normalise(other.text) and abs(word.start - other.start) <= SAME_PLACE
 
 
@@ -214,9 +214,9 @@ def likely_shown(
     confirmed: int,
     end: int,
 ) -> tuple[Word, ...]:
-    """What of a guess is shown, after the words that were `shown` before: new words only if they are likely to stay.
+    """The part of a guess to show, after the words `shown` before: new words only if they are likely to stay.
 
-    A word that stands there keeps its spelling while rounds hear it. Where they hear another one, it stands until that
+    A word that stands there keeps its spelling while rounds find it. Where they find another one, it stands until that
     is likely enough, or until it is older than `STALE`. `confirmed` is where the confirmed words end, `end` where the
     audio does.
     """

@@ -181,7 +181,7 @@ class Tide(Attending):
             read_rule(self.rule)
 
     def derive(self) -> dict[str, Any]:
-        """How long words wait, as the delay takes that was asked for; and the settings as the decode takes them."""
+        """Derive the words' waiting from the wanted delay, and the settings as the decode takes them."""
         hearing = replace(
             Attending.derive(self)["hearing"],
             silence=to_samples(self.silence_s),
@@ -194,7 +194,7 @@ class Tide(Attending):
 
     @property
     def usual_s(self) -> float:
-        """How long windows usually get at most."""
+        """The usual limit of windows, in samples."""
         return self.window_s
 
     def start(self, at: int, after: TideState | None = None) -> TideState:
@@ -263,7 +263,7 @@ class Tide(Attending):
         return self._commit(state, judged, [*confirmed, *forced], result.plan, reopened=reopened)
 
     def _judge(self, state: TideState, result: RoundResult[HeardWords]) -> Judgement:
-        """Which words of the round stand, and which wait."""
+        """Judge which words of the round stand, and which wait."""
         heard, plan, window = result.heard, result.plan, state.window
         if heard is not None and heard.rewound:
             window.attended = None  # as void as the round; else the next would be void for the same reason
@@ -285,10 +285,10 @@ class Tide(Attending):
         return Judgement(words, firm, rounds, chances)
 
     def stands(self, facts: Sequence[Facts], chances: Sequence[float]) -> int:
-        """How many words are confirmed: those before the first one that is more likely to change than is accepted.
+        """The number of words to confirm: those before the first one that is more likely to change than is accepted.
 
         A word that the frontier's guard let stand waits no longer than for `settle_s` of audio after it. Some words
-        never get likely, and a window that grows with what waits is heard worse.
+        never get likely, and a window that grows with what waits is decoded worse.
         """
         least = 1 - self.patience.max_revision_rate
         for number, (known, chance) in enumerate(zip(facts, chances, strict=True)):
@@ -297,13 +297,13 @@ class Tide(Attending):
         return len(chances)
 
     def known(self, state: TideState, heard: HeardWords, plan: RoundPlan) -> tuple[Facts, ...]:
-        """What is known of each word that was heard, before the round is applied."""
+        """The facts of each word of the transcript, before the round is applied."""
         window, end = state.window, plan.window.end
         firm = len(spoken(heard.words[: heard.firm]))
         return facts_of(spoken(heard.words), window.guess, state.rounds, firm=firm, end=end, step=window.step(end))
 
     def _new_in(self, window: ForcedWindow, heard: HeardWords) -> HeardWords:
-        """What was heard, without copies of what was said, and without a loop where what is in front of it begot it."""
+        """The words without copies of earlier ones, and without a loop that began with the text in front of it."""
         if not self.loop_guard:
             return heard
         if self.reopen and window.words and heard.loops:
@@ -316,7 +316,7 @@ class Tide(Attending):
         return state.window.confirm(judged.words, judged.firm, loop_guard=self.loop_guard)
 
     def _show(self, state: TideState, judged: Judgement, plan: RoundPlan) -> None:
-        """What of the guess is shown: new words only if they are likely to stay."""
+        """The part of the guess to show: new words only if they are likely to stay."""
         if judged.chances is None or not self.min_shown_probability:
             return
         state.shown = likely_shown(
@@ -349,10 +349,10 @@ class Tide(Attending):
         return forced, reopened
 
     def _ends_early(self, window: ForcedWindow, result: RoundResult[HeardWords]) -> bool:
-        """Whether words that were forced on a decoder made it take its text to be over, or loop.
+        """True if words that were forced on a decoder made it take its text to be over, or loop.
 
-        Above all after a full stop a checkpoint may end its text whatever is said next, and after "no, no, no" say it
-        for ever. Asked about the rest alone, without any text before it, it hears the rest.
+        Above all after a full stop a checkpoint may end its text whatever comes next, and after "no, no, no" repeat it
+        for ever. Asked about the rest alone, without any text before it, it finds the rest.
         """
         heard = result.heard
         if not self.reopen or not result.plan.prefix or any(not is_mark(word) for word in window.guess):

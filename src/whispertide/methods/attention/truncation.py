@@ -82,7 +82,7 @@ class TruncationDetector:
         return np.asarray(1.0 / (1.0 + np.exp(-np.clip(scores, -60.0, 60.0))), np.float32)
 
     def fires(self, hidden: FloatArray) -> bool:
-        """Whether a word ends at the end of `hidden` [frames, width]: then the last word is whole."""
+        """True if a word ends at the end of `hidden` [frames, width]: then the last word is whole."""
         place = last_firing(self.weights(hidden))
         return place is not None and place >= len(hidden) - END_FRAMES
 

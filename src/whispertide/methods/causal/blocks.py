@@ -78,7 +78,7 @@ class Blocks(Framing):
         return model.causal
 
     def can_adapt(self, checkpoint: Checkpoint) -> bool:
-        """Whether there is a causal adapter."""
+        """True if there is a causal adapter."""
         return has_adapter(checkpoint)
 
     def check_adapter(self, checkpoint: Checkpoint) -> None:

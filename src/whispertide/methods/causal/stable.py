@@ -32,7 +32,7 @@ TOKENS_PER_S = 12  # more than anybody says
 
 @dataclass(slots=True)
 class StableState:
-    """What is remembered between rounds.
+    """The state between rounds.
 
     start       first sample of the stream, a multiple of 320
     first_end   where its first round ended; 0: there has been none
@@ -40,8 +40,8 @@ class StableState:
     hypotheses  what the last round found after them, the best first
     found_at    for each token of the best, where the round ended that found it first
     guess       the words of the best
-    carried     so many of the words were said before the stream began
-    tried       where a new stream last began because nothing was said
+    carried     so many of the words were spoken before the stream began
+    tried       where a new stream last began because nothing was spoken
     """
 
     start: int
@@ -156,7 +156,7 @@ class Stable(Choice):
         return commit(confirmed, state.guess, state, end)
 
     def _most(self, state: StableState, end: int) -> int:
-        """What the last round may add, after which nothing is heard: enough for all of the audio without words."""
+        """The most tokens that the last round may add, after which none comes: enough for all audio without words."""
         said = (*state.words, *state.guess)
         unsaid = end - (said[-1].end if said else state.start)
         return max(self.most_tokens, -(-unsaid * TOKENS_PER_S // SAMPLE_RATE))
@@ -164,14 +164,14 @@ class Stable(Choice):
     # --- which words --------------------------------------------------------------------------------------------------
 
     def _take(self, state: StableState, heard: HeardStream, end: int) -> None:
-        """What the round found replaces what was there; a token that was there already keeps its age."""
+        """Replace the state by the round's result; a token that was there already keeps its age."""
         before, now = _tokens(state.hypotheses), _tokens(heard.hypotheses)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))
         state.found_at = (*state.found_at[:same], *(end for _ in now[same:]))
         state.hypotheses, state.guess = heard.hypotheses, heard.words
 
     def _settled(self, state: StableState, end: int) -> int:
-        """How many words of the guess have been found for long enough."""
+        """The number of words of the guess that have been found for long enough."""
         done = 0
         for number, word in enumerate(state.guess):
             done += len(word.tokens)
@@ -220,7 +220,7 @@ class Stable(Choice):
         state.words, state.carried = words, len(words)
 
     def _is_stuck(self, state: StableState, end: int) -> bool:
-        """Whether the text has ended and the audio goes on: a decoder that has lost its place finds no more words."""
+        """True if the text has ended and the audio goes on: a decoder that has lost its place finds no more words."""
         if not self.stuck_s or state.guess:
             return False
         last = state.words[-1].end if state.words else state.start
@@ -239,7 +239,7 @@ class Stable(Choice):
         state.tried, state.hypotheses, state.found_at = end, (), ()
 
     def _carried_from(self, state: StableState, carried: int) -> int:
-        """Where the stream begins that begins with so many of the words."""
+        """The sample at which the stream begins that begins with so many of the words."""
         if len(state.words) < max(carried, 1):
             return state.start
         first = state.words[-carried].start - MARGIN if carried else state.words[-1].end

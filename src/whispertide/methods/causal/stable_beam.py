@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeardStream:
-    """What a stream says after its forced prefix.
+    """The text of a stream after its forced prefix.
 
     words       of the best hypothesis
     hypotheses  the best first: what the next round goes on from

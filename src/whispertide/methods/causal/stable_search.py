@@ -35,7 +35,7 @@ Rule = Literal["either", "both", "best"]
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What an earlier search found: tokens after the prompt, and how likely each was then, as log-probabilities."""
+    """The result of an earlier search: tokens after the prompt, and how likely each was then, as log-probabilities."""
 
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -125,14 +125,14 @@ class StableSearch:
         return Verdict(stop=is_over, keep=fed)
 
     def _following(self, output: DecodeOutput, place: int, rows: Sequence[Scored]) -> Distribution:
-        """What follows the tokens up to a place among the last."""
+        """The distribution after the tokens up to a place among the last."""
         end = self._length - self._last + place
         said = [each.tokens[:end] for each in rows]
         # Counted from the end, because sot's place may stand in front of the others.
         return Distribution(output, place - self._last - 1, said, self._rules, raw=True)
 
     def _stable(self, row: int, again: Sequence[FloatArray]) -> int:
-        """How many of the last tokens hold."""
+        """The number of the last tokens that hold."""
         first, earlier = self._length - self._last, self._earlier[row]
         for place, logprobs in enumerate(again):
             token, before = earlier.tokens[first + place], earlier.logprobs[first + place]

@@ -25,12 +25,12 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the server is left alone."""
+        """True if the server is left alone."""
         # Without the lock: a wrong answer costs at most an upload in vain.
         return self._failed >= self.most and self.clock() < self._until
 
     def asks(self) -> bool:
-        """Whether it may be asked now; who is told so asks, and tells how that went."""
+        """True if it may be asked now; a caller that gets true asks, and reports how that went."""
         with self._lock:
             if self._failed < self.most:
                 return True

@@ -26,9 +26,9 @@ from whispertide.types import Span, align_down
 
 @dataclass(slots=True)
 class FinalState(WindowState):
-    """What is remembered between rounds.
+    """The state between rounds.
 
-    pilot  what the newest round heard after the confirmed words; `heard_to` is where its window ended
+    pilot  the newest round's text after the confirmed words; `heard_to` is where its window ended
     """
 
     pilot: HeardUtterance | None = None
@@ -95,7 +95,7 @@ class Final(Bounded):
         return commit(confirmed, state.guess, state, window.end)
 
     def _cap(self, state: FinalState, pilot: HeardUtterance, frontier: int) -> int | None:
-        """How long the whole text is at most; None where nobody knows, as the pilot did not come to an end."""
+        """The most tokens of the whole text; None where nobody knows, as the pilot did not come to an end."""
         heard = state.heard_to - state.start
         # A text that was cut off says nothing of how long it would have been.
         if not self.length_cap or not pilot.tokens or pilot.stop != "end_of_text" or heard <= 0:

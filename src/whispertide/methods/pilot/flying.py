@@ -12,7 +12,7 @@ T = TypeVar("T")
 Check = Callable[[], None]  # raises `CancelledError` where nobody wants the result any more
 
 
-class Flying(Generic[T]):
+class CancellableTask(Generic[T]):
     """`compute`, which calls the check that it is given as often as it can be given up."""
 
     def __init__(self, compute: Callable[[Check], T]) -> None:
@@ -23,7 +23,7 @@ class Flying(Generic[T]):
 
     @property
     def done(self) -> bool:
-        """Whether `result` returns, or raises, at once."""
+        """True if `result` returns, or raises, at once."""
         return self._outcome.done()
 
     def result(self) -> T:

@@ -78,7 +78,7 @@ class HybridExecutor(PipelinedExecutor):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the first stage leaves: the audio encoded here, and a server's answer that may come. Satisfies `Opened`."""
+    """The first stage's result: the audio encoded here, and a server's answer that may come. Satisfies `Opened`."""
 
     here: Opened
     answer: "Future[Mapping[str, Any]]"
@@ -193,7 +193,7 @@ class HybridStages:
         return found
 
     def _left_s(self, since: float) -> float:
-        """How long an answer can be waited for, if what was heard here is to be found in time after that."""
+        """The seconds to wait for an answer, if the text from here is to be found in time after that."""
         return since + self.within_s - max(self._took, default=0.0) - time.perf_counter()
 
     def _count(self, where: str) -> None:
@@ -229,7 +229,7 @@ class HybridStages:
 
 
 def _asked(plan: RoundPlan) -> Pilot | None:
-    """How the round is to be heard, also where it may have been heard ahead."""
+    """The pilot that the round is to be transcribed with, also where it may have been transcribed ahead."""
     hearing = plan.hearing.asked if isinstance(plan.hearing, HeardAhead) else plan.hearing
     return hearing if isinstance(hearing, Pilot) else None
 

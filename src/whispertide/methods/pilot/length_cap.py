@@ -15,7 +15,7 @@ ALLOWANCE = 5  # tokens that a text may be longer than expected
 
 
 def expected_length(tokens: int, heard: int, whole: int, allowance: int = ALLOWANCE) -> int:
-    """How long the text of `whole` samples is expected to be, when `heard` of them gave so many tokens."""
+    """The expected tokens of the text of `whole` samples, when `heard` of them gave so many tokens."""
     return round(tokens * whole / heard) + allowance
 
 
@@ -26,5 +26,5 @@ class Capped(End):
     cap: int
 
     def is_enough(self, length: int) -> bool:
-        """Whether the others are as long as was expected."""
+        """True if the others are as long as was expected."""
         return length >= self.cap

@@ -1,4 +1,4 @@
-"""Whether this machine hears the end of an utterance itself, or leaves it to a larger model elsewhere.
+"""Decides whether this machine transcribes the end of an utterance itself, or leaves it to a larger model elsewhere.
 
 The decision is made when speech ends, by what the newest pilot was like: it is there already, and most of the text was
 in it. A score above the threshold is an utterance for the other one. Source: pilot inference (arXiv 2311.17065), 5.
@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 from whispertide.errors import OptionError
 from whispertide.methods.pilot.pilot import Scores
 from whispertide.streaming.choice import setting
-from whispertide.streaming.executors import Where
+from whispertide.streaming.executors import ExecutorChoice
 from whispertide.types import Span
 
 Signal = Literal["perplexity", "entropy", "random"]
@@ -31,7 +31,7 @@ class Offramp:
     threshold: float = 2.0
 
     def score(self, pilot: Scores, window: Span) -> float:
-        """How little the pilot is to be trusted."""
+        """The distrust of the pilot: the higher, the less it is to be trusted."""
         if self.signal == "random":
             # Seeded by the window, so that a recording gives the same choices each time. As a text, because the
             # generator takes no pair of numbers.
@@ -39,12 +39,12 @@ class Offramp:
         return pilot.perplexity if self.signal == "perplexity" else pilot.entropy
 
     def sends(self, pilot: Scores | None, window: Span) -> bool:
-        """Whether the utterance in `window` is for the other one. Without a pilot nobody knows, and it stays here."""
+        """True if the utterance in `window` is for the other one. Without a pilot nobody knows, and it stays here."""
         return pilot is not None and self.score(pilot, window) > self.threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hybrid(Where):
+class Hybrid(ExecutorChoice):
     """In the background, one round after the other; the last of an utterance here or on a server (pilot inference).
 
     Which server is no part of a recipe: `WHISPERTIDE_REMOTE` says it (`hybrid`). Without one all is heard here.
@@ -64,7 +64,7 @@ class Hybrid(Where):
 
     def check(self) -> None:
         """Chance gives numbers from 0 to 1."""
-        Where.check(self)
+        ExecutorChoice.check(self)
         if self.offramp == "random" and self.threshold >= 1:
             raise OptionError(
                 f"expected a threshold below 1 for offramp={self.offramp}, whose numbers all are; got "
@@ -72,5 +72,4 @@ class Hybrid(Where):
             )
 
     def decides(self) -> Offramp:
-        """What decides."""
         return Offramp(self.offramp, self.threshold)

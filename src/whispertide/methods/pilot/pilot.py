@@ -31,7 +31,7 @@ LONGEST = 224  # tokens
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How sure a decode was of its text.
+    """The confidence of a decode in its text.
 
     logprobs  of its tokens, without the end of text
     entropy   of what the first token could have been, in nats
@@ -48,7 +48,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class HeardUtterance:
-    """What a window says after its forced prefix.
+    """The text of a window after its forced prefix.
 
     words   with their times
     tokens  as they were found: those of the words, and perhaps the beginning of a character

@@ -37,7 +37,7 @@ class RemoteError(WhispertideError):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where requests go.
+    """The server that requests go to.
 
     url    up to and without `/v1/audio/transcriptions`
     model  the model that is asked for; "": whatever the server chooses
@@ -60,7 +60,7 @@ class Server:
 
     @property
     def endpoint(self) -> str:
-        """Where files are posted."""
+        """The address that files are posted to."""
         base = self.url.rstrip("/")
         return base + ("" if base.endswith("/v1") else "/v1") + "/audio/transcriptions"
 

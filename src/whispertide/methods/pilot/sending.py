@@ -66,7 +66,7 @@ class Sending:
         return Question(window, self.remote.send(audio, self.within_s + GATE_S))
 
     def text(self, question: Question, since: float) -> str | None:
-        """What the server heard; None where it has no usable answer `within_s` after `since` (`time.perf_counter`)."""
+        """The server's text; None where it has no usable answer `within_s` after `since` (`time.perf_counter`)."""
         self.counts["sent"] += 1
         try:
             left_s = since + self.within_s - time.perf_counter()

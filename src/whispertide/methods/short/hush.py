@@ -63,7 +63,6 @@ class HushWord:
 
     @property
     def seconds(self) -> float:
-        """Its length."""
         return seconds(len(self.samples))
 
     def save(self, path: Path) -> None:
@@ -98,7 +97,7 @@ class HushWord:
             raise CheckpointError(f"expected a CSV of samples; {path} cannot be read: {shorten(error)}") from error
 
     def mismatch(self, model: "WhisperModel") -> str | None:
-        """Why it might not suit `model`; None where it was trained for this very checkpoint."""
+        """The reason why it might not suit `model`; None where it was trained for this very checkpoint."""
         if self.content_hash == model.content_hash:
             return None
         trained = "for another checkpoint" if self.content_hash else "for a checkpoint that its file does not name"
@@ -129,7 +128,7 @@ def suffix_for(model: "WhisperModel", hush_s: float = DEFAULT_S, given: HushWord
 
 
 def has_word(model: "WhisperModel", hush_s: float = DEFAULT_S) -> bool:
-    """Whether a hush word of that length lies next to the checkpoint."""
+    """True if a hush word of that length lies next to the checkpoint."""
     return attachments.path_beside(model.checkpoint, KIND, f"{hush_s:g}").is_file()
 
 

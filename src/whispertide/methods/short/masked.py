@@ -53,5 +53,5 @@ class Masked(Framing):
         return model.masked(Mask.parse(self.mask)) if self.trained else model
 
     def can_adapt(self, checkpoint: "Checkpoint") -> bool:
-        """Whether there is an adapter for the mask, if one is wanted."""
+        """True if there is an adapter for the mask, if one is wanted."""
         return not self.trained or has_masked_adapter(checkpoint, Mask.parse(self.mask))
