@@ -1,3 +1,4 @@
+import inspect
 import shutil
 import signal
 import subprocess
@@ -88,7 +89,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     @dataclass(frozen=True)
     class Program(Apart):
         def command(self) -> list[str]:
-            program = SHARD.format(tests=str(Path(__file__).parent), ends=how[0])
+            program = SHARD.format(tests=str(Path(inspect.getfile(FakeSpeaker)).parent), ends=how[0])
             return [sys.executable, "-c", program, *self.arguments]
 
     monkeypatch.setattr(making, "Apart", Program)
