@@ -1,12 +1,13 @@
 """Settings of policies that hear a window in one decode, watched by its attention. Times in seconds."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whispertide.decoding.token_words import WordTimes
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.streaming.choice import setting
 from whispertide.streaming.policy import Bounded
+from whispertide.types import CHUNK_SECONDS, to_samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +41,24 @@ class Attending(Bounded):
                 times=self.word_times,
             )
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttendingEnds(Attending):
+    """Settings of those that hear the last window of an utterance in another way than the others."""
+
+    silence_s: float = setting(
+        0.0, "silence after the last window of an utterance, so that its text may end", least=0, most=CHUNK_SECONDS
+    )
+    short_s: float = setting(
+        0.0,
+        "an utterance of at most so much audio, the pause before it included, is heard padded to 30 s in the end, "
+        "whatever the framing (0 = none is)",
+        least=0,
+        most=CHUNK_SECONDS,
+    )
+
+    def derive(self) -> dict[str, Any]:
+        """The settings as the decode takes them."""
+        hearing = Attending.derive(self)["hearing"]
+        return {"hearing": replace(hearing, silence=to_samples(self.silence_s), short=to_samples(self.short_s))}

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.errors import OptionError
-from whispertide.methods.attention.attending import Attending
+from whispertide.methods.attention.attending import AttendingEnds
 from whispertide.methods.attention.backward_shift import BackwardShift, ShiftRow
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.options import check_range
@@ -61,7 +61,7 @@ class GroundedState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grounded(Attending):
+class Grounded(AttendingEnds):
     """The policy. In the last round nothing ends the decode near the end."""
 
     kind: ClassVar[str] = "grounded"
@@ -90,16 +90,6 @@ class Grounded(Attending):
     least_s: float = setting(
         0.0, "shorter windows are not decoded, unless they are the last", least=0, most=CHUNK_SECONDS
     )
-    silence_s: float = setting(
-        0.0, "silence after the last window of an utterance, so that its text may end", least=0, most=CHUNK_SECONDS
-    )
-    short_s: float = setting(
-        0.0,
-        "an utterance of at most so much audio, the pause before it included, is heard padded to 30 s in the end, "
-        "whatever the framing (0 = none is)",
-        least=0,
-        most=CHUNK_SECONDS,
-    )
     heads_first: bool = setting(False, "heads are averaged before word times are worked out")
 
     near_end: int = in_frames("near_end_s")
@@ -109,7 +99,7 @@ class Grounded(Attending):
 
     def check(self) -> None:
         """Check that the carried part fits the longest window, a median has a middle, and a copy has several tokens."""
-        Attending.check(self)
+        AttendingEnds.check(self)
         if self.shift_median % 2 == 0:
             raise OptionError(f"expected shift_median to be odd; got {self.shift_median}")
         check_range("carry_most_s", self.carry_most_s, 1, self.hard_cap_s)
@@ -119,10 +109,8 @@ class Grounded(Attending):
     def derive(self) -> dict[str, Any]:
         """The settings as the decode takes them."""
         hearing = replace(
-            Attending.derive(self)["hearing"],
+            AttendingEnds.derive(self)["hearing"],
             least=to_samples(self.least_s),
-            silence=to_samples(self.silence_s),
-            short=to_samples(self.short_s),
             heads_first=self.heads_first,
             real_end=self.real_end,
             same_token=self.same_token,

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
-from whispertide.methods.attention.attending import Attending
+from whispertide.methods.attention.attending import AttendingEnds
 from whispertide.methods.attention.backward_shift import BackwardShift
 from whispertide.methods.attention.delay import LATEST_S, Patience, patience
 from whispertide.methods.attention.forced_window import UNSETTLED, ForcedWindow
@@ -67,7 +67,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tide(Attending):
+class Tide(AttendingEnds):
     """The policy.
 
     A window whose decode ends in a backward shift is heard once more in another framing: in the last round, where what
@@ -131,13 +131,6 @@ class Tide(Attending):
     silence_s: float = setting(
         1.0, "silence after the last window of an utterance, so that its text may end", least=0, most=CHUNK_SECONDS
     )
-    short_s: float = setting(
-        0.0,
-        "an utterance of at most so much audio, the pause before it included, is heard padded to 30 s in the end, "
-        "whatever the framing (0 = none is)",
-        least=0,
-        most=CHUNK_SECONDS,
-    )
     rescue_logprob: float = setting(
         -1.0,
         "a decode whose tokens are less likely on average is tried again with `rescue_beam` hypotheses (0 = never)",
@@ -175,7 +168,7 @@ class Tide(Attending):
 
     def check(self) -> None:
         """A usual window fits into the longest."""
-        Attending.check(self)
+        AttendingEnds.check(self)
         check_range("window_s", self.window_s, 1, self.hard_cap_s)
         if self.rule:
             read_rule(self.rule)
@@ -183,9 +176,7 @@ class Tide(Attending):
     def derive(self) -> dict[str, Any]:
         """Derive the words' waiting from the wanted delay, and the settings as the decode takes them."""
         hearing = replace(
-            Attending.derive(self)["hearing"],
-            silence=to_samples(self.silence_s),
-            short=to_samples(self.short_s),
+            AttendingEnds.derive(self)["hearing"],
             rescue_beam=self.rescue_beam,
         )
         asked = Patience(self.max_revision_rate, self.settle_s)
