@@ -1,5 +1,6 @@
 """One utterance under a policy, round by round, on results that are written down."""
 
+import itertools
 from collections.abc import Iterable
 from typing import Any, Generic
 
@@ -73,3 +74,30 @@ def watch(plan: RoundPlan) -> Frontier:
     (found,) = hearing(plan).watch
     assert isinstance(found, Frontier)
     return found
+
+
+def word_after_word(play: Attended[Any], at: float) -> list[tuple[list[str], int, int | None]]:
+    """A word more in each round, from `at` on: what is confirmed, where the next window begins, how far it
+    looks back.
+    """
+    found: list[tuple[list[str], int, int | None]] = []
+    for number in range(1, 20):
+        end = at + 0.8 * number
+        commit = play.round(end, word(f"w{number}", end - 0.6, end - 0.2 - 0.02 * number), last_frame=20)
+        begins = play.state.start - round(at * S)
+        found.append((texts(commit.confirmed), begins, watch(play.plan(end + 1)).last_frame))
+    return found
+
+
+def check_unheard_audio_goes(play: Attended[Any], step: float, cap_s: float) -> list[float]:
+    """Rounds that a guard ends before the first word, again and again; returns how long their windows are."""
+    starts, lengths = [0], []
+    for number in range(1, 60):
+        plan = play.plan(min(number * step, play.policy.limit(play.state) / S))
+        lengths.append(len(plan.window) / S)
+        play.apply(plan, HeardWords((), 0, None, None, stop="guard"))
+        starts.append(play.state.start)
+    assert max(lengths) <= cap_s + 0.1
+    steps = [(after - before) / S for before, after in itertools.pairwise(starts)]
+    assert max(steps) <= 2.5 + 0.1  # the room that the next round needs
+    return lengths

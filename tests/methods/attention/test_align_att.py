@@ -1,16 +1,14 @@
 """AlignAtt's rules, one by one, on results that are written down."""
 
-import itertools
 from typing import Any
 
 import pytest
 
-from policy_rounds import Attended, S, hearing, texts, watch, word
+from policy_rounds import Attended, S, check_unheard_audio_goes, hearing, texts, watch, word, word_after_word
 from whispertide.decoding.guards import Frontier, Halt
 from whispertide.errors import OptionError
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.forced_window import ForcedWindow
-from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.streaming.round import RoundResult
 
@@ -160,31 +158,13 @@ def test_a_loop_is_followed_over_rounds() -> None:
 
 @pytest.mark.parametrize("truncate", ["none", "last-word"])
 def test_where_in_the_stream_it_is_said_does_not_matter(truncate: Any) -> None:
-    found = []
-    for at in (0, 1024):
-        play = Play(AlignAtt(truncate=truncate, hard_cap_s=9.0), at * S)
-        states = []
-        for number in range(1, 20):
-            end = at + 0.8 * number
-            commit = play.round(end, word(f"w{number}", end - 0.6, end - 0.2 - 0.02 * number), last_frame=20)
-            states.append((texts(commit.confirmed), play.state.start - at * S, watch(play.plan(end + 1)).last_frame))
-        found.append(states)
+    found = [word_after_word(Play(AlignAtt(truncate=truncate, hard_cap_s=9.0), at * S), at) for at in (0, 1024)]
     assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("step", [0.4, 1.0, 1.2, 2.0, 5.0])
 def test_unheard_audio_goes_little_by_little_however_long_the_steps_are(step: float) -> None:
-    """Rounds that a guard ends before the first word, again and again."""
-    play = Play(AlignAtt(truncate="none", hard_cap_s=20))
-    starts, lengths = [0], []
-    for number in range(1, 60):
-        plan = play.plan(min(number * step, play.policy.limit(play.state) / S))
-        lengths.append(len(plan.window) / S)
-        play.apply(plan, HeardWords((), 0, None, None, stop="guard"))
-        starts.append(play.state.start)
-    assert max(lengths) <= 20 + 0.1
-    steps = [(after - before) / S for before, after in itertools.pairwise(starts)]
-    assert max(steps) <= 2.5 + 0.1  # the room that the next round needs
+    check_unheard_audio_goes(Play(AlignAtt(truncate="none", hard_cap_s=20)), step, 20)
 
 
 def test_what_the_policy_says_of_listening_is_in_its_plans() -> None:

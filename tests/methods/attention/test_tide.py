@@ -1,6 +1,5 @@
 """The rules of `tide`, one by one, on results that are written down."""
 
-import itertools
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 
 from attention_ramps import asked, scene
-from policy_rounds import Attended, S, hearing, texts, watch, word
+from policy_rounds import Attended, S, check_unheard_audio_goes, hearing, texts, watch, word, word_after_word
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier, Halt
 from whispertide.decoding.token_words import TokenWord
@@ -414,31 +413,13 @@ def test_a_calm_guess_changes_what_is_shown_and_not_what_is_confirmed() -> None:
 
 
 def test_where_in_the_stream_it_is_said_does_not_matter() -> None:
-    found = []
-    for at in (0, 1024):
-        play = Play(tide(window_s=3.0, hard_cap_s=9.0), at * S)
-        states = []
-        for number in range(1, 20):
-            end = at + 0.8 * number
-            commit = play.round(end, word(f"w{number}", end - 0.6, end - 0.2 - 0.02 * number), last_frame=20)
-            states.append((texts(commit.confirmed), play.state.start - at * S, watch(play.plan(end + 1)).last_frame))
-        found.append(states)
+    found = [word_after_word(Play(tide(window_s=3.0, hard_cap_s=9.0), at * S), at) for at in (0, 1024)]
     assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("step", [0.4, 1.0, 1.2, 2.0, 5.0])
 def test_unheard_audio_goes_little_by_little_however_long_the_steps_are(step: float) -> None:
-    """Rounds that a guard ends before the first word, again and again."""
-    play = Play(tide(hard_cap_s=20))
-    starts, lengths = [0], []
-    for number in range(1, 60):
-        plan = play.plan(min(number * step, play.policy.limit(play.state) / S))
-        lengths.append(len(plan.window) / S)
-        play.apply(plan, HeardWords((), 0, None, None, stop="guard"))
-        starts.append(play.state.start)
-    assert max(lengths) <= 20 + 0.1
-    steps = [(after - before) / S for before, after in itertools.pairwise(starts)]
-    assert max(steps) <= 2.5 + 0.1  # the room that the next round needs
+    lengths = check_unheard_audio_goes(Play(tide(hard_cap_s=20)), step, 20)
     assert lengths[-1] <= 7.1 or step > 2, "what comes in goes"
 
 
