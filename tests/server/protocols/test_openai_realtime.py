@@ -115,7 +115,7 @@ def test_older_clients_get_the_older_shape() -> None:
     talk.send(append(1, 8_000, 1))
     chosen = talk.asked()
     assert (chosen.model, chosen.language, chosen.prompt) == ("whisper-1", "de", "Ebbe")
-    assert chosen.changes == {"vad_pause_s": 0.2, "vad_turn_s": 0.0}
+    assert chosen.changes == {"vad_pause_s": 0.2, "vad_turn_s": 0.0, "turn_end": "pause"}
     assert "session.created" in {reply["type"] for reply in connect(older=True, intent="other").json()}
 
 
