@@ -14,7 +14,7 @@ from whispertide.checkpoint.cache import cache_path, file_digest
 from whispertide.checkpoint.download import check_space, download, find_cached, format_size, is_offline
 from whispertide.checkpoint.names import HubModel
 from whispertide.checkpoint.package_index import fetch_files
-from whispertide.errors import CheckpointError, CheckpointNotFoundError, UnreachableError
+from whispertide.errors import CheckpointError, CheckpointNotFoundError, DownloadError, UnreachableError
 from whispertide.types import Announce
 
 
@@ -77,7 +77,7 @@ def fetch_file(file: PublishedFile, announce: Announce | None = None) -> Path:
     if (place := find_file(file)) is not None:
         return place
     if is_offline():
-        raise CheckpointNotFoundError(
+        raise DownloadError(
             f"{file.name} is not on this machine, and --offline or HF_HUB_OFFLINE forbids downloading it. On a machine "
             f"with a network run `whispertide models pull {file.name}` and copy the file that it names to {file.kept}"
         )

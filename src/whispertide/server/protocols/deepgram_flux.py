@@ -195,7 +195,9 @@ class FluxProtocol(base.WireProtocol):
                     actions += [*self._grow(at, changed), *(self._eager(at, confidence) if eager else ())]
                     actions += () if eager else self._end(at, confidence)
                     changed = False
-                case Error(message=message, fatal=fatal):
+                case Error(at=at, message=message, fatal=fatal):
+                    actions += self._grow(at, changed)
+                    changed = False
                     actions += self.problem(base.Problem("internal", message, fatal))
                     if fatal:
                         return [*actions, base.Close(1011, "NET-0000: the session failed")]
