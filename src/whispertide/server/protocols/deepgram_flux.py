@@ -7,6 +7,7 @@ last and the eager one, whose words are confirmed.
 """
 
 import uuid
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -88,7 +89,7 @@ class FluxProtocol(base.WireProtocol):
         self._guess: tuple[Word, ...] = ()
         self._eager_words = 0  # that the turn had when it was said that it may be over
         self._told = 0  # audio that the last message was about
-        self._forced = 0  # `ForceEndTurn`s that are not answered
+        self._forcing: deque[int] = deque()  # samples that had arrived with each `ForceEndTurn` that is not answered
         self._ending = False
 
     @property
@@ -126,8 +127,9 @@ class FluxProtocol(base.WireProtocol):
             case "CloseStream":
                 return self._finish()
             case "ForceEndTurn":
-                self._forced += 1
-                return (*self._rest(), base.Flush())
+                rest = self._rest()
+                self._forcing.append(0 if self._audio is None else self._audio.given)
+                return (*rest, base.Flush())
             case "Configure":
                 return self._configure(data)
             case kind:
@@ -209,7 +211,7 @@ class FluxProtocol(base.WireProtocol):
 
     def flushed(self) -> base.Actions:
         """Note that a `ForceEndTurn` is done; without a turn it does nothing."""
-        self._forced -= 1
+        self._forcing.popleft()
         return ()
 
     def processed(self, samples: int) -> base.Actions:
@@ -254,16 +256,17 @@ class FluxProtocol(base.WireProtocol):
         """Send that the turn is over, and, where the client asked for it, before that that it may be."""
         if self._state == "ready":
             return []
-        eager = self._thresholds.eager_eot_threshold is not None and self._hears_turns and not self._forced
+        trigger = self._trigger(at, confidence)
+        eager = self._thresholds.eager_eot_threshold is not None and self._hears_turns and trigger != "manual"
         actions = self._eager(at, confidence) if eager else []
         self._guess = ()
-        actions.append(self._info("EndOfTurn", at, confidence, trigger=self._trigger(confidence)))
+        actions.append(self._info("EndOfTurn", at, confidence, trigger=trigger))
         self._state, self._words, self._from = "ready", [], at
         self._turn += 1
         return actions
 
-    def _trigger(self, confidence: float) -> str:
-        if self._forced or self._ending:
+    def _trigger(self, at: int, confidence: float) -> str:
+        if self._forcing and at >= self._forcing[0]:
             return "manual"
         return "model" if self._hears_turns and confidence > self._thresholds.eot_threshold else "timeout"
 
