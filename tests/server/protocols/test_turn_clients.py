@@ -24,8 +24,8 @@ from whispertide.streaming.turn_gate import TurnGate
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 FIRST, SECOND, THIRD = TEXT[:5], TEXT[5:10], TEXT[10:]
-# Unsure in the first pause of 2.1 s, sure in the second.
 UNTIL_S = 10.2  # right after the last word
+# Unsure in the first pause of 2.1 s, sure in the second.
 ANSWERS = (0.5, 0.55, 0.5, 0.5, 0.95)
 
 
