@@ -202,9 +202,8 @@ def list_models() -> list[ModelInfo]:
             models.append(ModelInfo(repo, "cached", repo, folder_size(folder), None, folder))
     for file in FILES.values():
         here = find_file(file)
-        models.append(
-            ModelInfo(file.name, "cached" if here else "available", file.hub.repo, here and file.size, None, here)
-        )
+        state: State = "available" if here is None else "cached"
+        models.append(ModelInfo(file.name, state, file.hub.repo, None if here is None else file.size, None, here))
     return models
 
 

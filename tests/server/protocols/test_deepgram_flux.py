@@ -186,7 +186,7 @@ def test_thresholds_of_the_address_become_those_of_the_recipe() -> None:
         ({"encoding": "mp3"}, "expected encoding to be one of"),
     ],
 )
-def test_impossible_settings_are_refused(query: dict[str, str], expected: str) -> None:
+def test_impossible_settings_are_refused(query: dict[str, Any], expected: str) -> None:
     with pytest.raises(ProtocolError, match=expected):
         listen(**query)
 

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from oracle import make_gate, plain
-from served import TEXT, KnowingModel, Server, WatchedOracle, in_thread, served
+from served import TEXT, KnowingModel, WatchedOracle, in_thread, served
 from told_turns import ToldEar
 from whispertide.options import DecodeOptions
 from whispertide.recipes.recipe import Recipe
 from whispertide.server import opening
 from whispertide.server.hub import Hub
+from whispertide.server.serving import Server
 from whispertide.session import Session
 from whispertide.streaming.turn_gate import TurnGate
 
