@@ -10,6 +10,7 @@ from told_turns import ToldEar
 from whispertide.audio.vad import SpeechGate
 from whispertide.errors import CheckpointNotFoundError, OptionError
 from whispertide.events import Event, SpeechStart, TurnEnd, from_dict, to_dict
+from whispertide.server.journal_values import dump_state, load_state
 from whispertide.session import Session
 from whispertide.streaming import schedule
 from whispertide.streaming.end_of_turn import TurnLimits
@@ -99,8 +100,7 @@ def test_limits_change_in_a_session_and_what_hears_does_not() -> None:
 def test_a_restored_session_goes_on_in_the_open_turn() -> None:
     session, other = (opened(PAUSED, [0.1], turn_timeout_s=8.0) for _ in range(2))
     push(session, 6.0)
-    state = session.snapshot()
-    other.restore(state)
+    other.restore(load_state(dump_state(session.snapshot())))  # as a journal keeps it
     assert push(other, 20.0) == push(session, 20.0)
 
 

@@ -215,7 +215,8 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return self._error(self._overtime, code="session_expired"), base.Close(1001, self._overtime)
 
     def _speech_started(self, start: int) -> list[base.Action]:
-        if self._session.detection is None or (self._session.is_semantic and self._items):
+        goes_on = self._session.is_semantic and self._items and not self._items[0].awaited
+        if self._session.detection is None or goes_on:
             return []  # the client commits, or the turn goes on after a pause
         item = self._items[0] if self._items else self._new_item(start)
         item.start = start if not item.text else item.start
