@@ -62,7 +62,7 @@ def require_file(file: PublishedFile) -> Path:
     """Find the file. Raises `CheckpointNotFoundError`, which says how to get it."""
     if (place := find_file(file)) is None:
         raise CheckpointNotFoundError(
-            f"expected {file.name} on this machine, which {file.about}; it is not here: "
+            f"expected {file.name}, which {file.about}, on this machine; it is not here: "
             f"run `whispertide models pull {file.name}` ({format_size(file.size)}, {file.licence})"
         )
     return place

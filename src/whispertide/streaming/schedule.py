@@ -17,7 +17,7 @@ from whispertide.streaming.smart_turn import load_smart_turn
 from whispertide.streaming.turn_gate import TurnGate
 from whispertide.types import CHUNK_SECONDS
 
-TurnEnd = Literal["pause", "smart-turn"]
+TurnEnder = Literal["pause", "smart-turn"]
 UNTIL_JUDGED = 2**62  # samples: more silence than there is
 
 
@@ -82,7 +82,7 @@ class Rounds(Choice):
         most=CHUNK_SECONDS,
     )
     vad_pre_roll_s: float = setting(1.0, "so much before the first speech is kept", least=0, most=CHUNK_SECONDS)
-    turn_end: TurnEnd = setting(
+    turn_end: TurnEnder = setting(
         "pause",
         "what ends a turn: a pause, or a network that hears in a pause whether the speaker is done (`whispertide "
         "models pull smart-turn`); then utterances end in pauses as ever, and `vad_turn_s` has no say",

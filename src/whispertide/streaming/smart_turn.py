@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -73,11 +73,6 @@ def _open(place: Path) -> SmartTurn:
     except GraphError as error:
         raise CheckpointError(f"expected a graph of Smart Turn v3; {place} does not load: {error.__cause__}") from error
     inputs, outputs = graph.session.get_inputs(), graph.session.get_outputs()
-    if [one.name for one in inputs] != [_INPUT] or _fixed(inputs[0].shape) != [80, 800] or len(outputs) != 1:
+    if [one.name for one in inputs] != [_INPUT] or inputs[0].shape[1:] != [80, 800] or len(outputs) != 1:
         raise CheckpointError(f"expected a graph of Smart Turn v3, {_INPUT} [1, 80, 800] to one number; got {place}")
     return SmartTurn(graph, outputs[0].name)
-
-
-def _fixed(shape: list[Any]) -> list[Any]:
-    """The shape of an example in a batch."""
-    return shape[1:]

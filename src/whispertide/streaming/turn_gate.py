@@ -8,18 +8,12 @@ The gate inside finds the speech; this one adds `TurnJudged` to what it says. It
 audio. What is asked, and when, depends on the audio alone, not on its portions.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from whispertide.audio.buffer import AudioBuffer
 from whispertide.audio.silero import BLOCK
-from whispertide.audio.vad import (
-    GateEvent,
-    GateState,
-    SpeechGate,
-    SpeechStarted,
-    SpeechStopped,
-    TurnJudged,
-)
+from whispertide.audio.vad import GateEvent, GateState, SpeechGate, SpeechStarted, SpeechStopped, TurnJudged
 from whispertide.streaming.end_of_turn import EndOfTurn, TurnLimits
 from whispertide.types import FloatArray, to_samples
 
@@ -51,9 +45,7 @@ class TurnGateState:
 
     def copy(self) -> "TurnGateState":
         """An independent copy."""
-        return TurnGateState(
-            self.gate.copy(), self.audio.copy(), self.start, self.spoken, self.asked, self.chance, self.eager
-        )
+        return replace(self, gate=self.gate.copy(), audio=self.audio.copy())
 
 
 class TurnGate:
@@ -88,10 +80,8 @@ class TurnGate:
         self._state.audio.append(samples)
         events: list[GateEvent] = []
         # Block by block, since a pause is judged where it is so long and not where a portion ends.
-        at = BLOCK - self._gate.received % BLOCK
-        for start, end in zip(
-            (0, *range(at, len(samples), BLOCK)), (*range(at, len(samples), BLOCK), len(samples)), strict=True
-        ):
+        first = BLOCK - self._gate.received % BLOCK
+        for start, end in pairwise((0, *range(first, len(samples), BLOCK), len(samples))):
             events += self._judge(self._gate.feed(samples[start:end]))
         self._state.audio.drop_before(max(0, self._gate.received - self._ear.longest - BLOCK))
         return events
@@ -150,9 +140,8 @@ class TurnGate:
     def _ask(self) -> float:
         state, end = self._state, self._gate.judged
         assert state.start is not None
-        return self._ear.probability(
-            state.audio.read(max(state.start, state.audio.start, end - self._ear.longest), end)
-        )
+        start = max(state.start, state.audio.start, end - self._ear.longest)
+        return self._ear.probability(state.audio.read(start, end))
 
     def _end(self) -> list[GateEvent]:
         self._state.start = None
