@@ -84,4 +84,4 @@ def test_the_page_counts_verdicts_and_names_results(monkeypatch: pytest.MonkeyPa
     text = build()
     count = len(PAPERS["whisperkit"].items)
     assert f"| whisperkit | {count} | {count} | 0 | 0 | {count} |" in text
-    assert '[../log/2026-11.md](../log/2026-11.md), "A": `whispertide bench`' in text
+    assert '[log](../log/2026-11.md), "A": `whispertide bench`' in text

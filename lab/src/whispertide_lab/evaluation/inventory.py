@@ -41,7 +41,7 @@ with their figures where the text has them.
 |---|---|
 | confirmed | a stored result has the paper's direction and order of magnitude |
 | refuted | a stored result has not. The reason names the checkpoint and corpus |
-| not decidable here | it needs an NPU, GPU, power meter, weights or languages that we lack, or there are too few samples |
+| not decidable here | it needs an NPU, GPU, power meter, weights or languages that we lack, or more samples |
 | not measured yet | we could measure it, at least nearly, and no result is stored |
 
 A stored result is a section of the [log](../log/README.md), or of the named page, with its command, weights and date.
