@@ -1,4 +1,4 @@
-"""LocalAgreement-n: a word is confirmed when n rounds in a row hear it in the same place (Machacek et al. 2023).
+"""LocalAgreement-n: a word is confirmed when n consecutive rounds find it in the same place (Machacek et al. 2023).
 
 The rules are whisper_streaming's (`OnlineASRProcessor`, `HypothesisBuffer`), with these corrections:
 
@@ -72,28 +72,30 @@ class LocalAgreement(Bounded):
     forces: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified")
 
-    agreement: int = setting(2, "so many rounds must hear a word", least=2, most=10)
+    agreement: int = setting(2, "number of rounds that must agree on a word", least=2, most=10)
     compare: Compare = setting("normalised", '"normalised": without case and punctuation; "exact": as written')
     boundary: Boundary = setting(
-        "align", 'how words heard again are recognised: by "align"ment or, as in whisper_streaming, by "time"'
+        "align", 'how repeated words are recognised: by "align"ment or, as in whisper_streaming, by "time"'
     )
-    trim: Trim = setting("segment", 'where windows are cut: at a confirmed "segment" or "sentence" end')
+    trim: Trim = setting("segment", 'windows are cut at the end of a confirmed "segment" or "sentence"')
     trim_s: float = setting(15.0, "windows longer than this are cut", least=1, most=CHUNK_SECONDS)
     reread: bool = setting(
         True,
-        "where a round's text is one segment without an end, what follows its last word is decoded as a window of its "
-        "own, as in whisper_streaming; else, if it is no more than 2 s, the next round hears it",
+        "if a round's text is one segment without an end, whether the audio after its last word is decoded as "
+        "a window of its own, as in whisper_streaming; else up to 2 s are left to the next round",
     )
     prompt_chars: int = setting(
-        200, "so much confirmed text, at least, precedes the window as prompt (0 = none)", least=0, most=2000
+        200, "least confirmed text before the window as prompt, in characters (0 = none)", least=0, most=2000
     )
     least_probability: float = setting(
         0.0,
-        "a word that is less probable is not confirmed as long as it lies in the last `settle_s` (0 = none waits)",
+        "a less probable word is not confirmed while it lies in the last `settle_s` (0 = all are)",
         least=0,
         most=1,
     )
-    settle_s: float = setting(1.0, "the end of the window in which such words wait", least=0, most=CHUNK_SECONDS)
+    settle_s: float = setting(
+        1.0, "length of the end of the window in which such words wait", least=0, most=CHUNK_SECONDS
+    )
 
     trim_after: int = in_samples("trim_s")
     settle: int = in_samples("settle_s")

@@ -51,13 +51,13 @@ class Blocks(Framing):
     streams: ClassVar[bool] = True
     block_s: float = setting(
         0.1,
-        "seconds of audio that are encoded at once, a multiple of 0.02",
+        "audio encoded at once, a multiple of 0.02",
         least=SHORTEST_BLOCK * FRAME_S,
         most=LONGEST_BLOCK * FRAME_S,
     )
     first_s: float = setting(
         0.6,
-        "the least seconds of the first block of a stream, a multiple of 0.02",
+        "shortest first block of a stream, a multiple of 0.02",
         least=SHORTEST_BLOCK * FRAME_S,
         most=LONGEST_FIRST * FRAME_S,
     )
