@@ -167,7 +167,7 @@ def test_after_ctrl_c_or_a_kill_the_same_command_goes_on(tmp_path: Path, end: st
     _, said = first.communicate(timeout=120)  # until the workers have ended, too: they hold its standard error
     os.close(open_archive)
     assert first.returncode == {"SIGINT": 130, "SIGKILL": -9}[end]
-    assert ("2 of 3 recordings are done; the same command goes on with the others" in said) == (end == "SIGINT")
+    assert ("2 of 3 recordings are done; the same command continues with the others" in said) == (end == "SIGINT")
     inputs[2].unlink()
     inputs[2].write_bytes(QUIET.read_bytes())
     result = run(*inputs, "-o", out)

@@ -365,7 +365,7 @@ def test_ctrl_c_while_a_transcript_is_saved_does_not_lose_it(
     result = run(
         "transcribe", talk, write_wav(tmp_path / "second.wav", 2), "-f", "srt", "-o", f"{tmp_path}/out/", *mode
     )
-    assert (result.exit_code, result.stderr) == (130, f"interrupted; the transcript went to {tmp_path}/out/talk.srt\n")
+    assert (result.exit_code, result.stderr) == (130, f"interrupted; the transcript is in {tmp_path}/out/talk.srt\n")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["talk.srt"]
     assert parse_srt((tmp_path / "out/talk.srt").read_text()).text == SIX
 
@@ -690,7 +690,7 @@ def test_an_address_is_not_taken_for_a_path(run: Run) -> None:
 def test_who_waits_for_the_end_of_a_pipe_is_told_how_to_see_text_before_it(capsys: pytest.CaptureFixture[str]) -> None:
     blocks, now = [np.full(1600, value, np.float32) for value in range(4)], iter([100.0, 102.0, 105.0, 110.0])
     assert [block[0] for block in hinting(blocks, now.__next__)] == [0, 1, 2, 3]
-    assert capsys.readouterr().err == "reading to the end of the input first; for text as it comes add --pace live\n"
+    assert capsys.readouterr().err == "reading the whole input first; for text during the input add --pace live\n"
     assert len(list(hinting(blocks, lambda: 100.0))) == 4
     assert capsys.readouterr().err == ""
 

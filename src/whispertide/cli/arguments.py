@@ -80,7 +80,7 @@ ModelsArgument = Annotated[list[str], typer.Argument(**_MODEL)]
 MeasuredModel = Annotated[
     str | None,
     typer.Argument(
-        help="The model to measure; base for what `listen` uses.",
+        help="The model to measure; base is the default of `listen`.",
         autocompletion=completion.models,
         metavar="MODEL",
         show_default=BUNDLED_MODEL,
@@ -102,7 +102,7 @@ _ENGINE: dict[str, Any] = {
     "provider": _engine("--provider", metavar="NAME", help=f"{', '.join(PROVIDERS)}."),
     "threads": _engine("--threads", min=0, max=MOST_THREADS, help="0 = one per core, at most 4."),
 }
-_OF_WORKERS = _engine("--threads", min=0, max=MOST_THREADS, help="Of each worker; 0 = one.")
+_OF_WORKERS = _engine("--threads", min=0, max=MOST_THREADS, help="Threads of each worker; 0 = one.")
 Engine = Annotated[EngineOptions, _ENGINE]
 WorkersEngine = Annotated[EngineOptions, _ENGINE | {"threads": _OF_WORKERS}]
 
@@ -121,7 +121,7 @@ def load(
 
 _text = partial(typer.Option, rich_help_panel="What is written")
 _TEXT: dict[str, Any] = {
-    "language": _text("--language", "-l", help="The spoken language, by code, tag or name. Default: auto, detect it."),
+    "language": _text("--language", "-l", help="The spoken language: a code, tag or name. Default: auto (detected)."),
     "task": _text("--task", metavar="NAME", help="transcribe, or translate into English."),
     "prompt": _text("--prompt", help="Text that sets spelling and style, for example names."),
 }
@@ -129,7 +129,7 @@ Text = Annotated[DecodeOptions, _TEXT]
 # A stream's search is its recipe's.
 Beam = Annotated[
     int | None,
-    _text("--beam", metavar="N", min=1, help=f"Hypotheses of beam search over whole recordings; default: {BEAM}."),
+    _text("--beam", metavar="N", min=1, help=f"Number of hypotheses for whole recordings; default: {BEAM}."),
 ]
 Fast = Annotated[bool, _text("--fast", help="Greedy search in place of beam search: less computing, more errors.")]
 Format = Annotated[
@@ -242,7 +242,7 @@ Changes = Annotated[
     _stream(
         "--set",
         metavar="FIELD=VALUE",
-        help="Change one field of the recipe; repeatable.",
+        help="Change one setting of the recipe; repeatable.",
         autocompletion=completion.settings,
     ),
 ]
@@ -260,12 +260,12 @@ RECIPE: Fields = {
         metavar="S",
         min=0.35,
         max=2,
-        help="How soon tide confirms a word, on average: 0.35 to 2 seconds. Later means fewer errors.",
+        help="Average delay with which tide confirms a word: 0.35 to 2 seconds. More delay means fewer errors.",
     ),
 }
-NoTune = Annotated[bool, _stream("--no-tune", help="Do not try what suits an unknown model before its first live use.")]
+NoTune = Annotated[bool, _stream("--no-tune", help="Skip the short tuning before the first live use of a model.")]
 GATE: Fields = {
-    "vad": _stream("--vad/--no-vad", help="Skip everything but speech. Default: the recipe's; of whole recordings yes.")
+    "vad": _stream("--vad/--no-vad", help="Skip audio without speech. Default: the recipe's; for whole recordings yes.")
 }
 RecipeOptions = Annotated[StreamChoice, RECIPE]
 Stream = Annotated[
@@ -276,13 +276,13 @@ Stream = Annotated[
         "framing": _stream(
             "--framing",
             metavar="NAME",
-            help="How windows reach the model: pad30, bare, buckets, zeros, hush. Default: the recipe's.",
+            help="How windows are padded: pad30, bare, buckets, zeros, hush. Default: the recipe's.",
         ),
         "hush": _stream("--hush", metavar="FILE", help="Hush word (.npz, .csv) for --framing hush."),
         "executor": _stream(
             "--executor",
             metavar="NAME",
-            help="serial, pipelined, or auto (what `whispertide profile` found best here). Default: the recipe's.",
+            help="serial, pipelined, or auto, as `whispertide profile` found. Default: the recipe's.",
         ),
     },
 ]

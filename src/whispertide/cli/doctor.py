@@ -60,11 +60,11 @@ def doctor(
     *,
     model: arguments.MeasuredModel = None,
     option: arguments.ModelOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
-    """Check this machine and a model: providers, microphone, speed, what runs live, and the engine against fp32."""
+    """Check this machine and a model: providers, microphone, speed, live recipes, and the engine against fp32."""
     found = diagnose(arguments.model_argument(model, option), engine, revision)
     if as_json:
         typer.echo(json.dumps(_to_json(found), indent=2))

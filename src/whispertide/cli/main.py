@@ -52,7 +52,7 @@ def options(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Download nothing; for all commands. The same as HF_HUB_OFFLINE=1.")
+        bool, typer.Option("--offline", help="Download nothing, in any command. The same as HF_HUB_OFFLINE=1.")
     ] = False,
 ) -> None:
     """Live speech-to-text with Whisper models on your own machine."""

@@ -112,7 +112,7 @@ def _format_of(path: Path, form: str | None) -> str:
     if suffix and suffix not in FORMATS:
         raise OptionError(
             f"expected an output that ends with .{', .'.join(FORMATS)}; got {path.name!r}: choose one of them, or "
-            "say with --format what to write into it"
+            "set the format with --format"
         )
     return suffix or "txt"
 

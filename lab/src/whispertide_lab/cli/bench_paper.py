@@ -55,8 +55,8 @@ def paper(
             "--corpus",
             "-c",
             metavar="A,B",
-            help=f"{CORPORA_HELP}. Default: talks, or noisy for what is about inventions; two for what the paper has "
-            "of two corpora.",
+            help=f"{CORPORA_HELP}. Default: talks, or noisy for items on invented words; two if the paper has "
+            "two corpora.",
             autocompletion=completion.complete_last(corpora),
         ),
     ] = "",
@@ -73,9 +73,9 @@ def paper(
     seed: SeedOption = 0,
     engine: arguments.Engine,
 ) -> ExitCode:
-    """Repeat the tables and figures of a paper, or of all, where that is possible. For the others say what is missing.
+    """Repeat the tables and figures of a paper, or of all, and list the missing parts of the others.
 
-    An item that fails says why, and the others go on.
+    If an item fails, its error is shown, and the others continue.
     """
     require("lab", "measuring")
     from whispertide.checkpoint.names import find_model
