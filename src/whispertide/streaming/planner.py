@@ -1,12 +1,12 @@
 """Plans the next round: where utterances begin and end, when the schedule wants a round, what is in flight.
 
-Counts samples: it sees no audio, and of words only how likely they are. Rounds are planned by the policy when the
-schedule says so, and an utterance gets a last round when the gate hears a pause or the caller asks for its end. A turn
-is one utterance, or several whose pauses were short and in mid-sentence. All decisions depend on the gate's events and
-the rounds' ends, not on the portions of audio: a gate event counts from its `decided_at` on.
+Counts samples: it sees no audio and no words. Rounds are planned by the policy when the schedule says so, and an
+utterance gets a last round when the gate hears a pause or the caller asks for its end. A turn is one utterance, or
+several whose pauses were short and in mid-sentence. All decisions depend on the gate's events and the rounds' ends, not
+on the portions of audio: a gate event counts from its `decided_at` on.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -19,7 +19,6 @@ from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.searches import Search
 from whispertide.streaming.turn_state import EndRequest, OpenTurn, PlannedRound, TurnState, Utterance
-from whispertide.streaming.written import written
 from whispertide.types import Word, align_down, to_samples
 
 
@@ -79,10 +78,9 @@ class RoundPlanner:
                 return plan
         return None
 
-    def take(self, result: RoundResult[Any], said: Sequence[Word]) -> tuple[PlannedRound, Commit] | None:
-        """The policy's verdict on the oldest round in flight, filtered (`written`), after the words `said` before it;
-        call `land` next. None if the round no longer matters, or if it was computed ahead and nobody knows yet whether
-        it matters.
+    def take(self, result: RoundResult[Any]) -> tuple[PlannedRound, Commit] | None:
+        """The policy's verdict on the oldest round in flight; call `land` next. None if the round no longer matters, or
+        if it was computed ahead and nobody knows yet whether it matters.
 
         Raises `SessionError` if another round is older.
         """
@@ -100,10 +98,7 @@ class RoundPlanner:
             utterance.ahead = result
             state.in_flight.pop(0)
             return None
-        verdict = self.policy.apply(utterance.policy, result)
-        certain = not self._gated or state.is_certain(utterance, result.plan.window.end)
-        lasts = self._gated and self.turn_pause > 0
-        commit = written(verdict, result, self.policy, state, utterance, said, certain=certain, turns_last=lasts)
+        commit = self.policy.apply(utterance.policy, result)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         # Elsewhere the result must not depend on how fast the machine is.
         if self._live:
