@@ -20,9 +20,7 @@ from whispertide.methods.attention.attending import AttendingEnds
 from whispertide.methods.attention.backward_shift import BackwardShift
 from whispertide.methods.attention.delay import LATEST_S, Patience, patience
 from whispertide.methods.attention.forced_window import UNSETTLED, ForcedWindow
-from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.marks import is_mark, unsure_mark, without_last_mark
-from whispertide.methods.attention.said_once import without_copies
+from whispertide.methods.attention.listening import HeardWords, is_mark, unsure_mark, without_copies, without_last_mark
 from whispertide.methods.attention.steadiness import Facts, facts_of, likely_shown, read_rule
 from whispertide.options import check_range
 from whispertide.streaming.choice import in_frames, in_samples, setting
