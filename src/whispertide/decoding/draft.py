@@ -13,7 +13,8 @@ by token; else a `Follower` keeps the search's place in it. Tokens are compared 
 without content (punctuation, timestamps, other specials) never count: a search may put them in or leave them out
 without leaving the text. This is the selective matching of WhisperFlow (arXiv 2412.11272), whose code aligns by the
 first match alone, which a common word misleads. What time it is in a search follows from the timestamps that it writes
-and the text that it matched, so that alignment in time costs no run and no attention."""
+and the text that it matched, so that alignment in time costs no run and no attention.
+"""
 
 from __future__ import annotations
 
