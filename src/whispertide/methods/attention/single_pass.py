@@ -283,9 +283,10 @@ class SinglePass(DecodeSettings):
         # What was appended so that the text may end. It is heard, but what attends to it was not said.
         job.silence = _encoder_frames(features.frames) - frames
         detector = resources.detector if self.detect_end else None
-        language = plan.language(resources.language(encoded, options))
-        if plan.waits(language):
-            return result_of(resources, plan, None, language, job.costs, 0)
+        detected = resources.language(encoded, options)
+        if plan.waits(detected):
+            return result_of(resources, plan, None, detected, job.costs, 0)
+        language = plan.language(detected)
         decode = self.decodes(job, self, encoded, min(frames, encoded.valid_frames), language.language, plan.prefix)
         heard = decode.run(detector)
         if (again := self._again(heard.halt)) is not None:

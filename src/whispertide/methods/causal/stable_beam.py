@@ -95,9 +95,10 @@ class StableBeam:
     ) -> RoundResult[HeardStream]:
         """The text goes on."""
         model, encoded = resources.model, opened.encoded
-        language = plan.language(resources.language(encoded, options))
-        if plan.waits(language):
-            return result_of(resources, plan, None, language, (opened.cost,), 0)
+        detected = resources.language(encoded, options)
+        if plan.waits(detected):
+            return result_of(resources, plan, None, detected, (opened.cost,), 0)
+        language = plan.language(detected)
         began = time.perf_counter()
         prompt, prefix = self._prompt(resources, plan, options, language.language)
         watch = with_loop_guard(guards, model.tokenizer.eot, wanted=self.loop_guard)

@@ -1,0 +1,32 @@
+"""The language of a round, in view of what was spoken before it."""
+
+import pytest
+
+from whispertide.decoding.language import DetectedLanguage
+from whispertide.methods.agreement.whole_window import WholeWindow
+from whispertide.streaming.round import RoundPlan
+from whispertide.types import SAMPLE_RATE, Span
+
+
+def plan(seconds: float = 1.0, spoken: str | None = None, *, is_last: bool = False) -> RoundPlan:
+    return RoundPlan(0, Span(0, round(seconds * SAMPLE_RATE)), WholeWindow(), spoken=spoken, is_last=is_last)
+
+
+def test_what_was_spoken_before_holds_unless_another_language_is_certain() -> None:
+    heard = DetectedLanguage("pt", 0.56, {"pt": 0.56, "en": 0.4})
+    assert plan(3.0, spoken="en").language(heard) == DetectedLanguage("en", 0.4)
+    assert plan(1.0, spoken="en").language(heard) == heard, "a guess that nothing is confirmed by"
+    assert plan(3.0).language(heard) == plan(3.0, spoken="pt").language(heard) == heard
+    assert plan(spoken="en").language(DetectedLanguage("pt", 0.95, {"pt": 0.95})).language == "pt"
+
+
+@pytest.mark.parametrize(
+    ("probability", "seconds", "waits"), [(0.61, 0.8, True), (0.95, 0.8, False), (0.61, 3.0, False)]
+)
+def test_a_language_is_a_guess_until_it_is_certain_or_much_was_heard(
+    probability: float, seconds: float, waits: bool
+) -> None:
+    found = DetectedLanguage("it", probability)
+    assert plan(seconds).waits(found) is waits
+    assert not plan(seconds, is_last=True).waits(found), "nothing comes after it"
+    assert not plan(seconds, spoken="it").waits(found), "there is nothing to decide"
