@@ -24,7 +24,7 @@ TIMESTAMP_SAMPLES = SAMPLE_RATE // 50  # a timestamp token counts 20 ms
 N_TIMESTAMPS = CHUNK_SECONDS * SAMPLE_RATE // TIMESTAMP_SAMPLES + 1  # 0.00 to 30.00 seconds: 1,501 tokens
 
 _LANGUAGE_TOKEN = re.compile(r"<\|([a-z]{2,3})\|>")
-_REPLACEMENT = "\ufffd"
+REPLACEMENT = "\ufffd"  # what bytes that are no character decode to
 
 # Marks of annotations and speaker tags, which are written but not spoken. Each is suppressed where it is one token,
 # with and without a leading space (openai/whisper, tokenizer.py).
@@ -238,8 +238,8 @@ class Tokenizer:
         for token in tokens:
             current.append(token)
             text = self.decode_with_timestamps(current)
-            broken = text.find(_REPLACEMENT)
-            if broken < 0 or whole[offset + broken : offset + broken + 1] == _REPLACEMENT:
+            broken = text.find(REPLACEMENT)
+            if broken < 0 or whole[offset + broken : offset + broken + 1] == REPLACEMENT:
                 pieces.append((text, current))
                 current = []
                 offset += len(text)

@@ -20,14 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
+from whispertide.checkpoint.tokenizer import REPLACEMENT, Tokenizer
 from whispertide.decoding.rules import Rules, pairing
-from whispertide.decoding.token_words import REPLACEMENT, TokenKinds
+from whispertide.decoding.token_words import token_kinds
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, Word
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint.tokenizer import Tokenizer
 
 
 class Draft(Protocol):
@@ -131,10 +129,10 @@ class Expected:
 
 def piece_key(tokenizer: Tokenizer) -> Callable[[int], Key | None]:
     """The part of a token that counts: its piece in lower case; nothing of punctuation, timestamps and specials."""
-    kinds = TokenKinds(tokenizer)
+    kind_of = token_kinds(tokenizer)
 
     def key(token: int) -> Key | None:
-        if not kinds.speaks(token):
+        if not kind_of(token).speaks:
             return None
         piece = tokenizer.decode([token])
         return token if REPLACEMENT in piece else piece.lower()  # parts of characters all look alike

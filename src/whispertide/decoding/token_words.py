@@ -6,30 +6,27 @@ and takes the strongest frames where the warp puts a word long before what it at
 a pause, as a rule. Marks join the words next to them as in openai/whisper, timing.py (`merge_punctuations`). Knows
 nothing of rounds.
 
-`TokenKinds` says what kind of thing a token is: the beginning of a word, a piece of one, punctuation. Languages written
-without spaces have no pieces of words: there every character counts by itself (NPUsper's rule for Chinese, here for all
-such scripts). A token that is only part of a character is a piece everywhere, unless it begins with a space where words
-do.
+`token_kinds` tells what a token is: the beginning of a word, a piece of one, punctuation. Languages written without
+spaces have no pieces of words: there every character counts by itself (NPUsper's rule for Chinese, here for all such
+scripts). A token that is only part of a character is a piece everywhere, unless it begins with a space where words do.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from functools import lru_cache, partial
+from typing import Literal
 
 import numpy as np
 
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
+from whispertide.checkpoint.tokenizer import REPLACEMENT, Tokenizer
 from whispertide.decoding.search import Hypothesized
-from whispertide.decoding.warping import sharpen, token_starts
+from whispertide.decoding.warping import sharpen, warp
 from whispertide.punctuation import AFTER_WORDS, is_abbreviation
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray, Span, Word
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint.tokenizer import Tokenizer
 
 WordTimes = Literal["dtw", "attended", "checked"]
 _ASTRAY = SAMPLE_RATE // 2
@@ -174,7 +171,7 @@ def read_words(
     # result.
     own = rows[len(sampled.forced) :]
     if times != "attended":
-        starts = token_starts(rows)[len(sampled.forced) :]
+        starts = warp(-rows)[len(sampled.forced) :]
         timings = word_timings(words, word_tokens, starts, probabilities)
     else:
         timings = _attended(words, word_tokens, own.argmax(axis=-1), probabilities)
@@ -197,8 +194,15 @@ def _token_words(
         spoken = [n for n, token in enumerate(timing.tokens) if any(map(speaks, tokenizer.decode([token])))]
         # Nothing is heard of punctuation, and its attention may be anywhere: the last token that speaks counts.
         last = done + (spoken or [0])[-1]
-        one = _absolute(timing, window, int(strongest[last]))
-        yield replace(one, least=float(probabilities[done:stop].min()), width=int(widths[last]))
+        start = min(window.start + timing.start, window.end)
+        end = min(window.start + max(timing.end, timing.start), window.end)
+        yield TokenWord(
+            Word(timing.text, start, end, timing.probability),
+            timing.tokens,
+            attended=min(window.start + int(strongest[last]) * FRAME_SAMPLES, window.end),
+            least=float(probabilities[done:stop].min()),
+            width=int(widths[last]),
+        )
         done = stop
 
 
@@ -286,75 +290,62 @@ def _joined(left: WordTiming, right: WordTiming, times_of: WordTiming) -> WordTi
     return replace(times_of, text=left.text + right.text, tokens=left.tokens + right.tokens)
 
 
-def _absolute(timing: WordTiming, window: Span, attended: int) -> TokenWord:
-    start = min(window.start + timing.start, window.end)
-    end = min(window.start + max(timing.end, timing.start), window.end)
-    place = min(window.start + attended * FRAME_SAMPLES, window.end)
-    return TokenWord(Word(timing.text, start, end, timing.probability), timing.tokens, place)
-
-
-REPLACEMENT = "\ufffd"
 _LONGEST_MARK = 2  # characters of a token that is punctuation
 
 
-class TokenKinds:
-    """Classifies the tokens of one vocabulary for one language (a code; None is English)."""
+@dataclass(frozen=True, slots=True)
+class TokenKind:
+    """What a token is, in one language.
 
-    def __init__(self, tokenizer: Tokenizer, language: str | None = None) -> None:
-        self._tokenizer = tokenizer
-        self._spaced = language not in UNSPACED_LANGUAGES
-        # A cache of its own in place of a cached method, which would keep every tokenizer alive.
-        self._text = lru_cache(maxsize=4096)(lambda token: tokenizer.decode([token]))
+    is_special  end of text, timestamps and the like: nothing else is true of these
+    is_mark     one or two characters after an optional space, none of them a letter or digit (or no character at all)
+    is_piece    part of a character, or in a language with spaces a token with letters that does not begin with one
+    is_content  begins something spoken: neither special, nor punctuation, nor the piece of a word
+    closes      nothing but marks that stand after a word: ends of sentences and clauses, closing quotes and brackets
+    continues   belongs to the word before it: a piece, digits without a space, closing punctuation
+    speaks      has a letter or digit, or part of one
+    """
 
-    def is_special(self, token: int) -> bool:
-        """End of text, timestamps and the like."""
-        return token >= self._tokenizer.eot
-
-    def is_mark(self, token: int) -> bool:
-        """One or two characters after an optional space, none of them a letter or digit (or no character at all)."""
-        text = self._text(token).removeprefix(" ")
-        return not self.is_special(token) and len(text) <= _LONGEST_MARK and not any(map(speaks, text))
-
-    def is_piece(self, token: int) -> bool:
-        """Part of a character, or in a language with spaces a token with letters that does not begin with one."""
-        text = self._text(token)
-        if self.is_special(token):
-            return False
-        if self._spaced and text.startswith(" "):
-            return False
-        return REPLACEMENT in text or (self._spaced and any(map(str.isalpha, text)))
-
-    def is_content(self, token: int) -> bool:
-        """A token that begins something spoken: neither special, nor punctuation, nor the piece of a word."""
-        return not (self.is_special(token) or self.is_mark(token) or self.is_piece(token))
-
-    def closes(self, token: int) -> bool:
-        """Marks that stand after a word and nothing else: the end of a sentence or clause, closing quotes, brackets."""
-        text = self._text(token)
-        return not self.is_special(token) and text != "" and all(map(closes, text))
-
-    def continues(self, token: int) -> bool:
-        """True if the token belongs to the word before it: a piece, digits without a space, closing punctuation."""
-        text = self._text(token)
-        if self.is_special(token):
-            return False
-        return not text.startswith(" ") if self._spaced else REPLACEMENT in text
-
-    def speaks(self, token: int) -> bool:
-        """True if the token has a letter or digit, or part of one."""
-        return not self.is_special(token) and any(map(speaks, self._text(token)))
+    is_special: bool = False
+    is_mark: bool = False
+    is_piece: bool = False
+    is_content: bool = False
+    closes: bool = False
+    continues: bool = False
+    speaks: bool = False
 
 
-def closes(character: str) -> bool:
-    """True if a character stands after a word."""
-    return character in AFTER_WORDS
+KindOf = Callable[[int], TokenKind]  # of a token of one vocabulary, in one language
 
 
-def part_marks(word: TokenWord, logprobs: Sequence[float], kinds: TokenKinds) -> tuple[TokenWord, TokenWord] | None:
+def token_kinds(tokenizer: Tokenizer, language: str | None = None) -> KindOf:
+    """Tells the kinds of a vocabulary's tokens in one language (a code; None is English). Each is found out once."""
+    return lru_cache(maxsize=4096)(partial(_kind, tokenizer, language not in UNSPACED_LANGUAGES))
+
+
+def _kind(tokenizer: Tokenizer, spaced: bool, token: int) -> TokenKind:
+    if token >= tokenizer.eot:
+        return TokenKind(is_special=True)
+    text = tokenizer.decode([token])
+    says = any(map(speaks, text))
+    is_mark = not says and len(text.removeprefix(" ")) <= _LONGEST_MARK
+    begins = spaced and text.startswith(" ")
+    is_piece = not begins and (REPLACEMENT in text or (spaced and any(map(str.isalpha, text))))
+    return TokenKind(
+        is_mark=is_mark,
+        is_piece=is_piece,
+        is_content=not (is_mark or is_piece),
+        closes=text != "" and not text.strip(AFTER_WORDS),
+        continues=not begins if spaced else REPLACEMENT in text,
+        speaks=says,
+    )
+
+
+def part_marks(word: TokenWord, logprobs: Sequence[float], kind_of: KindOf) -> tuple[TokenWord, TokenWord] | None:
     """A word without the marks after it, and these as a word of their own at its end; None: there are not both, or the
     mark belongs to the word ("Mr."). `logprobs` are those of its tokens.
     """
-    marks = next((n for n, token in enumerate(reversed(word.tokens)) if not kinds.closes(token)), 0)
+    marks = next((n for n, token in enumerate(reversed(word.tokens)) if not kind_of(token).closes), 0)
     text = word.word.text.rstrip(AFTER_WORDS)
     if not marks or not text.strip() or is_abbreviation(word.word.text):
         return None

@@ -53,15 +53,10 @@ def median_filter(values: FloatArray) -> FloatArray:
     return result.reshape(values.shape)
 
 
-def token_starts(scores: FloatArray) -> IntArray:
-    """The frame at which each row's stretch of the best monotonic path begins; scores [rows, frames] -> [rows]."""
-    return warp(-scores)
-
-
 def warp(cost: FloatArray) -> IntArray:
     """Dynamic time warping: the first column of each row's stretch on the cheapest path from corner to corner.
 
-    cost [rows, columns] -> [rows]. Steps: diagonal, down, right; equal costs prefer right, then down.
+    cost [rows, columns] -> [rows]: of scores, their negatives. Steps: diagonal, down, right; equal costs prefer right, then down.
     """
     total = _accumulated(cost)
     right, down, diagonal = total[1:, :-1], total[:-1, 1:], total[:-1, :-1]

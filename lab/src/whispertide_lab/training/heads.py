@@ -27,7 +27,7 @@ from whispertide.checkpoint.json_file import read_json
 from whispertide.decoding.longform import pad30
 from whispertide.decoding.search import DecodeRequest
 from whispertide.decoding.token_words import WordTiming, merge_punctuation, word_timings
-from whispertide.decoding.warping import sharpen, token_starts
+from whispertide.decoding.warping import sharpen, warp
 from whispertide.errors import CheckpointError
 from whispertide.features import log_mel
 from whispertide.model.engine import Encoded, required
@@ -141,7 +141,7 @@ def _summary(windows: Sequence[FloatArray]) -> Timing:
 def _errors(window: Attended, heads: Sequence[Head]) -> FloatArray:
     """Absolute errors of starts and ends in samples, [2 * words]."""
     mean = np.mean([window.scores[head] for head in heads], axis=0)
-    times = np.array([(word.start, word.end) for word in _timed(window, token_starts(mean))], np.float32)
+    times = np.array([(word.start, word.end) for word in _timed(window, warp(-mean))], np.float32)
     return np.abs(times - np.array(window.spans, np.float32)).ravel()
 
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, replace
 
 from whispertide.decoding.guards import Halt, Watch
 from whispertide.decoding.search import Cost, Guard, StopReason
-from whispertide.decoding.token_words import TokenWord, WordTimes, closes, tokens_of
+from whispertide.decoding.token_words import TokenWord, WordTimes, tokens_of
 from whispertide.options import DecodeOptions
+from whispertide.punctuation import AFTER_WORDS
 from whispertide.streaming import repetition
 from whispertide.streaming.repetition import LOOP_LIKE, normalise, runs
 from whispertide.streaming.resources import RoundResources
@@ -273,7 +274,7 @@ def unsure_mark(heard: HeardWords, words: Sequence[TokenWord]) -> tuple[list[Tok
 
 def is_mark(word: TokenWord) -> bool:
     """True if there is nothing but marks that stand after a word."""
-    return all(map(closes, word.word.text.strip()))
+    return not word.word.text.strip().strip(AFTER_WORDS)
 
 
 def _with_marks_apart(heard: HeardWords, words: Sequence[TokenWord]) -> list[TokenWord]:

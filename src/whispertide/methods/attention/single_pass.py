@@ -58,7 +58,7 @@ class AttendedDecode:
         self.frames = frames
         self.language = language
         self.prefix = prefix
-        self.kinds = job.resources.kinds(language)
+        self.kind_of = job.resources.kinds(language)
         self.is_retry = job.listen.retry is not None and listen.retry is None
         heads = {*self.model.alignment_heads}
         for watch in listen.watch:
@@ -92,7 +92,7 @@ class AttendedDecode:
         firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
         firm = whole_words(words, firm_tokens)
         ended = self._word_ended(halt, firm == len(words), detector)
-        ending = part_marks(words[-1], best.logprobs[-len(words[-1].tokens) :], self.kinds) if words else None
+        ending = part_marks(words[-1], best.logprobs[-len(words[-1].tokens) :], self.kind_of) if words else None
         return replace(heard, words=words, firm=firm, halt=halt, last_frame=last_frame, word_ended=ended, ending=ending)
 
     # --- the decode ---------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class AttendedDecode:
     def _guards(self, prompt: Prompt) -> tuple[list[WatchingGuard], list[Guard]]:
         """Fresh guards: those that watch the attention, and all together."""
         opening, silence = len(prompt.tokens), self.job.silence
-        scene = Scene(self.kinds, self.heads, opening, self.prefix, self.frames, silence)
+        scene = Scene(self.kind_of, self.heads, opening, self.prefix, self.frames, silence)
         watchers = [watch.guard(scene, self.model) for watch in self.listen.watch]
         guards = with_loop_guard([*watchers, *self.job.guards], self.tokenizer.eot, wanted=self.listen.loop_guard)
         if self.listen.same_token:
@@ -202,7 +202,7 @@ class AttendedDecode:
             least = int(RETRY_TOKENS_PER_S * self.frames * FRAME_SAMPLES / SAMPLE_RATE)
         elif self.listen.real_end:
             return None
-        return SecondBest(self.kinds.speaks, self.tokenizer.eot, least, self.listen.real_end)
+        return SecondBest(lambda token: self.kind_of(token).speaks, self.tokenizer.eot, least, self.listen.real_end)
 
     # --- what it says -------------------------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class AttendedDecode:
     def _word_ended(self, halt: Halt | None, at_the_end: bool, detector: WordEndDetector | None) -> bool | None:
         """True if the last firm word is whole, as far as the token that was dropped or the detector can tell."""
         dropped = halt is not None and halt.reason in ("frontier", "backward-shift")
-        if halt is not None and dropped and at_the_end and self.kinds.continues(halt.token):
+        if halt is not None and dropped and at_the_end and self.kind_of(halt.token).continues:
             return False
         if detector is None or LAST_LAYER not in self.encoded.taps or not at_the_end:
             return None
