@@ -379,7 +379,7 @@ class Session:
         self._state.buffer.drop_before(self._planner.needed_from(gate_needs))
 
     def _require_open(self) -> None:
-        if self.ended:
+        if self._state.turns.ended:
             raise SessionError("expected an open session; this one has ended. Start another")
 
     def _require_going_on(self) -> None:

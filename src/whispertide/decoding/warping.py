@@ -56,7 +56,8 @@ def median_filter(values: FloatArray) -> FloatArray:
 def warp(cost: FloatArray) -> IntArray:
     """Dynamic time warping: the first column of each row's stretch on the cheapest path from corner to corner.
 
-    cost [rows, columns] -> [rows]: of scores, their negatives. Steps: diagonal, down, right; equal costs prefer right, then down.
+    cost [rows, columns] -> [rows]; of scores, their negatives. Steps: diagonal, down, right; equal costs prefer right,
+    then down.
     """
     total = _accumulated(cost)
     right, down, diagonal = total[1:, :-1], total[:-1, 1:], total[:-1, :-1]

@@ -104,6 +104,7 @@ class Decoder:
         self.graph = graph
         self.dims = dims
         self.masked_value = masked_value(precision)
+        self._present = [f"present_{which}.{i}" for which in "kv" for i in range(dims.n_text_layer)]
         # The graph always adds something to the logits; zeros change nothing.
         self._no_suppression = np.zeros((1, 1, dims.n_vocab), np.float32)
 
@@ -114,23 +115,24 @@ class Decoder:
         with them in it, too. Raises `GraphError`.
         """
         rows, length = request.tokens.shape
-        layers = range(self.dims.n_text_layer)
-        distribution = _DISTRIBUTION[request.need]
+        asked = [*_DISTRIBUTION[request.need], *(["hidden"] if request.hidden else [])]
+        watched = sorted({layer for layer, _ in heads})
         # What is not named is not copied out of the runtime.
-        names = [*distribution, *(["hidden"] if request.hidden else [])]
-        names += [f"present_{which}.{i}" for which in "kv" for i in layers]
-        names += [f"cross_attention.{i}" for i in sorted({layer for layer, _ in heads})]
-        found = dict(zip(names, self.graph.run(names, self._inputs(request, cache, encoded)), strict=True))
-        after = {name: found[name].numpy() for name in (*distribution, "hidden") if name in found}
+        names = [*self._present, *asked, *[f"cross_attention.{layer}" for layer in watched]]
+        values = self.graph.run(names, self._inputs(request, cache, encoded))
+        present, arrays = values[: len(self._present)], [value.numpy() for value in values[len(self._present) :]]
+        after = dict(zip(asked, arrays, strict=False))
         if "time_mass" in after:
             # The graph keeps the axis that it has summed over.
             after["time_mass"] = after["time_mass"][..., 0]
         if heads:
+            seen = dict(zip(watched, arrays[len(asked) :], strict=True))
             # In the graph the queries of a window's rows are one axis, row after row.
-            chosen = np.stack([found[f"cross_attention.{layer}"].numpy()[0, head] for layer, head in heads])
+            chosen = np.stack([seen[layer][0, head] for layer, head in heads])
             after["attention"] = chosen.reshape(len(heads), rows, length, -1)[..., : encoded.valid_frames]
-        keys, values = (tuple(found[f"present_{which}.{i}"] for i in layers) for which in "kv")
-        return DecodeOutput(**after), KVCache(keys, values, cache.length + length)
+        layers = self.dims.n_text_layer
+        grown = KVCache(tuple(present[:layers]), tuple(present[layers:]), cache.length + length)
+        return DecodeOutput(**after), grown
 
     def _inputs(self, request: DecodeRequest, cache: KVCache, encoded: Encoded) -> dict[str, Any]:
         rows, length = request.tokens.shape

@@ -59,8 +59,8 @@ class RoundPlanner:
 
     @property
     def finishing(self) -> bool:
-        """True once the end of the session was asked for."""
-        return any(request.kind == "finish" for request in self.state.requests)
+        """True once the end of the session was asked for: nothing can be asked for after it."""
+        return bool(self.state.requests) and self.state.requests[-1].kind == "finish"
 
     def due(self) -> RoundPlan | None:
         """The next round, or None until there is more audio or a result."""
@@ -264,11 +264,6 @@ class RoundPlanner:
         last, known, spent = utterance.last_end, utterance.known, utterance.spent
         return self.schedule.frontier(last, known, self._horizon, spent, pending=utterance.pending)
 
-    def _load(self, utterance: Utterance, frontier: int) -> int:
-        # What came in before the round was due was waited for, and is nobody's debt.
-        waited = 0 if utterance.due_at is None else max(frontier - utterance.due_at, 0)
-        return self.schedule.load(utterance.last_end, frontier, utterance.spent, waited)
-
     def _next_stop(self, frontier: int) -> SpeechStopped | None:
         """The gate's next event, if it ends the utterance and was decided on by `frontier`."""
         events = self.state.gate_events
@@ -295,8 +290,11 @@ class RoundPlanner:
         return self._launch(utterance, target, at=utterance.closed_at, is_last=is_last, record=False)
 
     def _launch(self, utterance: Utterance, frontier: int, *, at: int, is_last: bool, record: bool) -> RoundPlan:
-        state = self.state
-        load = self._load(utterance, frontier) if record else 0
+        state, load = self.state, 0
+        if record:
+            # What came in before the round was due was waited for, and is nobody's debt.
+            waited = 0 if utterance.due_at is None else max(frontier - utterance.due_at, 0)
+            load = self.schedule.load(utterance.last_end, frontier, utterance.spent, waited)
         plan = self._plan(utterance, frontier, is_last=is_last, load=load)
         if utterance.ahead is not None and is_last and _is_last(utterance.ahead.plan, frontier):
             plan = replace(plan, hearing=HeardAhead(plan.hearing, utterance.ahead))

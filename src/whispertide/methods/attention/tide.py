@@ -9,6 +9,7 @@ From a result to a commit is `Tide.apply`; `Tide.stands` decides which words are
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -238,8 +239,8 @@ class Tide(AttendingEnds):
 
         1: an unlikely text is not searched again; 2: there is no guess either; 3: the window is cut short, too.
         """
-        bounds = (self.overload // 2, self.overload, 2 * self.overload)
-        return sum(load > bound for bound in bounds) if self.overload else 0
+        # The number of bounds that the load exceeds.
+        return bisect_left((self.overload // 2, self.overload, 2 * self.overload), load) if self.overload else 0
 
     # --- what came of it ----------------------------------------------------------------------------------------------
 
