@@ -1,7 +1,4 @@
-"""Words and their times from the attention of a decode.
-
-Words, pieces and punctuation, in scripts with spaces and without.
-"""
+"""Words and their times from the attention of a decode."""
 
 from dataclasses import replace
 
@@ -9,9 +6,8 @@ import numpy as np
 import pytest
 
 from attention_ramps import SLACK, looking_at
-from multilingual_tokenizer import multilingual_tokenizer
 from whispertide.checkpoint import load_checkpoint
-from whispertide.checkpoint.tokenizer import Tokenizer
+from whispertide.checkpoint.tokenizer import token_kinds
 from whispertide.decoding.token_words import (
     Sampled,
     TokenWord,
@@ -19,7 +15,6 @@ from whispertide.decoding.token_words import (
     part_marks,
     read_words,
     spoken,
-    token_kinds,
     whole_characters,
     word_timings,
 )
@@ -153,68 +148,6 @@ def test_a_character_that_is_not_whole_is_held_back() -> None:
     assert whole_characters(TOKENIZER, tokens[:-1]) <= 2
     assert TOKENIZER.decode(tokens[: whole_characters(TOKENIZER, tokens[:-1])]).rstrip() == " a"
     assert whole_characters(TOKENIZER, tokens[-1:]) == 0
-
-
-@pytest.fixture(scope="module")
-def multilingual(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    folder = tmp_path_factory.mktemp("multilingual")
-    (folder / "tokenizer.json").write_text(multilingual_tokenizer())
-    return Tokenizer.from_folder(folder, 51_865)
-
-
-def one(tokenizer: Tokenizer, text: str) -> int:
-    tokens = tokenizer.encode(text)
-    assert len(tokens) == 1, f"{text!r} is {len(tokens)} tokens"
-    return tokens[0]
-
-
-def test_english() -> None:
-    tokenizer = load_checkpoint("nano.en").tokenizer
-    kind_of = token_kinds(tokenizer, "en")
-    for word in (" the", " A", " 7", " don"):
-        assert kind_of(one(tokenizer, word)).is_content, word
-    for piece in ("ing", "s", "ed"):
-        assert kind_of(one(tokenizer, piece)).is_piece
-        assert kind_of(one(tokenizer, piece)).continues
-        assert not kind_of(one(tokenizer, piece)).is_content
-    for mark in (",", ".", " -", "?!"):
-        token = one(tokenizer, mark)
-        assert not kind_of(token).is_content
-        assert not kind_of(token).is_piece
-        assert not kind_of(token).speaks
-        assert kind_of(token).continues == (not mark.startswith(" "))
-    assert not kind_of(tokenizer.eot).is_content
-    assert not kind_of(tokenizer.timestamp_begin).speaks
-    assert kind_of(one(tokenizer, "20")).continues  # digits without a space go on with a number
-
-
-def test_character_scripts_have_no_pieces(multilingual: Tokenizer) -> None:
-    token = one(multilingual, "你")
-    assert token_kinds(multilingual, "zh")(token).is_content
-    assert not token_kinds(multilingual, "zh")(token).is_piece
-    assert not token_kinds(multilingual, "zh")(token).continues
-    assert token_kinds(multilingual, "en")(token).is_piece
-    assert token_kinds(multilingual, "ja")(one(multilingual, "の")).is_content
-    assert not token_kinds(multilingual, "zh")(one(multilingual, "。")).is_content
-
-
-@pytest.mark.parametrize(("language", "word"), [("ka", " გამარჯობა"), ("hi", " नमस्ते")])
-def test_a_word_may_begin_with_part_of_a_character(multilingual: Tokenizer, language: str, word: str) -> None:
-    kind_of = token_kinds(multilingual, language)
-    first, second, *_ = multilingual.encode(word)
-    assert kind_of(first).is_content
-    assert not kind_of(first).continues
-    assert kind_of(second).is_piece
-    assert kind_of(second).continues
-
-
-def test_part_of_a_character_is_a_piece_everywhere(multilingual: Tokenizer) -> None:
-    tokens = multilingual.encode("鱻")
-    assert len(tokens) > 1
-    for language in ("zh", "en"):
-        kind_of = token_kinds(multilingual, language)
-        assert all(kind_of(token).is_piece and kind_of(token).continues for token in tokens)
-        assert all(kind_of(token).speaks for token in tokens)
 
 
 def test_a_word_lasts_until_the_next_one_begins() -> None:

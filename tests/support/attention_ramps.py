@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from whispertide.checkpoint.generation import Head
+from whispertide.checkpoint.tokenizer import TokenKind
 from whispertide.decoding.guards import Scene
-from whispertide.decoding.token_words import TokenKind
 from whispertide.types import FloatArray
 
 SLACK = 6  # standardised over the queries, a peak is flat: only its place to about this many frames is told

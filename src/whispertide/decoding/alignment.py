@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.decoding.search import DecodeRequest
-from whispertide.decoding.token_words import WordTiming, word_timings
-from whispertide.decoding.warping import sharpen, warp
+from whispertide.decoding.token_words import WordTiming, sharpen, warp, word_timings
 from whispertide.model.engine import required
 from whispertide.options import Task
 from whispertide.types import FloatArray

@@ -22,9 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from whispertide.checkpoint.tokenizer import REPLACEMENT, Tokenizer
+from whispertide.checkpoint.tokenizer import REPLACEMENT, Tokenizer, token_kinds
 from whispertide.decoding.rules import Rules, pairing
-from whispertide.decoding.token_words import token_kinds
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, Word
 
 

@@ -24,12 +24,12 @@ import numpy as np
 
 from whispertide.checkpoint.generation import Head
 from whispertide.decoding.search import Guard
-from whispertide.decoding.warping import MEDIAN_WIDTH, median_filter
+from whispertide.decoding.token_words import MEDIAN_WIDTH, median_filter
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
-    from whispertide.decoding.token_words import KindOf
+    from whispertide.checkpoint.tokenizer import KindOf
     from whispertide.model.whisper import WhisperModel
 
 

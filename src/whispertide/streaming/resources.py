@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
+from whispertide.checkpoint.tokenizer import KindOf, token_kinds
 from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
 from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
 from whispertide.decoding.search import Cost
-from whispertide.decoding.token_words import KindOf, token_kinds
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.features import Features
 from whispertide.model.engine import Encoded, EncoderState

@@ -9,8 +9,8 @@ import pytest
 
 from attention_ramps import looking_at
 from whispertide.checkpoint import load_checkpoint
+from whispertide.checkpoint.tokenizer import token_kinds
 from whispertide.decoding.guards import Scene
-from whispertide.decoding.token_words import token_kinds
 from whispertide.methods.attention.backward_shift import BackwardShift
 from whispertide_lab.evaluation.clips import Clip
 from whispertide_lab.evaluation.items import guard as items

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from whispertide.checkpoint.tokenizer import token_kinds
 from whispertide.decoding.rules import log_softmax
-from whispertide.decoding.token_words import token_kinds
 from whispertide.features import log_mel
 from whispertide.model.engine import DecodeRequest, required
 from whispertide.streaming.framing import BARE, Buckets

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import openai_timing
-from whispertide.decoding.warping import median_filter, sharpen, warp
+from whispertide.decoding.token_words import median_filter, sharpen, warp
 from whispertide.types import FloatArray
 
 
