@@ -317,9 +317,7 @@ class Columns:
         if begin >= end:
             return raw_columns(samples, n_mels, 0, total)
         known = self.raw[:, begin + at - self.first : end + at - self.first]
-        before, after = (
-            raw_columns(samples, n_mels, first, last - first) for first, last in ((0, begin), (end, total))
-        )
+        before, after = raw_columns(samples, n_mels, 0, begin), raw_columns(samples, n_mels, end, total - end)
         return np.concatenate([before, known, after], axis=1)
 
     @classmethod
