@@ -404,4 +404,6 @@ def text_segment(segment: OfflineSegment) -> TextSegment:
     """Convert a segment to that of documents, with its scores."""
     names = ("avg_logprob", "compression_ratio", "no_speech_prob", "temperature")
     scores = {name: getattr(segment, name) for name in names}
-    return TextSegment(segment.span.start, segment.span.end, segment.text, segment.words, scores)
+    return TextSegment(
+        segment.span.start, segment.span.end, segment.text, segment.words, scores, segment.tokens, segment.window
+    )

@@ -37,7 +37,7 @@ from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols import base, messages
 from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads, join_text
-from whispertide.types import HOP_LENGTH, N_SAMPLES, seconds, to_samples
+from whispertide.types import HOP_LENGTH, seconds, to_samples
 
 log = logging.getLogger("whispertide.server")
 
@@ -344,8 +344,7 @@ def _verbose(
 def _segment(item: OfflineSegment) -> dict[str, Any]:
     return {
         "id": item.id,
-        # In mel frames, as openai/whisper counts.
-        "seek": item.span.start // N_SAMPLES * (N_SAMPLES // HOP_LENGTH),
+        "seek": item.window // HOP_LENGTH,  # in mel frames, as openai/whisper counts
         "start": seconds(item.span.start),
         "end": seconds(item.span.end),
         "text": item.text,
