@@ -47,7 +47,6 @@ FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 _GRANULARITIES = ("word", "segment")
 _LISTED = ("timestamp_granularities[]", "timestamp_granularities")
 _KNOWN = {"file", "model", "language", "prompt", "response_format", "temperature", "stream", *_LISTED}
-_NAMED = 5  # fields without effect that an answer names: headers have little room
 _FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
 _OVERHEAD = 2**16  # of a multipart body next to the file
 
@@ -71,10 +70,8 @@ class TranscriptionRequest:
 
     def warning(self, warning: str = "") -> str:
         """The warning for the client: fields without effect, and the `warning` of the audio."""
-        names = [messages.abbreviate(name) for name in self.ignored[:_NAMED]]
-        names += [f"{len(self.ignored) - _NAMED} more"] if len(self.ignored) > _NAMED else []
-        unknown = f"fields without effect: {', '.join(names)}" if names else ""
-        return "; ".join(filter(None, (unknown, warning)))
+        names = [messages.abbreviate(name) for name in self.ignored]
+        return "; ".join(filter(None, (messages.warning(names), warning)))
 
 
 class Rest:
