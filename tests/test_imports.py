@@ -30,7 +30,7 @@ LAYERS = (
     ("session", "offline"),
     ("formats",),
     ("api",),
-    ("batch", "server", "tuning"),
+    ("batch", "compat", "server", "tuning"),
     ("cli",),
     ("__main__",),
 )
