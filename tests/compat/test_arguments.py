@@ -69,7 +69,7 @@ def test_what_nobody_changes_is_served() -> None:
         ({"length_penalty": 0.8}, "expected length_penalty to be 1 or 0; got 0.8: leave it out"),
         ({"repetition_penalty": 1.2}, "higher temperature"),
         ({"no_repeat_ngram_size": 3}, "higher temperature"),
-        ({"prompt_reset_on_temperature": 0.2}, "condition_on_previous_text=False"),
+        ({"prompt_reset_on_temperature": 0.2}, "to be 0.5; got 0.2: leave it out"),
         ({"prefix": "And so"}, "give the text as initial_prompt"),
         ({"append_punctuations": "."}, "append_punctuations"),
         ({"clip_timestamps": "3,5"}, r"cut the samples: audio\[start"),

@@ -77,8 +77,8 @@ class WithAliases(TyperCommand):
 
 
 class WithFileAliases(WithAliases):
-    """A command that writes a file beside others where it is called as they are: `--output_format srt` alone means the
-    working folder, not standard output.
+    """A command that writes into the working folder, as openai-whisper does, where it is called by its options:
+    `--output_format` and no output. By our own it writes to standard output.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

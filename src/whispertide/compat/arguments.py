@@ -21,7 +21,7 @@ _SERVED: Mapping[str, tuple[tuple[object, ...], str]] = MappingProxyType(
         "length_penalty": ((1, 0), "leave it out; openai-whisper's penalty is DecodeOptions(length_penalty=...)"),
         "repetition_penalty": ((1,), _REPEATED),
         "no_repeat_ngram_size": ((0,), _REPEATED),
-        "prompt_reset_on_temperature": ((0.5,), "leave it out, or set condition_on_previous_text=False"),
+        "prompt_reset_on_temperature": ((0.5,), "leave it out"),
         "prefix": ((None, ""), "give the text as initial_prompt"),
         "prepend_punctuations": ((PREPEND,), "leave it out"),
         "append_punctuations": ((APPEND,), "leave it out"),

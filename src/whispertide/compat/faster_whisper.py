@@ -23,7 +23,7 @@ from whispertide.compat.values import Segment, TranscriptionInfo, TranscriptionO
 from whispertide.decoding.language import DetectedLanguage, detect_language
 from whispertide.errors import OptionError, UnknownLanguageError
 from whispertide.offline import Heard, hear, transcribe_heard
-from whispertide.options import TASKS, DecodeOptions, Task, check_choice
+from whispertide.options import DecodeOptions, Task
 from whispertide.spellings import precision_of, provider_of
 from whispertide.types import HOP_LENGTH, N_FRAMES, seconds
 
@@ -150,7 +150,6 @@ class WhisperModel:
             hallucination_silence_threshold=hallucination_silence_threshold,
             hotwords=hotwords,
         )
-        check_choice("task", task, TASKS)
         check_served(asked, chunk_length=chunk_length, vad_filter=vad_filter)
         gate = vad_options(vad_parameters)
         wanted = self._known_language(language)
@@ -162,6 +161,9 @@ class WhisperModel:
             language=None if asked.multilingual else detected.language,
             task=task,
         )
+        self.transcriber.tokenizer.sot_sequence(
+            options.language, task
+        )  # for its error: an English model translates not
         samples, voice = heard.features.samples, heard.voice
         info = TranscriptionInfo(
             language=detected.language,

@@ -310,7 +310,8 @@ def test_parameters_without_effect_are_warned_of_in_the_metadata() -> None:
         {"parameter": name, "type": "unsupported_parameter", "message": f"{name} has no effect here"}
         for name in ("numerals", "redact", "tag")
     ]
-    flood = listen(**{f"p{number}": "1" for number in range(1_000)})
+    many: dict[str, Any] = {f"p{number}": "1" for number in range(1_000)}
+    flood = listen(**many)
     flood.send(b"")
     flood.run()
     assert len(flood.json("Metadata")[0]["warnings"]) == 40

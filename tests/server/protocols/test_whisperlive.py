@@ -64,8 +64,13 @@ def test_the_server_is_ready_when_the_session_is() -> None:
 
 def test_options_that_are_not_done_are_a_warning_before_the_server_is_ready() -> None:
     """As their server warns of a backend that it has not."""
-    as_sent = {"no_speech_thresh": 0.45, "same_output_threshold": 10, "clip_audio": False, "target_language": "fr"}
-    asked = {"clip_audio": True, "enable_diarization": True, "vad_parameters": {"threshold": 0.5}}
+    as_sent: dict[str, Any] = {
+        "no_speech_thresh": 0.45,
+        "same_output_threshold": 10,
+        "clip_audio": False,
+        "target_language": "fr",
+    }
+    asked: dict[str, Any] = {"clip_audio": True, "enable_diarization": True, "vad_parameters": {"threshold": 0.5}}
     talk = join(**{**as_sent, **asked})
     talk.run()
     warning, ready = talk.json()
