@@ -1,7 +1,7 @@
 """`WhisperModel` as faster-whisper 1.2 has it: the same arguments, in the same order, with the same defaults.
 
 `transcribe` reads the recording and finds its language; segments are decoded as they are asked for. What this program
-does not do is an `OptionError`, which is a `ValueError`, or a `UserWarning` where the text is the same without it.
+does not do is an `OptionError`, which is a `ValueError`, or a `UserWarning` where the caller can do without it.
 """
 
 import os
