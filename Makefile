@@ -158,7 +158,7 @@ lock: | $(BIN)/uv
 	printf 'torch\ntriton\npip\n' | $(LOCK) "$$WITHOUT_TORCH" --extra test --extra train --no-emit-package whispertide \
 		--excludes /dev/stdin -o requirements-dev.lock pyproject.toml lab/pyproject.toml
 	$(LOCK) $(AS_TESTED) --extra fleet -o deploy/requirements.lock pyproject.toml
-	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' | \
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' | \
 		$(LOCK) $(AS_TESTED) -o deploy/build.lock -
 
 $(BIN)/uv: | $(VENV)/bin/python

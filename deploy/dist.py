@@ -23,8 +23,11 @@ ROOT = Path(__file__).parents[1]
 PROJECTS = {"whispertide": ROOT, "whispertide_lab": ROOT / "lab"}
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MOST_MB = {"whispertide": 34.0, "whispertide_lab": 1.0}  # of a wheel
-# The data of whispertide that may weigh something: a model for the demo, one for commands, a recording, adapters.
-BUNDLED = ("bundled/nano.en/", "bundled/understand/commands/", "bundled/audio/demo.", "bundled/attachments/")
+# The data of whispertide that may weigh something: a model for the demo, one for commands, a recording, adapters, and
+# the voice detector's weights.
+BUNDLED = tuple(
+    f"bundled/{name}" for name in ("nano.en/", "understand/commands/", "audio/demo.", "attachments/", "silero/")
+)
 _TEXTS = {".py", ".typed", ".toml", ".json", ".js", ".css", ".html", ".svg", ".txt", ".md", ".scm"}
 
 # Run where nothing else is installed. It prints how long it took to import, and what it heard.
