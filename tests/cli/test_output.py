@@ -54,6 +54,13 @@ def test_a_folder_gets_a_file_per_input(tmp_path: Path) -> None:
     assert [target.path for target in targets] == [tmp_path / name for name in ("one.srt", "two.tar.srt", "stdin.srt")]
 
 
+def test_a_folder_may_end_as_windows_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sep", "\\")
+    monkeypatch.chdir(tmp_path)
+    (target,) = plan_targets(["talk.mp3"], "transcripts\\", "srt")
+    assert target.path.name == "talk.srt"
+
+
 def test_a_folder_is_made_if_its_parent_is_there(tmp_path: Path) -> None:
     plan_targets(["a.wav"], f"{tmp_path}/new/", None)
     assert (tmp_path / "new").is_dir()
