@@ -265,8 +265,8 @@ class TokenKind:
 
     is_special  end of text, timestamps and the like: nothing else is true of these
     is_mark     one or two characters after an optional space, none of them a letter or digit (or no character at all)
-    is_content  begins something spoken: no mark, no part of a character, and in a language with spaces no letters without
-                one in front
+    is_content  begins something spoken: no mark, no part of a character, and in a language with spaces no letters
+                without one in front
     closes      nothing but marks that stand after a word: ends of sentences and clauses, closing quotes and brackets
     continues   belongs to the word before it: a piece, digits without a space, closing punctuation
     speaks      has a letter or digit, or part of one
