@@ -86,16 +86,16 @@ def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
 
 
 def drop_unlikely(
-    verdict: Commit, chances: Sequence[float], said: int, below: float
+    verdict: Commit, chances: Sequence[float], own: int, below: float
 ) -> tuple[Commit, tuple[float, ...]]:
     """A policy's verdict without unlikely words, and the probabilities of the last words that it confirmed.
 
-    `chances` are those of the words before, the last `said` of which are of the same utterance.
+    `chances` are those of the words before, the last `own` of which are of the same utterance.
     """
     rest = verdict.hypothesis if verdict.guess is None else verdict.guess
-    kept = without_unlikely(verdict.confirmed, below, before=chances, said=said, after=rest)
+    kept = without_unlikely(verdict.confirmed, below, before=chances, own=own, after=rest)
     now = (*chances, *(word.probability for word in verdict.confirmed))[-BEFORE:]
-    shown = without_unlikely(verdict.hypothesis, below, before=now, said=said + len(verdict.confirmed))
+    shown = without_unlikely(verdict.hypothesis, below, before=now, own=own + len(verdict.confirmed))
     return replace(verdict, confirmed=kept, hypothesis=shown), now
 
 

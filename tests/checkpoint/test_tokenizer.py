@@ -268,13 +268,11 @@ def test_kinds_of_english_tokens(english: Tokenizer) -> None:
     for word in (" the", " A", " 7", " don"):
         assert kind_of(one(tokenizer, word)).is_content, word
     for piece in ("ing", "s", "ed"):
-        assert kind_of(one(tokenizer, piece)).is_piece
         assert kind_of(one(tokenizer, piece)).continues
         assert not kind_of(one(tokenizer, piece)).is_content
     for mark in (",", ".", " -", "?!"):
         token = one(tokenizer, mark)
         assert not kind_of(token).is_content
-        assert not kind_of(token).is_piece
         assert not kind_of(token).speaks
         assert kind_of(token).continues == (not mark.startswith(" "))
     assert not kind_of(tokenizer.eot).is_content
@@ -285,9 +283,8 @@ def test_kinds_of_english_tokens(english: Tokenizer) -> None:
 def test_character_scripts_have_no_pieces(multilingual: Tokenizer) -> None:
     token = one(multilingual, "你")
     assert token_kinds(multilingual, "zh")(token).is_content
-    assert not token_kinds(multilingual, "zh")(token).is_piece
     assert not token_kinds(multilingual, "zh")(token).continues
-    assert token_kinds(multilingual, "en")(token).is_piece
+    assert not token_kinds(multilingual, "en")(token).is_content
     assert token_kinds(multilingual, "ja")(one(multilingual, "の")).is_content
     assert not token_kinds(multilingual, "zh")(one(multilingual, "。")).is_content
 
@@ -298,7 +295,7 @@ def test_a_word_may_begin_with_part_of_a_character(multilingual: Tokenizer, lang
     first, second, *_ = multilingual.encode(word)
     assert kind_of(first).is_content
     assert not kind_of(first).continues
-    assert kind_of(second).is_piece
+    assert not kind_of(second).is_content
     assert kind_of(second).continues
 
 
@@ -307,5 +304,5 @@ def test_part_of_a_character_is_a_piece_everywhere(multilingual: Tokenizer) -> N
     assert len(tokens) > 1
     for language in ("zh", "en"):
         kind_of = token_kinds(multilingual, language)
-        assert all(kind_of(token).is_piece and kind_of(token).continues for token in tokens)
+        assert all(not kind_of(token).is_content and kind_of(token).continues for token in tokens)
         assert all(kind_of(token).speaks for token in tokens)

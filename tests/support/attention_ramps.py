@@ -29,7 +29,6 @@ def kind_of(token: int) -> TokenKind:
     return TokenKind(
         is_special=token >= 300,
         is_mark=is_mark,
-        is_piece=is_piece,
         is_content=token < 100,
         closes=is_mark,
         continues=is_mark or is_piece,

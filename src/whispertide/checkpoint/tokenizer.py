@@ -265,8 +265,8 @@ class TokenKind:
 
     is_special  end of text, timestamps and the like: nothing else is true of these
     is_mark     one or two characters after an optional space, none of them a letter or digit (or no character at all)
-    is_piece    part of a character, or in a language with spaces a token with letters that does not begin with one
-    is_content  begins something spoken: neither special, nor punctuation, nor the piece of a word
+    is_content  begins something spoken: no mark, no part of a character, and in a language with spaces no letters
+                without one in front
     closes      nothing but marks that stand after a word: ends of sentences and clauses, closing quotes and brackets
     continues   belongs to the word before it: a piece, digits without a space, closing punctuation
     speaks      has a letter or digit, or part of one
@@ -274,7 +274,6 @@ class TokenKind:
 
     is_special: bool = False
     is_mark: bool = False
-    is_piece: bool = False
     is_content: bool = False
     closes: bool = False
     continues: bool = False
@@ -299,7 +298,6 @@ def _kind(tokenizer: Tokenizer, spaced: bool, token: int) -> TokenKind:
     is_piece = not begins and (REPLACEMENT in text or (spaced and any(map(str.isalpha, text))))
     return TokenKind(
         is_mark=is_mark,
-        is_piece=is_piece,
         is_content=not (is_mark or is_piece),
         closes=text != "" and not text.strip(AFTER_WORDS),
         continues=not begins if spaced else REPLACEMENT in text,

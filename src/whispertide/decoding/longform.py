@@ -250,15 +250,15 @@ class Transcription:
         """The first speech of the window that none of its words accounts for."""
         if self.voice is None:
             return None
-        heard = [span for segment in spoken for span in self._heard(segment)]
-        return self.voice.unheard(heard, self.seek * HOP_LENGTH)
+        accounted = [span for segment in spoken for span in self._heard(segment)]
+        return self.voice.unheard(accounted, self.seek * HOP_LENGTH)
 
     def _heard(self, segment: SpokenSegment) -> list[Span]:
         """The speech that a segment's words account for; where their times are unknown, a second for each token."""
         if segment.words:
             return [Span(word.start, min(word.end, word.start + LONGEST_WORD)) for word in segment.words]
-        said = sum(token < self.model.tokenizer.eot for token in segment.tokens)
-        return [Span(segment.span.start, min(segment.span.end, segment.span.start + said * SAMPLE_RATE))]
+        text_tokens = sum(token < self.model.tokenizer.eot for token in segment.tokens)
+        return [Span(segment.span.start, min(segment.span.end, segment.span.start + text_tokens * SAMPLE_RATE))]
 
     def _go_on_at(self, missed: Span, before: Sequence[SpokenSegment], spoken: Sequence[SpokenSegment]) -> None:
         """The next window begins where speech was missed, or with the sentence in which that was."""
@@ -318,7 +318,7 @@ class Transcription:
         words = [word for segment in spoken for word in segment.words]
         if words:
             self.last_speech = words[-1].end
-            said = self.last_speech > self.seek * HOP_LENGTH
+            is_new = self.last_speech > self.seek * HOP_LENGTH
             is_rest = self.reread or result.stop == "length" or seek * HOP_LENGTH - self.last_speech > _MUCH
             after = -(-self.last_speech // HOP_LENGTH)
             if not result.segmentation.ends_in_speech:
@@ -326,7 +326,7 @@ class Transcription:
                 seek = max(seek, after)
                 if self.voice is not None and self.voice.amount(self.last_speech, seek * HOP_LENGTH) >= UNHEARD:
                     seek, self.is_anew = after, True  # a text may be closed late, too, with speech after its last word
-            elif said and is_rest:
+            elif is_new and is_rest:
                 seek = after
         creeps = seek - self.seek < _SHORT_STEP
         if creeps and self.crept:
@@ -388,10 +388,10 @@ class Transcription:
     @property
     def _conditions(self) -> bool:
         """True if windows get the text before them as prompt: as the user chose, else the checkpoint, else yes."""
-        said = self.options.condition_on_previous_text
-        if said is None:
-            said = self.model.generation.condition_on_prev_tokens
-        return said is not False
+        wanted = self.options.condition_on_previous_text
+        if wanted is None:
+            wanted = self.model.generation.condition_on_prev_tokens
+        return wanted is not False
 
 
 def _extent(segment: SpokenSegment) -> Span:

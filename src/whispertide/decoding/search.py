@@ -194,8 +194,8 @@ def truncation(
     if not guards:
         return None
     attention = joined(seen)
-    answers = [guard.check(tokens, attention, logprobs[-1]) for guard in guards]
-    return min((answer for answer in answers if answer is not None), default=None)
+    found = [keep for guard in guards if (keep := guard.check(tokens, attention, logprobs[-1])) is not None]
+    return min(found, default=None)
 
 
 def joined(seen: Sequence[FloatArray]) -> FloatArray | None:

@@ -15,7 +15,6 @@ import numpy as np
 from whispertide.checkpoint import Checkpoint, ModelDims
 from whispertide.checkpoint.generation import Head
 from whispertide.checkpoint.mask import Mask
-from whispertide.errors import ProviderError
 from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_INCREMENTAL, ENCODER_MASKED, GraphKind, masked_value
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import (
@@ -23,7 +22,6 @@ from whispertide.model.engine import (
     DecodeRequest,
     Encoded,
     EncoderState,
-    Engine,
     check_context,
     check_heads,
     check_mel,
@@ -267,10 +265,3 @@ class OnnxEngine:
         graphs = replace(self._graphs, checkpoint=checkpoint)
         graphs.build(ENCODER)
         return OnnxEngine(graphs, self.options, self)
-
-
-def of_onnx_runtime(engine: Engine) -> OnnxEngine:
-    """`engine`, for what only sessions of ONNX Runtime can do. Raises `ProviderError` for any other."""
-    if not isinstance(engine, OnnxEngine):
-        raise ProviderError(f"expected a provider of ONNX Runtime for this; got {engine.options.provider!r}")
-    return engine

@@ -349,7 +349,7 @@ class RoundPlanner:
             self.emit(Unheard, at, start=utterance.start, end=end)
         # A flush is always answered, also where nothing was left to hear.
         if flushed or not self._goes_on(utterance, end):
-            self._close_turn(at, end, said=flushed or end > utterance.start)
+            self._close_turn(at, end, announced=flushed or end > utterance.start)
 
     def _goes_on(self, utterance: Utterance, end: int) -> bool:
         """Leave the turn open if the utterance ended in mid-sentence; returns true if it is open."""
@@ -361,13 +361,13 @@ class RoundPlanner:
         # A noise in which nothing was heard changes nothing, and does not put off the end of a turn.
         return state.turn is not None
 
-    def _close_turn(self, at: int, end: int, *, said: bool = True) -> None:
+    def _close_turn(self, at: int, end: int, *, announced: bool = True) -> None:
         """A turn is over; what comes next begins anew."""
         self.state.turn = None
         if self.state.closing is not None:
             self.confirm(self.state.closing, at)
             self.state.closing = None
-        if said:
+        if announced:
             self.emit(TurnEnd, at, end=end)
 
     def _settle(self) -> bool:

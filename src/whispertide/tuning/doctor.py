@@ -369,12 +369,12 @@ def check_parity(model: "WhisperModel", exact: "WhisperModel", samples: FloatArr
 def compare(what: str, against: str, mine: FloatArray, truth: FloatArray, tokens: list[int], limits: Limits) -> Parity:
     """Compare log-probabilities [positions, vocab]; row i is what follows `tokens[i]`."""
     error = np.abs(mine - truth)
-    said = error[np.arange(len(tokens) - 1), tokens[1:]]
+    of_text = error[np.arange(len(tokens) - 1), tokens[1:]]
     return Parity(
         what,
         against,
         largest_error=float(error.max() / np.abs(truth).max()),
-        mean_error=float(said.mean()),
+        mean_error=float(of_text.mean()),
         agreement=float((mine.argmax(axis=-1) == truth.argmax(axis=-1)).mean()),
         limits=limits,
     )
@@ -386,9 +386,9 @@ def _transcript(model: "WhisperModel", mel: FloatArray) -> list[int]:
 
     options = DecodeOptions(temperatures=(0.0,), max_tokens=_TOKENS, word_timestamps=False)
     language = "en" if model.tokenizer.is_multilingual else None
-    said = decode_window(model, model.encode(mel), options, language=language)
+    decoded = decode_window(model, model.encode(mel), options, language=language)
     start = model.tokenizer.sot_sequence(language, options.task, options.timestamps)
-    return [*start, *said.tokens]
+    return [*start, *decoded.tokens]
 
 
 def log_probabilities(model: "WhisperModel", mel: FloatArray, tokens: list[int]) -> FloatArray:

@@ -274,8 +274,8 @@ def refit_rule(
     step = -(-len(parts) // _MOST_REPLAYED)
     for number in range(0, len(parts), step):
         for text in differ:
-            said = replay_stream(transcriber, as_busy(recipe.replace(rule=text), number), parts[number])
-            differ[text] += sum(differences(plain_words(examples[number].text), plain_words(said)))
+            replayed = replay_stream(transcriber, as_busy(recipe.replace(rule=text), number), parts[number])
+            differ[text] += sum(differences(plain_words(examples[number].text), plain_words(replayed)))
         advance("streams by that rule", number + 1, len(parts))
     return replace(found, differ=differ[found.rule], shipped_differ=differ[""])
 

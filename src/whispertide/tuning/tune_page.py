@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from whispertide.tuning import page, plots
-from whispertide.tuning.drawing import Curve, Drawing
+from whispertide.tuning import page
+from whispertide.tuning.drawing import Curve, Drawing, scatter
 from whispertide.tuning.framing_choice import MOST, SPEECH_S
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _plot(found: "Tuning") -> Drawing:
         Curve(each.label, (1000 * each.median_s,), (100 * each.differing,), ("suits" if each.suits else "",))
         for each in found.tried
     ]
-    return plots.scatter(
+    return scatter(
         points,
         x_label="a window (ms)",
         y_label="words that differ (%)",

@@ -127,12 +127,12 @@ class _Search:
         scores: Sums = context.ctc.astype("float64")
         found = ctc_attention_search(scores, _Scorer(self.model, context), self.options, self.known, check=check)
         meant = self.model.checkpoint.understood(found.best.tokens, found.first)
-        said = Understood(
+        understood = Understood(
             *(meant.intent, meant.text, self.span.start, self.span.end, found.best.perplexity, self.final),
             chance=meant.chance,
             wait_s=time.perf_counter() - self.began,
         )
-        return said, found
+        return understood, found
 
 
 @dataclass(slots=True)
@@ -195,20 +195,20 @@ class Understanding:
         began = time.perf_counter()
         audio, _ = check_samples(samples)
         self._buffer.append(audio)
-        said = self._landed()
-        said += self._feed(began)
+        findings = self._landed()
+        findings += self._feed(began)
         self._let_go()
         self._take_off()
-        return said
+        return findings
 
     def finish(self) -> list[Understood]:
         """An utterance that goes on ends here. More audio may follow."""
         began = time.perf_counter()
-        said = self._landed()
-        said += self._feed(began)
-        said += self._after(self.gate.finish(), self._buffer.end, began)
+        findings = self._landed()
+        findings += self._feed(began)
+        findings += self._after(self.gate.finish(), self._buffer.end, began)
         self._let_go()
-        return said
+        return findings
 
     def clear(self) -> None:
         """Forget an utterance that goes on. More audio may follow."""
@@ -224,18 +224,18 @@ class Understanding:
 
     def _feed(self, began: float) -> list[Understood]:
         """Process the audio that the gate was not given yet; returns the findings."""
-        said: list[Understood] = []
+        findings: list[Understood] = []
         while self._fed < self._buffer.end:
             end = min(self._fed - self._fed % BLOCK + BLOCK, self._buffer.end)  # in blocks, as the gate judges them
             events = self.gate.feed(self._buffer.read(self._fed, end))
             self._fed = end
             # Only up to the last whole block: the gate has not judged the rest yet.
-            said += self._after(events, end - end % BLOCK, began)
-        return said
+            findings += self._after(events, end - end % BLOCK, began)
+        return findings
 
     def _after(self, events: Sequence[GateEvent], until: int, began: float) -> list[Understood]:
         """The findings about the audio before the sample `until`, by what the gate reports of it."""
-        said: list[Understood] = []
+        findings: list[Understood] = []
         for event in events:
             if isinstance(event, SpeechStarted):
                 start = max(event.start, self._buffer.start)  # the gate knows of no clear
@@ -246,18 +246,20 @@ class Understanding:
                 self._open.certain = True
             elif isinstance(event, SpeechStopped) and self._open is not None:
                 try:
-                    said += self._cut(event.decided_at, began)
+                    findings += self._cut(event.decided_at, began)
                     if self._open.says:
-                        said.append(self._final(self._open, event.decided_at, began))  # no pilot is worth a wait now
+                        findings.append(
+                            self._final(self._open, event.decided_at, began)
+                        )  # no pilot is worth a wait now
                 finally:  # it is over, whatever a search raises
                     self._open.give_up()
                     self._open = None
         if self._open is not None:
-            said += self._cut(until, began)
+            findings += self._cut(until, began)
             self._open.spoken = self._open.spoken or until - self.gate.quiet > self._open.start
-            said += self._guesses(self._open, until)
-            said += self._at_a_pause(self._open, until)
-        return said
+            findings += self._guesses(self._open, until)
+            findings += self._at_a_pause(self._open, until)
+        return findings
 
     def _let_go(self) -> None:
         """Hear what came of an utterance that goes on, and let go of the audio that nobody needs."""
@@ -269,17 +271,17 @@ class Understanding:
 
     def _cut(self, until: int, began: float) -> list[Understood]:
         """Utterances that are as long as one may be before the sample `until`: the rest of their speech is the next."""
-        said: list[Understood] = []
+        findings: list[Understood] = []
         while self._open is not None and until - self._open.start > LONGEST:
             one, end = self._open, self._open.start + LONGEST
-            said += self._guesses(one, end)
+            findings += self._guesses(one, end)
             try:
                 if one.certain:
-                    said.append(self._final(one, end, began))
+                    findings.append(self._final(one, end, began))
             finally:
                 first = end + self.pilots.first
                 self._open = _Utterance(end, self.model.nothing(), first, spoken=False, certain=one.certain)
-        return said
+        return findings
 
     def _landed(self) -> list[Understood]:
         """The findings of the pilot on its thread, if it is done. Raises what it raised."""
@@ -307,7 +309,7 @@ class Understanding:
         """The pilots that are due in audio before the sample `until`; live they only become so. One that would hear
         silence alone, or what may be a click, is left out.
         """
-        said: list[Understood] = []
+        findings: list[Understood] = []
         while self.pilots.every and utterance.next_pilot < until:
             at = utterance.next_pilot
             utterance.next_pilot += self.pilots.every
@@ -316,8 +318,8 @@ class Understanding:
             if self.live:
                 utterance.due = True
             elif not utterance.rests:
-                said += self._pilot(utterance, at, self._shorter(utterance))
-        return said
+                findings += self._pilot(utterance, at, self._shorter(utterance))
+        return findings
 
     def _at_a_pause(self, utterance: _Utterance, until: int) -> list[Understood]:
         """The pilot of a pause that is as long as that now. It searches as at the end, and without what was guessed

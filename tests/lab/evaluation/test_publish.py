@@ -6,8 +6,8 @@ import numpy as np
 
 from evaluation_cells import make_cell, make_trace, results_in
 from whispertide.tuning.page import Table, markdown_table
-from whispertide.tuning.plots import Bar, bars
 from whispertide_lab.evaluation import publish
+from whispertide_lab.evaluation.plots import Bar, bars
 from whispertide_lab.evaluation.store import Cell
 from whispertide_lab.speech.utterance import RefWord, Utterance
 

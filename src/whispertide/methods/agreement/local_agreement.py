@@ -179,7 +179,7 @@ class LocalAgreement(Bounded):
 
     def _fresh(self, state: AgreementState, result: RoundResult[HeardSegments]) -> Guarded:
         """The words of the result that are not confirmed yet, loops cut down."""
-        heard = [
+        words = [
             word
             for segment in _segments(result)
             if not segment.no_speech_prob > self.no_speech  # nan = not asked for
@@ -187,15 +187,15 @@ class LocalAgreement(Bounded):
             if word.text.strip()
         ]
         # A round that heard nothing says nothing about what the next one will hear, so the older text stays.
-        if heard and result.heard is not None:
-            state.heard = Reference(result.heard.tokens, result.plan.window.start, tuple(heard))
+        if words and result.heard is not None:
+            state.heard = Reference(result.heard.tokens, result.plan.window.start, tuple(words))
         window_start = result.plan.window.start
         again = [kept.word for kept in state.confirmed if kept.word.lies_after(window_start)]
         if self.boundary == "time":
-            fresh = fresh_by_time(heard, again, state.last_time, self._key)
+            fresh = fresh_by_time(words, again, state.last_time, self._key)
         else:
-            old = first_fresh(heard, again, window_start=window_start, last_time=state.last_time, key=self._key)
-            fresh = tuple(heard[old:])
+            old = first_fresh(words, again, window_start=window_start, last_time=state.last_time, key=self._key)
+            fresh = tuple(words[old:])
         if not self.loop_guard:
             return Guarded(fresh, (False,) * len(fresh))
         guarded = cut_loops([kept.word for kept in state.confirmed[-CONTEXT:]], fresh, self._key)

@@ -103,8 +103,8 @@ class WholeWindow:
 
 def _context(model: "WhisperModel", plan: RoundPlan, options: DecodeOptions) -> list[int]:
     """The user's own prompt, then what was said before the window, as tokens."""
-    said = plan.prompt if options.condition_on_previous_text is not False else ""
-    text = " ".join(part for part in (options.prompt.strip(), said.strip()) if part)
+    previous = plan.prompt if options.condition_on_previous_text is not False else ""
+    text = " ".join(part for part in (options.prompt.strip(), previous.strip()) if part)
     return model.tokenizer.encode(" " + text) if text else []
 
 

@@ -183,10 +183,13 @@ def said_once(said: Sequence[TokenWord], words: Sequence[TokenWord]) -> list[int
     """
     everything = [*said, *words]
     keys = [normalise(word.word.text) for word in everything]
-    phrases = _phrases(everything, keys, len(said))
     kept: list[int] = []
     run: list[int] = []  # words in a row that may be a copy
+    phrases: set[int] = set()  # words of copied phrases
     for at in range(len(said), len(everything)):
+        if at not in phrases:
+            copied = max((_copied(everything, keys, first, at) for first in range(at)), default=0)
+            phrases.update(range(at, at + copied))
         if at in phrases or _is_echo(everything, keys, at):
             run.append(at)
             continue
@@ -227,17 +230,6 @@ def _left(run: list[int], phrases: set[int], keys: Sequence[str]) -> list[int]:
 def _is_echo(words: Sequence[TokenWord], keys: Sequence[str], at: int) -> bool:
     """True if an equal word was found before in the same audio."""
     return any(keys[before] == keys[at] and _same_audio(words[before], words[at]) for before in range(at))
-
-
-def _phrases(words: Sequence[TokenWord], keys: Sequence[str], begin: int) -> set[int]:
-    """The numbers of the words from `begin` on that are in a copied phrase."""
-    found: set[int] = set()
-    at = begin
-    while at < len(words):
-        copied = max((_copied(words, keys, first, at) for first in range(at)), default=0)
-        found.update(range(at, at + copied))
-        at += max(copied, 1)
-    return found
 
 
 def _copied(words: Sequence[TokenWord], keys: Sequence[str], first: int, second: int) -> int:

@@ -107,11 +107,11 @@ class AttendedDecode:
         self.prefix = prefix
         # One position less, for the token that stands in front of the context.
         left = min(self.listen.context_tokens, room - len(start) - len(prefix) - 1)
-        said = plan.prompt if self.job.options.condition_on_previous_text is not False else ""
+        previous = plan.prompt if self.job.options.condition_on_previous_text is not False else ""
         context = fit_context(
             tokenizer.encode,
             self.job.options.prompt,
-            said,
+            previous,
             left,
             static=self.listen.static_prompt,
             spaced=self.language not in UNSPACED_LANGUAGES,

@@ -163,8 +163,8 @@ class Stable(Choice):
 
     def _most(self, state: StableState, end: int) -> int:
         """The most tokens that the last round may add, after which none comes: enough for all audio without words."""
-        said = (*state.words, *state.guess)
-        unsaid = end - (said[-1].end if said else state.start)
+        known = (*state.words, *state.guess)
+        unsaid = end - (known[-1].end if known else state.start)
         return max(self.most_tokens, -(-unsaid * TOKENS_PER_S // SAMPLE_RATE))
 
     # --- which words --------------------------------------------------------------------------------------------------
@@ -202,8 +202,8 @@ class Stable(Choice):
         )
         if not self.loop_guard:
             return list(words)
-        said = state.words[: len(state.words) - len(words)][-CONTEXT:]
-        return without_loops([word.word for word in said], words)
+        before = state.words[: len(state.words) - len(words)][-CONTEXT:]
+        return without_loops([word.word for word in before], words)
 
     # --- which audio --------------------------------------------------------------------------------------------------
 

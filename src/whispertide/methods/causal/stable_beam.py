@@ -122,11 +122,11 @@ class StableBeam:
         model = resources.model
         start = resources.start(language, options.task)
         # Also the earlier text is fed again, so the forced prefix must leave room for that, too.
-        said = max((len(each.tokens) for each in self.earlier), default=0)
-        room = model.dims.n_text_ctx - MARGIN_TOKENS - len(start) - said
+        fed = max((len(each.tokens) for each in self.earlier), default=0)
+        room = model.dims.n_text_ctx - MARGIN_TOKENS - len(start) - fed
         # With no room a slice from -0 on would be all of it.
         prefix = plan.prefix[-room:] if room > 0 else ()
         tokens = (*start, *prefix)
         return Prompt(
-            tokens, sot_index=0, limit=min(said + self.most_tokens, model.dims.n_text_ctx - len(tokens))
+            tokens, sot_index=0, limit=min(fed + self.most_tokens, model.dims.n_text_ctx - len(tokens))
         ), prefix

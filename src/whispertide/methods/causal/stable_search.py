@@ -134,9 +134,9 @@ class StableSearch:
     def _following(self, output: DecodeOutput, place: int, rows: Sequence[Scored]) -> Distribution:
         """The distribution after the tokens up to a place among the last."""
         end = self._length - self._last + place
-        said = [each.tokens[:end] for each in rows]
+        texts = [each.tokens[:end] for each in rows]
         # Counted from the end, because sot's place may stand in front of the others.
-        return Distribution(output, place - self._last - 1, said, self._rules, raw=True)
+        return Distribution(output, place - self._last - 1, texts, self._rules, raw=True)
 
     def _stable(self, row: int, again: Sequence[FloatArray]) -> int:
         """The number of the last tokens that hold."""

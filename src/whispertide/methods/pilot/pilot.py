@@ -129,9 +129,9 @@ class Pilot:
         model = resources.model
         # Times come from the attention, so none are decoded.
         options = replace(options, timestamps=False)
-        said = model.tokenizer.encode(" " + options.prompt.strip()) if options.prompt.strip() else ()
+        previous = model.tokenizer.encode(" " + options.prompt.strip()) if options.prompt.strip() else ()
         prompt = build_prompt(
-            model.tokenizer, model.dims.n_text_ctx, options, language=language, previous=said, prefix=plan.prefix
+            model.tokenizer, model.dims.n_text_ctx, options, language=language, previous=previous, prefix=plan.prefix
         )
         prompt = replace(prompt, limit=min(prompt.limit, self.most))
         rules = resources.rules(options, must_speak=False)

@@ -19,11 +19,10 @@ from whispertide.decoding.rules import log_softmax
 from whispertide.features import log_mel
 from whispertide.model.engine import DecodeRequest, required
 from whispertide.streaming.framing import BARE, Buckets
-from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import Table
 from whispertide.types import FRAME_SAMPLES, FloatArray, seconds, to_samples
-from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.clips import ABOUT, Clip, cut_sentences, evenly
 from whispertide_lab.evaluation.items.guard import decode_clip
 from whispertide_lab.evaluation.paper import Outcome, Plot

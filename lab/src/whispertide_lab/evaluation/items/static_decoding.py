@@ -31,10 +31,10 @@ from whispertide.graphs.onnx_file import ElementType
 from whispertide.model.providers import thread_count
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve
+from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import FRAME_SAMPLES, seconds
+from whispertide_lab.evaluation import plots
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.watch import Watch, showing
 from whispertide_lab.npu.chunks import DUMMY, PLANS, Chunk, chunks_of, layout_for
@@ -319,7 +319,7 @@ def length_figure(runner: "Runner") -> Outcome:
         for fed in dict.fromkeys(speed.fed for speed in found)
     )
     title = "static graphs by number of tokens"
-    drawing = plots.scatter(curves, x_label="tokens fed", y_label="time of a decode (ms)", title=title)
+    drawing = scatter(curves, x_label="tokens fed", y_label="time of a decode (ms)", title=title)
     columns = ("tokens fed", *(f"{curve.label} ms" for curve in curves))
     return Outcome((Table(columns, rows),), (Plot(drawing, "Decoding with static graphs by number of tokens"),), note)
 

@@ -10,9 +10,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.tuning import plots
 from whispertide.tuning.page import Table
-from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.paper import Outcome, Plot
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The kinds of plots, each a `Drawing`: curves, cumulative distributions, bars, lines over time.
+"""More kinds of plots than tuning needs, each a `Drawing`: cumulative distributions, bars, lines over time.
 
 Curves differ in colour, and in marker or dashes too. Knows numbers and labels, no cells.
 """
@@ -11,14 +11,23 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from whispertide.tuning.drawing import (
+    COLOURS,
+    DASHES,
+    SERIES,
+    Curve,
+    Drawing,
+    Line,
+    draw_curves,
+    figure_of,
+    format_number,
+    from_zero,
+)
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-from whispertide.tuning.drawing import COLOURS, SERIES, Curve, Drawing, Line, draw_curves, figure_of, format_number
-
-_MARKED = {"color": COLOURS, "marker": tuple("os^Dv<>p")}  # what tells one curve from the next
-_DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
-_DASHED = {"color": COLOURS, "linestyle": 2 * _DASHES}
+_DASHED = {"color": COLOURS, "linestyle": 2 * DASHES}
 _BAR_HEIGHT = 0.36
 _LABEL = 32  # characters in a line of a bar's label
 _SHARES = 250  # points of a cumulative distribution
@@ -33,27 +42,6 @@ class Bar:
     low: float | None = None
     high: float | None = None
     colour: int = 0
-
-
-def scatter(
-    curves: Sequence[Curve], *, x_label: str, y_label: str, title: str, levels: Sequence[Line] = (), zero: bool = True
-) -> Drawing:
-    """Draw points joined in their order, each with its note.
-
-    With `zero` axes begin there, the upright one only if the values are not all far from it.
-    """
-
-    def draw(axes: "Axes") -> None:
-        axes.set_prop_cycle(**_MARKED)
-        for curve in curves:
-            axes.plot(curve.x, curve.y, lw=1.2, label=curve.label)
-        for level, dash in zip(levels, cycle((*_DASHES[1:], _DASHES[0])), strict=False):
-            axes.axhline(level.y, color="black", linestyle=dash, lw=1.0, label=level.label)
-        axes.margins(x=0.12, y=0.2)
-        heights = [y for curve in curves for y in curve.y] + [level.y for level in levels]
-        _from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
-
-    return draw_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
 
 
 def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Drawing:
@@ -119,6 +107,26 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
     return Drawing(drawn, (title, x_label, "low", "high"), rows)
 
 
+def read(path: Path) -> tuple[dict[str, Any], list[Curve], list[Line]]:
+    """Read the CSV of a plot of curves: its title and the labels of its axes as the functions here take them, the
+    curves, and the levels. Raises `OSError`, `ValueError`.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        (title, x_label, y_label, *_), *rows = csv.reader(file)
+    points: dict[str, list[tuple[float, float, str]]] = {}
+    levels = []
+    for label, x, y, note in rows:
+        if x:
+            points.setdefault(label, []).append((float(x), float(y), note))
+        else:
+            levels.append(Line(label, float(y)))
+    curves = []
+    for label, found in points.items():
+        xs, ys, notes = zip(*found, strict=True)
+        curves.append(Curve(label, xs, ys, notes if any(notes) else ()))
+    return {"title": title, "x_label": x_label, "y_label": y_label}, curves, levels
+
+
 def read_bars(path: Path) -> tuple[str, str, list[Bar]]:
     """Read the CSV of a plot of bars: title, label of the axis, and bars. Raises `OSError`, `ValueError`."""
     with path.open(encoding="utf-8", newline="") as file:
@@ -177,7 +185,7 @@ def over_time(
             if band is not None:
                 axes.axvspan(*band, color=colour, alpha=0.15, linewidth=0)
         axes.margins(x=0.01)
-        _from_zero(axes, y=zero)
+        from_zero(axes, y=zero)
 
     return draw_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
@@ -205,10 +213,3 @@ def _in_rows(axes: "Axes", labels: Sequence[str]) -> None:
     axes.set_ylim(max(len(labels), 2) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
-
-
-def _from_zero(axes: "Axes", *, x: bool = False, y: bool = False) -> None:
-    if x and axes.get_xlim()[0] > 0:
-        axes.set_xlim(left=0)
-    if y and axes.get_ylim()[0] > 0:
-        axes.set_ylim(bottom=0)

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve
-from whispertide.tuning.plots import Bar
+from whispertide.tuning.drawing import Curve, Line, scatter
+from whispertide_lab.evaluation import plots
+from whispertide_lab.evaluation.plots import Bar
+
+NEAR = Curve("near", (1.0, 1.05), (5.0, 5.1), ("0.1 s", "0.5 s"))
 
 
 def test_a_distribution_of_many_words_has_few_points() -> None:
@@ -38,7 +40,7 @@ def test_plots_can_be_drawn_of_next_to_nothing() -> None:
         plots.distribution([("a", [1.0])], title="one word"),
         plots.over_time([point], y_label="y", title="point"),
         plots.front(point, point, point, x_label="x", y_label="y", title="t"),
-        plots.scatter([], x_label="x", y_label="y", title="t"),
+        scatter([], x_label="x", y_label="y", title="t"),
     ):
         assert drawing.image().startswith(b"\x89PNG")
 
@@ -53,3 +55,14 @@ def test_parts_of_a_bar_lie_side_by_side_and_what_is_below_zero_left_of_it() -> 
     assert drawing.heading == ("title", "early", "a", "b")
     assert drawing.rows == (("one", "-0.1", "0.2", "0.3"), ("two", "", "", "0.4"))
     assert [text.get_text() for text in axes.texts] == ["0.4", "0.4"]
+
+
+@pytest.mark.slow
+def test_curves_are_read_back(tmp_path: Path) -> None:
+    scatter([NEAR], x_label="x (s)", y_label="y (%)", title="a title", levels=[Line("level", 5.25)]).save(
+        tmp_path / "a"
+    )
+    about, curves, levels = plots.read(tmp_path / "a.csv")
+    assert about == {"x_label": "x (s)", "y_label": "y (%)", "title": "a title"}
+    assert curves == [NEAR]
+    assert levels == [Line("level", 5.25)]
