@@ -14,7 +14,7 @@ FOLDER = Path("src", "whispertide", "bundled", "silero")
 PATTERN = "ggml-silero-*.bin"
 
 
-class WeightsHook(BuildHookInterface):  # type: ignore[type-arg,misc]
+class WeightsHook(BuildHookInterface):
     """Copies them into the sources, where git ignores them: there an editable installation reads them, too."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
