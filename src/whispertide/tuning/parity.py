@@ -24,8 +24,8 @@ _TOKENS = 96  # of the transcript that are compared
 _OF_TRANSFORMERS = ("*.safetensors", "pytorch_model*.bin")  # not a folder of CTranslate2
 PARITY = (
     "Log-probabilities along the greedy transcript of the bundled recording. Largest error: of any token, relative to "
-    "the largest log-probability. Mean error: of the tokens of the transcript, in nats. Same tokens: share of positions "
-    "at which both choose the same token."
+    "the largest log-probability. Mean error: of the tokens of the transcript, in nats. Same tokens: share of "
+    "positions at which both choose the same token."
 )
 
 
