@@ -15,6 +15,7 @@ BUNDLED_MODEL = "nano.en"
 DEFAULT_MODEL = "base"
 BEAM = 5  # of whole recordings on the command line, as of openai-whisper and faster-whisper
 DEFAULT_RECIPE = "tide"  # recipes.catalogue has it, and the others
+WHISPER_JSON = "whisper-json"  # a format: JSON in openai-whisper's shape
 
 Precision = Literal["int8", "int8-weights", "fp32", "fp16"]
 Task = Literal["transcribe", "translate"]
@@ -51,6 +52,11 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
     # Written with `not`, so that nan is refused: no comparison holds for it.
     if not least <= value <= most:
         raise OptionError(f"expected {name} between {least:g} and {most:g}; got {value}")
+
+
+def file_extension(form: str) -> str:
+    """The extension of files in a format: its name, but of the second shape of JSON that of the first."""
+    return "json" if form == WHISPER_JSON else form
 
 
 _SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}

@@ -78,7 +78,7 @@ def test_forks_go_their_own_way(model: WhisperModel) -> None:
     state.run(DecodeRequest(np.array([[50257, 50362]]), (1,)))
     fork = copy(state)
     fork.run(DecodeRequest(np.array([[464]]), (0,)))
-    assert (state.length, fork.length) == (2, 3)
+    assert (state.cache.length, fork.cache.length) == (2, 3)
 
 
 def test_providers_by_name() -> None:

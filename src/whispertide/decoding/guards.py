@@ -24,12 +24,12 @@ import numpy as np
 
 from whispertide.checkpoint.generation import Head
 from whispertide.decoding.search import Guard
-from whispertide.decoding.warping import MEDIAN_WIDTH, median_filter
+from whispertide.decoding.token_words import MEDIAN_WIDTH, median_filter
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
-    from whispertide.decoding.token_words import TokenKinds
+    from whispertide.checkpoint.tokenizer import KindOf
     from whispertide.model.whisper import WhisperModel
 
 
@@ -109,7 +109,7 @@ class Halt:
 class Scene:
     """One decode as its guards see it.
 
-    kinds     tells words from punctuation
+    kind_of   tells words from punctuation
     heads     the (layer, head) that each row of attention belongs to
     opening   tokens fed before the first one was sampled, forced ones included: query `opening - 1` predicts it
     forced    the forced prefix, the last tokens of the opening
@@ -117,7 +117,7 @@ class Scene:
     silence   frames of silence after these that were put there to end the text: what looks there is about no audio
     """
 
-    kinds: TokenKinds
+    kind_of: KindOf
     heads: tuple[Head, ...]
     opening: int
     forced: tuple[int, ...]
@@ -246,7 +246,7 @@ class FrontierGuard(Guard):
 
     def _turns_back(self, token: int, frame: int) -> bool:
         """True if this token begins a word, and looks too far back from the word before it."""
-        if self._rule.back is None or not self._scene.kinds.is_content(token):
+        if self._rule.back is None or not self._scene.kind_of(token).is_content:
             return False
         before, self._word_at = self._word_at, frame
         return before is not None and before - frame > self._rule.back
@@ -254,7 +254,7 @@ class FrontierGuard(Guard):
     def _look(self, tokens: Sequence[int], frame: int, turns_back: bool) -> None:
         before = self._rule.last_frame if self.last_frame is None else self.last_frame
         newest = len(tokens) - 1
-        if self._rule.marks and (newest or self._scene.forced) and self._scene.kinds.closes(tokens[-1]):
+        if self._rule.marks and (newest or self._scene.forced) and self._scene.kind_of(tokens[-1]).closes:
             return
         # After a special token attention is nowhere in particular: nothing to jump back from (SimulStreaming).
         after_special = newest == 0 and not self._scene.forced
@@ -263,7 +263,7 @@ class FrontierGuard(Guard):
             self.halt = Halt("backward-shift", newest, tokens[-1])
             return
         if self._rule.rewind is not None and before - frame > self._rule.rewind and not after_special:
-            if self._rule.words_only and newest and not self._scene.kinds.is_content(tokens[-1]):
+            if self._rule.words_only and newest and not self._scene.kind_of(tokens[-1]).is_content:
                 return
             self.halt = Halt("rewind", newest, tokens[-1])
             return

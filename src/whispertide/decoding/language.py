@@ -29,7 +29,7 @@ LIKELY = 0.5  # less probable languages are not changed to
 # Sentences within a window that is in no certain language. With base those in another one have 0.89 and more, the
 # likeliest wrong one of heavy accents 0.68 (lab/log).
 APART = 0.8
-ENOUGH = 3 * SAMPLE_RATE
+ENOUGH = 3 * SAMPLE_RATE  # of audio: a longer window would hardly be in another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,6 @@ class DetectedLanguage:
     language: str
     probability: float
     shares: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
-
-    def may_change(self, samples: int) -> bool:
-        """True if a window longer than so many samples may well be in another language."""
-        return samples < ENOUGH and self.probability < CERTAIN
-
-    def after(self, spoken: str | None) -> DetectedLanguage:
-        """This one, or what was `spoken` before in the same stream, unless this one is certain: people seldom change
-        their language, and an accent, a name or a cough sounds like another one.
-        """
-        if spoken is None or self.probability >= CERTAIN:
-            return self
-        return DetectedLanguage(spoken, self.shares.get(spoken, 0.0), self.shares)
 
 
 def detect_language(model: WhisperModel, encoded: Encoded) -> DetectedLanguage:

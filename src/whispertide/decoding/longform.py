@@ -68,7 +68,8 @@ def pad_or_trim(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = (
 class OfflineSegment:
     """A stretch of transcript: `text` as written (with its leading space), tokens with timestamps, words if asked for.
 
-    `span` and the words' times are absolute samples within the recording. The figures are those of its window.
+    `span` and the words' times are absolute samples within the recording. The figures are those of its window, which
+    begins at sample `window`.
     """
 
     id: int
@@ -82,6 +83,7 @@ class OfflineSegment:
     temperature: float
     language: str
     language_probability: float = 1.0  # of the language, where it was detected
+    window: int = 0
 
 
 @dataclass(slots=True)
@@ -132,7 +134,7 @@ class Transcription:
         """Decode the window at `seek`, move on, and return its segments that say something."""
         if not self._is_at_voice():
             return []
-        is_part = self.part is not None
+        is_part, begun = self.part is not None, self.seek * HOP_LENGTH
         count, mel, encoded = self._opened(self._window_end() - self.seek)
         self.part, self.is_anew = None, False
         began = time.perf_counter()
@@ -162,13 +164,13 @@ class Transcription:
         missed = None if is_part else self._missed(spoken)
         if missed is None:
             self.seek = self._next_seek(result, spoken, again)
-            return self._written(result, spoken)
+            return self._written(result, spoken, begun)
         before = [segment for segment in spoken if segment.span.end <= missed.start]
         if before:
             self._go_on_at(missed, before, spoken)
         else:
             self._hear_in_parts(missed)
-        return self._written(result, before)
+        return self._written(result, before, begun)
 
     def _believed(self, result: WindowResult, count: int) -> WindowResult:
         """The window without the segments that its end cuts: the next one begins with them. The original keeps them."""
@@ -351,8 +353,8 @@ class Transcription:
         self.is_anew = True
         return spoken[0].start - begun
 
-    def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> list[OfflineSegment]:
-        """Number the segments that last and say something, and remember them as context."""
+    def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment], window: int) -> list[OfflineSegment]:
+        """Number the segments of a window that last and say something, and remember them as context."""
         written = []
         for segment in spoken:
             text = self.model.tokenizer.decode(segment.tokens)
@@ -374,6 +376,7 @@ class Transcription:
                     temperature=result.temperature,
                     language=self.language,
                     language_probability=self.certainty,
+                    window=window,
                 )
             )
             self.segments += 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -138,11 +138,6 @@ class Rules:
             self._base[vocabulary.no_timestamps] = -np.inf
         self._vectors: dict[tuple[Range, ...], FloatArray] = {(): self._base}
 
-    @property
-    def need(self) -> Literal["top", "times"]:
-        """The request of a search to the graph: the timestamp rules weigh text against timestamps."""
-        return "times" if self.timestamps else "top"
-
     def forbidden(self, sampled: Sequence[int]) -> tuple[Range, ...]:
         """Ranges of ids that may not follow `sampled`, besides those that never may."""
         ranges = () if sampled else self._blank
@@ -161,7 +156,7 @@ class Rules:
         Returns [vocab] when it is the same for all rows, else [rows, vocab]. Do not write into it.
         """
         keys = [self.forbidden(sampled) for sampled in rows]
-        if all(key == keys[0] for key in keys):
+        if len(set(keys)) == 1:
             return self._vector(keys[0])
         return np.stack([self._vector(key) for key in keys])
 
@@ -260,7 +255,8 @@ def step_request(
 ) -> DecodeRequest:
     """Feed the newest token of each row of sampled tokens, and after that of a single row a `draft`.
 
-    `whole` asks for the whole distribution in any case.
+    The best candidates are asked for, and where text is weighed against timestamps the best of these; with `whole` the
+    whole distribution.
     """
     if draft and rules.timestamps:  # every place of the draft forbids other tokens, but the graph suppresses by row
         whole, suppress = True, None
@@ -271,7 +267,7 @@ def step_request(
         logits_at=tuple(range(len(draft) + 1)),
         parents=parents,
         suppress=suppress,
-        need="logits" if whole else rules.need,
+        need="logits" if whole else "times" if rules.timestamps else "top",
         draft=len(draft),
     )
 

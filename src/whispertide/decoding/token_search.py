@@ -8,84 +8,171 @@ side of the requests.
 
 Source of the narrow search: WhisperFlow (arXiv 2412.11272), whose code samples its candidates, counts end of text as a
 word, and never gets narrow again.
+
+Tokens are accepted by beam search with patience (arXiv 2204.05424), of which greedy search is a beam of one, or by
+sampling at a temperature. The beam finds what openai/whisper's finds (decoding.py). Impossible continuations and
+sampled rows that have ended are dropped instead of carried along, so there may be fewer rows than beams.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from whispertide.decoding.accept import GREEDY, Accept, Beam, Choice, Sampling
 from whispertide.decoding.draft import Draft
 from whispertide.decoding.end import End
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Distribution, Rules, no_speech, opening_request, step_request
 from whispertide.decoding.search import (
     NO_STEPS,
-    DecodeOutput,
-    DecodeRequest,
     Guard,
+    Hypothesis,
     Hypothesized,
     SearchResult,
     Steps,
     StopReason,
     Verdict,
+    truncation,
 )
+from whispertide.errors import GraphError, OptionError
+from whispertide.graphs.contract import TOP
+from whispertide.model.engine import DecodeOutput, DecodeRequest
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray
 
 
+class Choice(NamedTuple):
+    """The hypothesis in `row` goes on with `token`."""
+
+    row: int
+    token: int
+    logprob: float
+
+
+class Accept(Protocol):
+    """Chooses among all tokens that are possible."""
+
+    @property
+    def rows(self) -> int:
+        """Hypotheses side by side, at most."""
+
+    @property
+    def enough(self) -> int:
+        """Finished hypotheses that end the search."""
+
+    @property
+    def whole(self) -> bool:
+        """True if it needs the whole distribution, not just the best candidates."""
+
+    @property
+    def independent(self) -> bool:
+        """True if hypotheses do not compete: then guards watch each of them, else the best one."""
+
+    def choose(
+        self, following: Distribution, totals: Sequence[float], width: int, first: Choice | None = None
+    ) -> list[Choice]:
+        """Continuations of the hypotheses whose log-probabilities are `totals`, best first.
+
+        At most `width` of them can go on, besides those that end here; what is left over is dropped. `first` is what
+        the only hypothesis drew in this step before it was to become several.
+        """
+
+
 @dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """One that still grows: its tokens, the row of the last run that it continues, and what its queries attended to."""
+class Beam:
+    """The `rows` best hypotheses side by side, until `round(rows * patience)` have reached end of text."""
 
-    tokens: tuple[int, ...] = ()
-    logprobs: tuple[float, ...] = ()
-    total: float = 0.0
-    parent: int = 0
-    seen: tuple[FloatArray, ...] = ()
+    rows: int
+    patience: float = 1.0
+    independent: ClassVar[bool] = False
 
-    def close(self, stop: StopReason, keep: int | None = None) -> Hypothesized:
-        """The hypothesis as it stands, cut to `keep` tokens (None = all)."""
-        total = self.total if keep is None else sum(self.logprobs[:keep])
-        return Hypothesized(self.tokens[:keep], self.logprobs[:keep], total, stop, self.seen)
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.enough < 1:
+            raise OptionError(f"expected beam >= 1 and beam * patience >= 1; got {self.rows} and {self.patience}")
+
+    @property
+    def enough(self) -> int:
+        """Finished hypotheses that end the search."""
+        return round(self.rows * self.patience)
+
+    @property
+    def whole(self) -> bool:
+        """True if the candidates that the graph returns are too few: one more than rows, since one may be the end."""
+        return self.rows >= TOP
+
+    def choose(
+        self, following: Distribution, totals: Sequence[float], width: int, first: Choice | None = None
+    ) -> list[Choice]:
+        """The `width + 1` best tokens of each row, best first. `first` is among them."""
+        # One more than can go on, since one of a row's may be end of text, which takes no place.
+        ids, scores = following.best(width + 1)
+        grown = [
+            Choice(row, int(token), float(logprob))
+            for row in range(len(totals))
+            for token, logprob in zip(ids[row], scores[row], strict=True)
+            if np.isfinite(logprob)
+        ]
+        # By the sum of log-probabilities, as Whisper does: length only counts when all have ended.
+        return sorted(grown, key=lambda choice: totals[choice.row] + choice.logprob, reverse=True)
 
 
-def truncation(
-    guards: Sequence[Guard], tokens: Sequence[int], seen: Sequence[FloatArray], logprobs: Sequence[float]
-) -> int | None:
-    """The number of tokens that the strictest guard lets stand, or None while all are content.
+GREEDY = Beam(1)
 
-    `seen` are pieces [heads, queries, frames] of the hypothesis's attention; the last query predicted the newest token.
+
+def sample(logprobs: FloatArray, temperature: float, rng: np.random.Generator) -> list[int]:
+    """One token per row from softmax(logprobs / temperature), by inverting the cumulative distribution.
+
+    logprobs [rows, vocab].
     """
-    if not guards:
-        return None
-    attention = joined(seen)
-    answers = [guard.check(tokens, attention, logprobs[-1]) for guard in guards]
-    return min((answer for answer in answers if answer is not None), default=None)
+    # In double precision: a running sum over 50,000 probabilities loses the small ones in single precision.
+    scaled = logprobs.astype(np.float64) / temperature
+    cumulative = np.exp(scaled - scaled.max(axis=-1, keepdims=True)).cumsum(axis=-1)
+    total = cumulative[:, -1]
+    if not np.isfinite(total).all():
+        raise GraphError(
+            "the model computes no numbers: its weights are damaged, or this precision cannot hold them; "
+            "load it anew, or choose --precision fp32"
+        )
+    # Strictly below the total, so that a forbidden token after the last possible one is never drawn.
+    draws = np.minimum(rng.random(len(logprobs)) * total, np.nextafter(total, 0))
+    return [int(np.searchsorted(row, draw, side="right")) for row, draw in zip(cumulative, draws, strict=True)]
 
 
-def joined(seen: Sequence[FloatArray]) -> FloatArray | None:
-    """Pieces [heads, queries, frames] of a hypothesis's attention in one; None where there are none."""
-    return np.concatenate(seen, axis=1) if seen else None
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """`rows` independent samples at one temperature, until all have ended; each is a fair one."""
 
+    temperature: float
+    rows: int
+    rng: np.random.Generator
+    whole: ClassVar[bool] = True
+    independent: ClassVar[bool] = True
 
-def score(hypothesis: Hypothesized, length_penalty: float | None) -> float:
-    """Log-probability per token, or with the length penalty of Google's NMT paper (arXiv 1609.08144, eq. 14).
+    def __post_init__(self) -> None:
+        if self.temperature <= 0 or self.rows < 1:
+            raise ValueError(f"expected temperature > 0 and rows >= 1; got {self.temperature} and {self.rows}")
 
-    Source: `MaximumLikelihoodRanker` in openai/whisper, decoding.py. The end-of-text token counts in the sum but not
-    in the length; an empty hypothesis counts as one token long.
-    """
-    length = len(hypothesis.tokens)
-    penalty = max(length, 1) if length_penalty is None else ((5 + length) / 6) ** length_penalty
-    return hypothesis.sum_logprob / penalty
+    @property
+    def enough(self) -> int:
+        """All of them."""
+        return self.rows
 
-
-def rank(hypotheses: Sequence[Hypothesized], length_penalty: float | None) -> tuple[Hypothesized, ...]:
-    """Best first; equals keep their order."""
-    return tuple(sorted(hypotheses, key=lambda hypothesis: score(hypothesis, length_penalty), reverse=True))
+    def choose(
+        self, following: Distribution, totals: Sequence[float], width: int, first: Choice | None = None
+    ) -> list[Choice]:
+        """A token for each row, or `width` tokens, `first` among them, where one row becomes so many."""
+        logprobs = following.logprobs()
+        drawn = [] if first is None else [first]
+        # Every row draws once, or the only one as often as there are to be rows.
+        rows = np.broadcast_to(np.arange(len(totals)), width - len(drawn))
+        tokens = sample(logprobs[rows], self.temperature, self.rng)
+        new = [
+            Choice(row, token, float(logprobs[row, token])) for row, token in zip(rows.tolist(), tokens, strict=True)
+        ]
+        return drawn + new
 
 
 class TokenSearch:
@@ -193,8 +280,10 @@ class TokenSearch:
         unfinished = [hypothesis.close(stop) for hypothesis in self._live[:missing]]
         # Where every continuation was forbidden, there is neither.
         nothing = [] if self._finished or unfinished else [Hypothesized((), (), -np.inf, "aborted")]
-        ranked = rank([*self._finished, *unfinished, *nothing], self._length_penalty)
-        return SearchResult(ranked[0], self._no_speech_prob, self._steps, others=ranked[1:])
+        # Equals keep their order.
+        found = [*self._finished, *unfinished, *nothing]
+        ranked = sorted(found, key=lambda hypothesis: hypothesis.score(self._length_penalty), reverse=True)
+        return SearchResult(ranked[0], self._no_speech_prob, self._steps, others=tuple(ranked[1:]))
 
     def _drafted(self) -> tuple[int, ...]:
         if self._draft is None or not self._narrow:
@@ -247,11 +336,8 @@ class TokenSearch:
 
     def _chosen(self, following: Distribution, width: int, first: Choice | None = None) -> list[Choice]:
         """The choices of `accept`, without the ends of text that do not count."""
-        totals = [hypothesis.total for hypothesis in self._live]
-        found = self._accept.choose(following, totals, width, first)
-        if self._end is None:
-            return found
-        return [choice for choice in found if not self._is_refused(choice, found)]
+        found = self._accept.choose(following, [hypothesis.total for hypothesis in self._live], width, first)
+        return found if self._end is None else [choice for choice in found if not self._is_refused(choice, found)]
 
     def _is_refused(self, choice: Choice, found: Sequence[Choice]) -> bool:
         """True if `choice` is an end of text that does not count."""

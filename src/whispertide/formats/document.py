@@ -34,7 +34,8 @@ class TextSegment(Timed):
     """A piece of transcript: `text` as written (its own leading space included), times in samples.
 
     `words` may be empty where only the text is known (a transcript read from a subtitle file). `scores` are
-    Whisper's figures for the segment, by name (`avg_logprob`, `no_speech_prob`, ...).
+    Whisper's figures for the segment, by name (`avg_logprob`, `no_speech_prob`, ...). Of a whole recording `tokens` are
+    the segment's, timestamps among them, and `window` is where the window begins in which it was heard.
     """
 
     start: int
@@ -42,6 +43,8 @@ class TextSegment(Timed):
     text: str
     words: tuple[Word, ...] = ()
     scores: Mapping[str, float] = field(default_factory=lambda: _NO_SCORES)
+    tokens: tuple[int, ...] = ()
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True)

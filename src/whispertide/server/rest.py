@@ -37,7 +37,7 @@ from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols import base, messages
 from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads, join_text
-from whispertide.types import HOP_LENGTH, N_SAMPLES, seconds, to_samples
+from whispertide.types import HOP_LENGTH, seconds, to_samples
 
 log = logging.getLogger("whispertide.server")
 
@@ -47,7 +47,6 @@ FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 _GRANULARITIES = ("word", "segment")
 _LISTED = ("timestamp_granularities[]", "timestamp_granularities")
 _KNOWN = {"file", "model", "language", "prompt", "response_format", "temperature", "stream", *_LISTED}
-_NAMED = 5  # fields without effect that an answer names: headers have little room
 _FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
 _OVERHEAD = 2**16  # of a multipart body next to the file
 
@@ -71,10 +70,8 @@ class TranscriptionRequest:
 
     def warning(self, warning: str = "") -> str:
         """The warning for the client: fields without effect, and the `warning` of the audio."""
-        names = [messages.abbreviate(name) for name in self.ignored[:_NAMED]]
-        names += [f"{len(self.ignored) - _NAMED} more"] if len(self.ignored) > _NAMED else []
-        unknown = f"fields without effect: {', '.join(names)}" if names else ""
-        return "; ".join(filter(None, (unknown, warning)))
+        names = [messages.abbreviate(name) for name in self.ignored]
+        return "; ".join(filter(None, (messages.warning(names), warning)))
 
 
 class Rest:
@@ -344,8 +341,7 @@ def _verbose(
 def _segment(item: OfflineSegment) -> dict[str, Any]:
     return {
         "id": item.id,
-        # In mel frames, as openai/whisper counts.
-        "seek": item.span.start // N_SAMPLES * (N_SAMPLES // HOP_LENGTH),
+        "seek": item.window // HOP_LENGTH,  # in mel frames, as openai/whisper counts
         "start": seconds(item.span.start),
         "end": seconds(item.span.end),
         "text": item.text,

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
+from whispertide.checkpoint.tokenizer import KindOf, token_kinds
 from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
 from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
 from whispertide.decoding.search import Cost
-from whispertide.decoding.token_words import TokenKinds
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.features import Features
 from whispertide.model.engine import Encoded, EncoderState
@@ -50,7 +50,7 @@ class RoundResources:
     suffix: FloatArray | None = None
     detector: WordEndDetector | None = None
     encoder: "WhisperModel | None" = None
-    kinds: Callable[[str | None], TokenKinds] = field(init=False, repr=False)  # words from punctuation in a language
+    kinds: Callable[[str | None], KindOf] = field(init=False, repr=False)  # words from punctuation in a language
     start: Callable[[str | None, Task], tuple[int, ...]] = field(init=False, repr=False)  # what begins a transcript
     _rules: Callable[[tuple[int, ...] | None, bool], Rules] = field(init=False, repr=False)
     _languages: dict[str | None, DetectedLanguage] = field(init=False, repr=False, default_factory=dict)
@@ -58,7 +58,7 @@ class RoundResources:
     def __post_init__(self) -> None:
         tokenizer = self.model.tokenizer
         # Caches of its own in place of cached methods, which would keep every resources alive.
-        self.kinds = lru_cache(maxsize=8)(lambda language: TokenKinds(tokenizer, language))
+        self.kinds = lru_cache(maxsize=8)(partial(token_kinds, tokenizer))
         self.start = lru_cache(maxsize=8)(lambda language, task: tokenizer.sot_sequence(language, task, False))
         self._rules = lru_cache(maxsize=8)(self._make_rules)
 

@@ -23,14 +23,16 @@ from whispertide.audio.vad import Gate, GateEvent, SpeechCertain, SpeechGate, Sp
 from whispertide.errors import OptionError
 from whispertide.methods.pilot.flying import CancellableTask, Check
 from whispertide.methods.pilot.sending import Question, Sending
-from whispertide.types import FloatArray, IntArray, Span, to_samples
+from whispertide.types import SAMPLE_RATE, FloatArray, IntArray, Span, to_samples
 from whispertide.understand.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.understand.ctc_prefix import Sums
 from whispertide.understand.intent_words import plain
 from whispertide.understand.model import Contextualised, Ingested, LateModel, TextState
 
 _SHORTEST_S = 0.04  # between two pilots: one frame of the network
-LONGEST_S = 30.0  # of an utterance; one that goes on is another, since every guess costs more than the one before
+LONGEST = (
+    30 * SAMPLE_RATE
+)  # of an utterance; one that goes on is another, since every guess costs more than the one before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,10 @@ class PilotTimes:
     beam: int = 3
     tokens: int = 15
 
+    first: int = field(init=False, repr=False, compare=False)  # these times in samples
+    every: int = field(init=False, repr=False, compare=False)
+    pause: int = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         frequent = self.every_s == 0 or _SHORTEST_S <= self.every_s < math.inf
         times = 0 < self.first_s < math.inf and 0 <= self.pause_s < math.inf and frequent  # not for nan
@@ -59,6 +65,8 @@ class PilotTimes:
                 "for pilots, and no time without end; got "
                 f"{self.first_s:g}, {self.pause_s:g}, {self.every_s:g}, {self.beam} and {self.tokens}"
             )
+        for name in ("first", "every", "pause"):
+            object.__setattr__(self, name, to_samples(getattr(self, f"{name}_s")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +239,9 @@ class Understanding:
         for event in events:
             if isinstance(event, SpeechStarted):
                 start = max(event.start, self._buffer.start)  # the gate knows of no clear
-                self._open = _Utterance(start, self.model.nothing(), self._first(start), certain=event.is_certain)
+                self._open = _Utterance(
+                    start, self.model.nothing(), start + self.pilots.first, certain=event.is_certain
+                )
             elif isinstance(event, SpeechCertain) and self._open is not None:
                 self._open.certain = True
             elif isinstance(event, SpeechStopped) and self._open is not None:
@@ -260,14 +270,15 @@ class Understanding:
     def _cut(self, until: int, began: float) -> list[Understood]:
         """Utterances that are as long as one may be before the sample `until`: the rest of their speech is the next."""
         said: list[Understood] = []
-        while self._open is not None and until - self._open.start > to_samples(LONGEST_S):
-            one, end = self._open, self._open.start + to_samples(LONGEST_S)
+        while self._open is not None and until - self._open.start > LONGEST:
+            one, end = self._open, self._open.start + LONGEST
             said += self._guesses(one, end)
             try:
                 if one.certain:
                     said.append(self._final(one, end, began))
             finally:
-                self._open = _Utterance(end, self.model.nothing(), self._first(end), spoken=False, certain=one.certain)
+                first = end + self.pilots.first
+                self._open = _Utterance(end, self.model.nothing(), first, spoken=False, certain=one.certain)
         return said
 
     def _landed(self) -> list[Understood]:
@@ -288,9 +299,6 @@ class Understanding:
             until = self._buffer.end - self._buffer.end % BLOCK
             one.flying = CancellableTask(self._search_of(one, until, self._shorter(one), time.perf_counter()).run)
 
-    def _first(self, start: int) -> int:
-        return start + to_samples(self.pilots.first_s)
-
     def _ingest(self, utterance: _Utterance, until: int, *, ended: bool = False) -> None:
         audio = self._buffer.read(utterance.start, until)
         utterance.heard = self.model.ingest(utterance.heard, audio, ended=ended)
@@ -300,9 +308,9 @@ class Understanding:
         silence alone, or what may be a click, is left out.
         """
         said: list[Understood] = []
-        while self.pilots.every_s and utterance.next_pilot < until:
+        while self.pilots.every and utterance.next_pilot < until:
             at = utterance.next_pilot
-            utterance.next_pilot += to_samples(self.pilots.every_s)
+            utterance.next_pilot += self.pilots.every
             if not utterance.certain:
                 continue
             if self.live:
@@ -315,11 +323,11 @@ class Understanding:
         """The pilot of a pause that is as long as that now. It searches as at the end, and without what was guessed
         before: nobody waits for it, and what it finds is the answer if nobody speaks on.
         """
-        rests = 0 < to_samples(self.pilots.pause_s) <= self.gate.quiet
+        rests = 0 < self.pilots.pause <= self.gate.quiet
         begins, utterance.rests = rests and not utterance.rests, rests
         if not rests:
             self._take_back(utterance)
-        if not begins or not utterance.says or not self.pilots.every_s:
+        if not begins or not utterance.says or not self.pilots.every:
             return []
         utterance.give_up()
         utterance.found = None

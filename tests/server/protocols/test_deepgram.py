@@ -171,6 +171,7 @@ def test_close_stream_says_goodbye_with_metadata() -> None:
     assert metadata["type"] == "Metadata"
     assert metadata["sha256"] == hashlib.sha256(audio).hexdigest()
     assert (metadata["duration"], metadata["channels"]) == (2.0, 1)
+    assert "warnings" not in metadata
     assert metadata["created"] == "2023-11-14T22:13:20.000+00:00"
     assert metadata["request_id"] == results(talk)[0]["metadata"]["request_id"]
     assert talk.close == Close()
@@ -299,8 +300,34 @@ def test_impossible_addresses_are_refused(query: dict[str, str]) -> None:
         DeepgramProtocol(opening(**{**RAW, **query}))
 
 
-def test_unknown_parameters_are_ignored() -> None:
-    listen(redact="pci", profanity_filter="true", tag=["a", "b"], callback="https://example.org", diarize="true")
+def test_parameters_without_effect_are_warned_of_in_the_metadata() -> None:
+    """In the form of their service's warnings (`metadata.warnings` of a recording)."""
+    talk = listen(numerals="true", redact="pci", tag=["a", "b"], diarize="false", punctuate="true", token="secret")
+    talk.send({"type": "CloseStream"})
+    talk.run()
+    (metadata,) = talk.json("Metadata")
+    assert metadata["warnings"] == [
+        {"parameter": name, "type": "unsupported_parameter", "message": f"{name} has no effect here"}
+        for name in ("numerals", "redact", "tag")
+    ]
+    many: dict[str, Any] = {f"p{number}": "1" for number in range(1_000)}
+    flood = listen(**many)
+    flood.send(b"")
+    flood.run()
+    assert len(flood.json("Metadata")[0]["warnings"]) == 40
+
+
+def test_features_that_are_not_done_are_a_failure_of_configure() -> None:
+    talk = listen()
+    talk.send({"type": "Configure", "features": {"numerals": True, "punctuate": True}})
+    (failure,) = talk.json()
+    assert failure["type"] == "ConfigureFailure"
+    assert failure["code"] == "CONFIGURE_FEATURES_NOT_SUPPORTED"
+    assert failure["description"].endswith("got numerals")
+    talk.send({"type": "Configure", "features": {"numerals": False, "punctuate": True}})
+    assert talk.json()[-1]["type"] == "ConfigureSuccess"
+    talk.send({"type": "Configure", "features": ["numerals"]})
+    assert talk.json()[-1]["type"] == "Error"
 
 
 def test_configure_tells_success_of_no_prompt_that_is_refused() -> None:
@@ -318,6 +345,7 @@ def test_configure_changes_the_prompt() -> None:
     assert talk.performed[-2] == Configure({"prompt": "tide, wave"})
     assert talk.json()[0]["type"] == "ConfigureSuccess"
     assert talk.json()[0]["keyterms"] == ["tide", "wave"]
+    assert [warning["parameter"] for warning in talk.json()[0]["warnings"]] == ["numerals"]
     talk.send({"type": "Configure", "keyterms": "tide"})
     assert talk.json()[-1]["type"] == "Error"
 

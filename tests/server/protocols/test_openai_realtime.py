@@ -109,7 +109,7 @@ def test_older_clients_get_the_older_shape() -> None:
     session = updated["session"]
     assert session["input_audio_format"] == "g711_ulaw"
     assert session["input_audio_transcription"] == {"model": "whisper-1", "language": "de", "prompt": "Ebbe"}
-    assert session["input_audio_noise_reduction"] == {"type": "near_field"}
+    assert session["input_audio_noise_reduction"] is None
     assert session["turn_detection"]["silence_duration_ms"] == 200
     assert session["turn_detection"]["threshold"] == 0.5
     talk.send(append(1, 8_000, 1))
@@ -128,12 +128,23 @@ def test_the_current_shape_sets_everything_too_and_leaves_the_rest() -> None:
     assert updated["session"]["audio"]["input"] == {
         "format": {"type": "audio/pcma"},
         "transcription": {"model": "base", "language": "fr-FR", "prompt": "Ada Salut."},
-        "noise_reduction": {"type": "far_field"},
+        "noise_reduction": None,
         "turn_detection": {"type": "semantic_vad", "eagerness": "low"},
     }
     talk.send(append(1, 8_000, 1))
     assert (talk.asked().language, talk.asked().changes) == ("fr", {})
     assert errors(talk) == []
+
+
+def test_the_answer_is_the_session_in_force_and_no_error_for_what_is_not_done() -> None:
+    """As their service answers an update. An `error` ends pipecat's client."""
+    talk = connect()
+    talk.send(current(noise_reduction={"type": "near_field"}))
+    (updated,) = talk.json("session.updated")
+    assert updated["session"]["audio"]["input"]["noise_reduction"] is None
+    assert errors(talk) == []
+    talk.send(current(noise_reduction="near_field"))
+    assert "expected noise_reduction to be an object" in errors(talk)[0]["message"]
 
 
 def test_the_session_starts_with_the_first_audio() -> None:

@@ -74,9 +74,10 @@ class WholeWindow:
     ) -> RoundResult[HeardSegments]:
         """All of it, window after window."""
         model = resources.model
-        language = plan.language(resources.language(opened.encoded, options))
-        if plan.waits(language):
-            return result_of(resources, plan, None, language, (opened.cost,), 0)
+        detected = resources.language(opened.encoded, options)
+        if plan.waits(detected):
+            return result_of(resources, plan, None, detected, (opened.cost,), 0)
+        language = plan.language(detected)
         transcription = Transcription(
             model,
             opened.features,

@@ -14,8 +14,7 @@ from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.methods.attention.attending import Attending
 from whispertide.methods.attention.forced_window import ForcedWindow
-from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.said_once import without_copies
+from whispertide.methods.attention.listening import HeardWords, without_copies
 from whispertide.streaming.choice import in_frames, setting
 from whispertide.streaming.policy import commit
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult

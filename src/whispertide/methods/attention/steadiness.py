@@ -141,17 +141,12 @@ def facts_of(
                 after=len(after),
                 rounds=1 + heard,
                 firm=number < firm,
-                closes=closes(one.word),
+                closes=ends_sentence(one.word.text),
                 step=step,
             )
         )
         weakest = min(weakest, least)
     return tuple(found)
-
-
-def closes(word: Word) -> bool:
-    """True if the word ends a sentence."""
-    return ends_sentence(word.text)
 
 
 def same(word: Word, other: Word) -> bool:

@@ -9,6 +9,7 @@ From a result to a commit is `Tide.apply`; `Tide.stands` decides which words are
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -20,9 +21,7 @@ from whispertide.methods.attention.attending import AttendingEnds
 from whispertide.methods.attention.backward_shift import BackwardShift
 from whispertide.methods.attention.delay import LATEST_S, Patience, patience
 from whispertide.methods.attention.forced_window import UNSETTLED, ForcedWindow
-from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.marks import is_mark, unsure_mark, without_last_mark
-from whispertide.methods.attention.said_once import without_copies
+from whispertide.methods.attention.listening import HeardWords, is_mark, unsure_mark, without_copies, without_last_mark
 from whispertide.methods.attention.steadiness import Facts, facts_of, likely_shown, read_rule
 from whispertide.options import check_range
 from whispertide.streaming.choice import in_frames, in_samples, setting
@@ -242,8 +241,8 @@ class Tide(AttendingEnds):
 
         1: an unlikely text is not searched again; 2: there is no guess either; 3: the window is cut short, too.
         """
-        bounds = (self.overload // 2, self.overload, 2 * self.overload)
-        return sum(load > bound for bound in bounds) if self.overload else 0
+        # The number of bounds that the load exceeds.
+        return bisect_left((self.overload // 2, self.overload, 2 * self.overload), load) if self.overload else 0
 
     # --- what came of it ----------------------------------------------------------------------------------------------
 

@@ -20,11 +20,18 @@ from typing import Literal
 
 import numpy as np
 
-from whispertide.decoding.accept import Accept
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Distribution, Rules, best, no_speech
-from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, SearchResult, Verdict
-from whispertide.decoding.token_search import Hypothesis, TokenSearch
+from whispertide.decoding.search import (
+    DecodeOutput,
+    DecodeRequest,
+    Guard,
+    Hypothesis,
+    Hypothesized,
+    SearchResult,
+    Verdict,
+)
+from whispertide.decoding.token_search import Accept, TokenSearch
 from whispertide.model.engine import required
 from whispertide.types import FloatArray
 

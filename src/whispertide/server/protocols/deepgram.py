@@ -26,6 +26,12 @@ _ENCODINGS = {
     "opus": ("opus", 48_000),
     "ogg-opus": ("ogg-opus", 48_000),
 }
+# The parameters that have an effect. Whisper writes punctuation by itself.
+_DONE = frozenset(
+    {"model", "language", "encoding", "sample_rate", "channels", "interim_results", "endpointing", "utterance_end_ms"}
+    | {"vad_events", "keyterm", "keywords", "punctuate"}
+)
+_MOST_WARNINGS = 40  # their service has fewer parameters
 _EDGES = '.,;:!?¿¡"“”„()[]…。，？！、'  # what `word` has not and `punctuated_word` has
 
 
@@ -123,11 +129,24 @@ class DeepgramProtocol(base.WireProtocol):
         return (*self._rest(), base.Finish())
 
     def _configure(self, data: Mapping[str, Any]) -> base.Actions:
+        """Replace the keyterms. Features that are not done are a failure where they come alone, else a warning."""
+        missing = messages.without_effect(messages.mapping(data, "features"), _DONE)
         if data.get("keyterms") is None:
-            return (messages.reply(type="ConfigureSuccess", request_id=self._request),)
+            return (self._configured(missing),)
         terms = messages.texts(data["keyterms"], "keyterms")
         prompt = base.Configure({"prompt": messages.prompt(terms)})
-        return (prompt, messages.reply(type="ConfigureSuccess", request_id=self._request, keyterms=terms))
+        more = {"warnings": _warnings(missing)} if missing else {}
+        return (prompt, self._success(keyterms=terms, **more))
+
+    def _configured(self, missing: Sequence[str]) -> base.Reply:
+        if not missing:
+            return self._success()
+        why = f"expected features that there are here (punctuate); got {', '.join(missing)}"
+        code = "CONFIGURE_FEATURES_NOT_SUPPORTED"
+        return messages.reply(type="ConfigureFailure", request_id=self._request, code=code, description=why)
+
+    def _success(self, **values: Any) -> base.Reply:
+        return messages.reply(type="ConfigureSuccess", request_id=self._request, **values)
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
@@ -271,7 +290,10 @@ class DeepgramProtocol(base.WireProtocol):
         return [messages.reply(type="UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]
 
     def _summary(self) -> base.Reply:
-        """The message before the service closes. `sha256` is that of the bytes received."""
+        """The message before the service closes. `sha256` is that of the bytes received, and `warnings` tell of
+        parameters without effect.
+        """
+        warnings = _warnings(messages.without_effect(self.opening.query, _DONE))
         return messages.reply(
             type="Metadata",
             transaction_key="deprecated",
@@ -281,7 +303,16 @@ class DeepgramProtocol(base.WireProtocol):
             duration=_seconds(self._received),
             channels=1,
             models=[self._model],
+            **({"warnings": warnings} if warnings else {}),
         )
+
+
+def _warnings(names: Sequence[str]) -> list[dict[str, str]]:
+    """Warnings of parameters without effect, in the form of those in a recording's metadata there."""
+    return [
+        {"parameter": name, "type": "unsupported_parameter", "message": f"{name} has no effect here"}
+        for name in names[:_MOST_WARNINGS]
+    ]
 
 
 def _audio_input(query: Mapping[str, str]) -> AudioInput | None:

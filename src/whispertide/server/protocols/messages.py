@@ -6,7 +6,7 @@ What reads either returns a value of the type it promises or raises `ProtocolErr
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from whispertide.checkpoint.languages import DETECT, primary
@@ -215,6 +215,27 @@ def audio_input(encoding: str, *, rate: int, channels: int = 1) -> AudioInput:
         return AudioInput(encoding, rate=rate, channels=channels)
     except OptionError as error:
         raise ProtocolError(str(error)) from error
+
+
+# --- what is not done -------------------------------------------------------------------------------------------------
+
+KEYS = ("api_key", "token", "key")  # parameters in which a client may give its key
+_NAMED = 5  # fields without effect that an answer names
+
+
+def without_effect(values: Mapping[str, Any], done: Collection[str]) -> list[str]:
+    """The names of fields that are neither `done` nor a key, in order. One that is empty or off asks for nothing."""
+    return sorted(abbreviate(name) for name in values.keys() - {*done, *KEYS} if _asks(values[name]))
+
+
+def _asks(value: object) -> bool:
+    return bool(value) and not (isinstance(value, str) and parse_switch(value) is False)
+
+
+def warning(names: Sequence[str]) -> str:
+    """The text that tells a client of fields without effect; "" if there are none."""
+    listed = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
+    return f"fields without effect: {', '.join(listed)}" if listed else ""
 
 
 # --- what becomes of it -----------------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """The settings of an OpenAI Realtime transcription session, in both shapes that clients send and expect.
 
+An answer describes the session in force, so a client sees there what it asked for in vain: noise reduction. Their
+service has no other warning; an `error` ends many clients.
+
 The current one nests them (`session.audio.input.format`, `.transcription`, `.turn_detection`); the older one is flat
 (`session.input_audio_format`, `.input_audio_transcription`, `.turn_detection`). Knows no messages but these objects.
 """
@@ -31,7 +34,6 @@ class RealtimeSession:
     language: str | None = None
     prompt: str = ""
     detection: Mapping[str, Any] | None = None
-    noise_reduction: Mapping[str, Any] | None = None
     logprobs: bool = False
 
     def settings(self, server: ServerInfo) -> Settings:
@@ -65,7 +67,7 @@ class RealtimeSession:
             if "turn_detection" in values:
                 changed = _with_detection(changed, values)
             if "noise_reduction" in values:
-                changed = replace(changed, noise_reduction=messages.mapping(values, "noise_reduction") or None)
+                messages.mapping(values, "noise_reduction")  # for its error alone
         if session.get("include") is not None:
             changed = replace(changed, logprobs=_LOGPROBS in messages.texts(session["include"], "include"))
         # For its error alone: a language that cannot be must not get into the session.
@@ -81,7 +83,7 @@ class RealtimeSession:
                 "input": {
                     "format": {"type": name, "rate": self.rate} if name == "audio/pcm" else {"type": name},
                     "transcription": self._transcription(),
-                    "noise_reduction": self.noise_reduction,
+                    "noise_reduction": None,
                     "turn_detection": self.detection,
                 }
             },
@@ -93,7 +95,7 @@ class RealtimeSession:
         return {
             "input_audio_format": next(name for name, encoding in _FLAT.items() if encoding == self.encoding),
             "input_audio_transcription": self._transcription(),
-            "input_audio_noise_reduction": self.noise_reduction,
+            "input_audio_noise_reduction": None,
             "turn_detection": self.detection,
             "modalities": ["audio", "text"],
             "include": [_LOGPROBS] if self.logprobs else None,

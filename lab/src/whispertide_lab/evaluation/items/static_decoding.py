@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import TensorProto
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import GraphError
 from whispertide.graphs.builder import WeightFile
+from whispertide.graphs.onnx_file import ElementType
 from whispertide.model.providers import thread_count
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
@@ -65,8 +65,8 @@ class FixedCacheGraph(UnrolledGraph):
 
     def _caches(self) -> None:
         super()._caches()
-        self.position = self.graph.input("position", TensorProto.INT32, [1])
-        self.filled = self.graph.input("filled", TensorProto.FLOAT, [1, 1, 1, DUMMY + self.length + 1])
+        self.position = self.graph.input("position", ElementType.INT32, [1])
+        self.filled = self.graph.input("filled", ElementType.FLOAT, [1, 1, 1, DUMMY + self.length + 1])
 
     def _places(self, first: int, length: int) -> str:
         # The place is an input here, so its row of the table is gathered.
@@ -83,7 +83,7 @@ class FixedCacheGraph(UnrolledGraph):
 
     def _declare_cache(self) -> None:
         for name, value in self.cache.items():
-            self.graph.output(value, f"present_{name}", TensorProto.FLOAT, [1, self.heads, 1, self.size])
+            self.graph.output(value, f"present_{name}", ElementType.FLOAT, [1, self.heads, 1, self.size])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from policy_rounds import Rounds, S, texts, word
 from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord
 from whispertide.methods.attention.align_att import AlignAtt
-from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.marks import is_mark
+from whispertide.methods.attention.listening import HeardWords, is_mark
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.methods.attention.steadiness import FEATURES, Rule
 from whispertide.methods.attention.tide import Tide

@@ -8,8 +8,7 @@ from policy_rounds import S, texts, word
 from whispertide.decoding.token_words import TokenWord
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.forced_window import ForcedWindow
-from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.said_once import said_once, without_loops
+from whispertide.methods.attention.listening import HeardWords, said_once, without_loops
 from whispertide.streaming.round import RoundResult
 from whispertide.streaming.searches import Greedy
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import openai_timing
-from whispertide.decoding.warping import median_filter, sharpen, token_starts, warp
+from whispertide.decoding.token_words import median_filter, sharpen, warp
 from whispertide.types import FloatArray
 
 
@@ -72,7 +72,7 @@ class TestWarp:
             scores = rng.normal(size=(rows, columns)).astype(np.float32)
             text, frames = timing.dtw_cpu(-scores.astype(np.float64))
             begins = np.pad(np.diff(text), (1, 0), constant_values=1).astype(bool)
-            np.testing.assert_array_equal(token_starts(scores), frames[begins])
+            np.testing.assert_array_equal(warp(-scores), frames[begins])
 
 
 class TestMedianFilter:
@@ -139,7 +139,6 @@ def test_warping_is_that_of_the_textbook_on_ties_too() -> None:
     for _ in range(60):
         cost = rng.integers(-2, 3, size=rng.integers(1, 7, size=2)).astype(np.float32)
         assert warp(cost).tolist() == textbook_starts(cost)
-        assert token_starts(-cost).tolist() == textbook_starts(cost)
     assert warp(np.zeros((3, 4), np.float32)).tolist() == [0, 0, 0]
     assert warp(np.array([[0, 0], [1, 1], [9, 0]], np.float32)).tolist() == [0, 1, 1]  # down before diagonal
 

@@ -12,8 +12,8 @@ import pytest
 from random_models import MINI
 from reference import nano
 from whispertide.decoding.rules import log_softmax
-from whispertide.model.decoder import KVCache
 from whispertide.model.engine import DecodeOutput, DecodeRequest, DecoderRun, Encoded
+from whispertide.model.onnx_engine import KVCache
 from whispertide.types import FloatArray
 
 TOKENS = (50257, 50362, 383, 2068, 11, 464)
