@@ -14,9 +14,9 @@ LEGEND = (
     "the padded text that are different or missing. invented: words that no padded text has. runs away: texts that do "
     "not end. ends missing: utterances without their last word. decoded twice: windows that a guard stopped, decoded "
     "once more with 30 s of padding. single words: additional words for each single word. near the end: additional "
-    "words where the audio is cut off, which tide usually drops; they decide between framings within the limits. A "
-    f"framing suits up to {MOST['changed']:.0%} changed, {MOST['invented']:.0%} invented, {MOST['alone_added']:g} words "
-    f"added to a single one, {MOST['ends_missing']:.0%} of ends missing, and no text that runs away."
+    "words where the audio is cut off, which tide usually drops; they decide between framings within the limits. "
+    f"Limits: {MOST['changed']:.0%} changed, {MOST['invented']:.0%} invented, {MOST['alone_added']:g} words added to a "
+    f"single one, {MOST['ends_missing']:.0%} of ends missing, and no text that runs away."
 )
 
 
