@@ -42,6 +42,7 @@ _LIMITS: arguments.Fields = {
     "sessions": _limit("--max-sessions", min=1, help="Most live sessions at once."),
     "per_owner": _limit("--max-per-key", min=0, help="Of these, for one key; 0 = equal shares."),
     "per_address": _limit("--max-per-address", min=0, help="Connections; 0 = any number, for a proxy."),
+    "viewers": _limit("--max-viewers", min=0, help="Of one session's captions; 0 = nobody can watch."),
     "session_s": _limit("--max-session-s", min=1, help="Most seconds of audio in one session."),
     "message": _limit("--max-message", min=1024, help="Most bytes in one message."),
     "upload": _limit("--max-upload", min=1024, help="Most bytes in one file."),

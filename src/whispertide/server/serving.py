@@ -68,7 +68,8 @@ class Server(uvicorn.Server):
         limits = hub.options.limits
         listeners = tuple(listeners)
         files = raise_file_limit() - len(listeners) * files_of_port()
-        self._admission = Admission(min(limits.connections + _PLAIN, max(1, files)), limits.per_address)
+        most = limits.connections + hub.options.viewers_in_all + _PLAIN
+        self._admission = Admission(min(most, max(1, files)), limits.per_address)
         config = uvicorn.Config(
             make_app(hub),
             host=address.host,
