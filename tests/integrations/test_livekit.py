@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from served import SILENCE, TEXT, Server, in_thread, keyed, served
+from served import TEXT, Server, in_thread, keyed, served
 
 MISSING = "livekit-agents is not installed: make agents"
 KEY = "a-secret-key"

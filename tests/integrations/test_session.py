@@ -1,4 +1,4 @@
-"""The client that the plug-ins share, with a real server: whatever happens to its connections, every word comes once."""
+"""The client that the plug-ins share, with a real server: whatever happens to connections, every word comes once."""
 
 import asyncio
 from typing import Any
@@ -99,7 +99,7 @@ async def test_what_cannot_be_is_told() -> None:
             await heard(keyless)
         assert refused.value.is_lasting
         wrong = Session(address, rate=16_000, api_key=KEY, settings={"model": "nobody's"})
-        with pytest.raises(SessionError, match="expected a model among nano.en") as refused:
+        with pytest.raises(SessionError, match=r"expected a model among nano\.en") as refused:
             await heard(wrong)
         assert refused.value.is_lasting
         for session in (keyless, wrong):
@@ -108,7 +108,7 @@ async def test_what_cannot_be_is_told() -> None:
 
 async def test_a_server_that_is_not_there_is_told_after_a_while() -> None:
     session = Session("ws://127.0.0.1:9", rate=16_000, patience_s=0.0)
-    with pytest.raises(SessionError, match="expected a whispertide server at ws://127.0.0.1:9/ws") as absent:
+    with pytest.raises(SessionError, match=r"expected a whispertide server at ws://127\.0\.0\.1:9/ws") as absent:
         await heard(session)
     assert not absent.value.is_lasting
     await session.aclose()

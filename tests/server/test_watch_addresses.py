@@ -27,7 +27,10 @@ def test_an_address_its_page_and_its_code(web: httpx.Client) -> None:
     assert re.fullmatch(r"watch/[A-Za-z0-9_-]{24}", made["path"])
     assert made["qr"].startswith("<svg")
     assert "style" not in made["qr"], "which the policy of pages forbids"
-    assert web.post("/v1/watch", json={"page": "https://talks.example/", "secret": made["secret"]}).json()["qr"] != made["qr"]
+    assert (
+        web.post("/v1/watch", json={"page": "https://talks.example/", "secret": made["secret"]}).json()["qr"]
+        != made["qr"]
+    )
     page = web.get(f"/{made['path']}")
     assert page.status_code == 200
     assert page.headers["referrer-policy"] == "no-referrer", "the key is in the address"

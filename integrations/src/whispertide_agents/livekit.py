@@ -2,8 +2,8 @@
 
     session = AgentSession(stt=STT(url="ws://127.0.0.1:8000"), ...)
 
-A confirmed word never changes, so each confirmed piece is a final transcript, while somebody still speaks; what may change
-is an interim one. A pause that ends a turn (the server's voice detector) is an end of speech.
+A confirmed word never changes, so each confirmed piece is a final transcript, while somebody still speaks; what may
+change is an interim one. A pause that ends a turn (the server's voice gate) is an end of speech.
 """
 
 import asyncio
@@ -95,9 +95,7 @@ class STT(stt.STT):  # type: ignore[misc, unused-ignore]
         return {**chosen, "language": language} if utils.is_given(language) else chosen
 
     def _open(self, settings: Mapping[str, Any], rate: int, conn_options: APIConnectOptions) -> Session:
-        return Session(
-            self._url, rate=rate, api_key=self._api_key, settings=settings, patience_s=conn_options.timeout
-        )
+        return Session(self._url, rate=rate, api_key=self._api_key, settings=settings, patience_s=conn_options.timeout)
 
 
 class SpeechStream(stt.RecognizeStream):  # type: ignore[misc, unused-ignore]

@@ -37,8 +37,8 @@ _LAST_WORDS_S = 5.0  # to wait for them when the pipeline ends
 class WhispertideSTTSettings(STTSettings):
     """Settings that may change while the pipeline runs; `extra` are other fields of the native protocol's `start`."""
 
-    prompt: str | None | NotGiven = field(default_factory=lambda: NOT_GIVEN)
-    recipe: str | None | NotGiven = field(default_factory=lambda: NOT_GIVEN)
+    prompt: str | NotGiven | None = field(default_factory=lambda: NOT_GIVEN)
+    recipe: str | NotGiven | None = field(default_factory=lambda: NOT_GIVEN)
 
 
 class WhispertideSTTService(STTService):  # type: ignore[misc, unused-ignore]

@@ -75,8 +75,8 @@ class Session:
         settings: Mapping[str, Any] | None = None,
         patience_s: float = 30.0,
     ) -> None:
-        """`url` is the server's address (ws, wss, http or https); `settings` are fields of the native protocol's `start`
-        message; `patience_s` is how long to look for a server that is gone.
+        """`url` is the server's address (ws, wss, http or https); `settings` are fields of the native protocol's
+        `start` message; `patience_s` is how long to look for a server that is gone.
 
         Raises `ValueError` for what is no such address.
         """
@@ -152,11 +152,17 @@ class Session:
         while not self._over:
             reason = "the connection broke"
             try:
-                async with connect(self._url + self._query(), additional_headers=self._headers, max_size=None) as socket:
+                async with connect(
+                    self._url + self._query(), additional_headers=self._headers, max_size=None
+                ) as socket:
                     await self._talk(socket)
+            except SessionError:
+                raise
             except InvalidStatus as error:
                 status = error.response.status_code
-                reason = f"the server answered {status}: {bytes(error.response.body or b'')[:300].decode(errors='replace')}"
+                reason = (
+                    f"the server answered {status}: {bytes(error.response.body or b'')[:300].decode(errors='replace')}"
+                )
                 if 400 <= status < 500 and status != 429:
                     raise SessionError(reason, is_lasting=True) from error
             except (OSError, InvalidHandshake, ConnectionClosed, TimeoutError) as error:

@@ -1,8 +1,8 @@
 """Addresses where everybody who knows one may read a session's captions: their keys, their viewers, their limits.
 
-A broadcast has a key of its own, which is in the address, and a secret, which its speaker keeps. The key is the secret's
-hash: whoever has the secret gets the same address again, for the next session and after a restart, and nobody else can
-speak there or end it. Lives in the event loop; knows no sockets.
+A broadcast has a key of its own, which is in the address, and a secret, which its speaker keeps. The key is the
+secret's hash: whoever has the secret gets the same address again, for the next session and after a restart, and nobody
+else can speak there or end it. Lives in the event loop; knows no sockets.
 """
 
 import asyncio
@@ -61,8 +61,9 @@ class Broadcast:
 class Broadcasts:
     """All broadcasts of a server.
 
-    Viewers have connections of their own: of one broadcast `Limits.viewers`, of all of them four times as many, in equal
-    shares for each API key. Of what an address may have, half may watch; so whoever speaks from there finds a place.
+    Viewers have connections of their own: of one broadcast `Limits.viewers`, of all of them four times as many, in
+    equal shares for each API key. Of what an address may have, half may watch; so whoever speaks from there finds a
+    place.
     """
 
     def __init__(self, options: ServerOptions, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""Announce the Wyoming port on the local network, by multicast DNS, so that Home Assistant finds it (`serve --zeroconf`).
+"""Announce the Wyoming port on the local network, by multicast DNS: Home Assistant finds it (`serve --zeroconf`).
 
 Source of the service's type: `wyoming.zeroconf` of the reference implementation. Needs the extra `discovery`.
 """

@@ -84,9 +84,9 @@ def test_a_phone_reads_along_and_joins_late(viewer: Page, address: str) -> None:
         viewer.wait(f"{SHOWN}.includes('w11') && document.getElementById('state').textContent === 'The speaker pauses'")
         assert words(viewer) == TEXT
         assert viewer.evaluate("document.querySelectorAll('#text p').length") == 3, "a paragraph after each pause"
-        before = viewer.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize)")
+        before = viewer.evaluate("parseFloat(getComputedStyle(document.getElementById('window')).fontSize)")
         viewer.click("#larger")
-        assert viewer.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize)") > before
+        assert viewer.evaluate("parseFloat(getComputedStyle(document.getElementById('window')).fontSize)") > before
         viewer.evaluate("localStorage.clear()")
 
 
@@ -102,7 +102,7 @@ def test_an_overlay_is_captions_and_nothing_else(viewer: Page, address: str) -> 
         assert colour(viewer, ".line", "backgroundColor") == "rgba(0, 0, 0, 0.72)"
         assert colour(viewer, "footer", "display") == "none"
         box = viewer.evaluate("document.getElementById('window').getBoundingClientRect().toJSON()")
-        size = viewer.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize)")
+        size = viewer.evaluate("parseFloat(getComputedStyle(document.getElementById('window')).fontSize)")
         assert size == 1.5 * 54
         assert abs(box["height"] - 2 * 1.44 * size) < 2
         assert box["top"] < 100

@@ -43,6 +43,7 @@ export class Looks {
       if (value && value !== "all") root.style.setProperty(`--${name}`, value === "none" ? "transparent" : value);
     }
     root.classList.add(this.isStrip ? "strip" : "page");
+    root.classList.toggle("overlay", this.isOverlay);
     root.classList.toggle("bare", this.isOverlay && ["none", "transparent"].includes(this.#values.plate));
     for (const name of Object.keys(CHOICES)) if (this.#values[name]) root.dataset[name] = this.#values[name];
   }
