@@ -121,8 +121,14 @@ async def test_what_is_no_address_is_refused(url: str) -> None:
 
 
 async def test_it_can_be_left_at_any_time() -> None:
-    async with served(model=KnowingModel()) as (server, _):
+    async with served(model=KnowingModel()) as (server, hub):
+        early = Session(f"ws://127.0.0.1:{server.port}", rate=16_000)
+        await early.aclose()
+        assert await heard(early) == []
         session = Session(f"ws://127.0.0.1:{server.port}", rate=16_000)
         session.send(SILENCE)
+        await until(session, "session")
         await session.aclose()
-        assert await heard(session) == []
+        async with asyncio.timeout(60):
+            while hub.sessions:  # the server does not wait for anybody
+                await asyncio.sleep(0.01)

@@ -194,6 +194,8 @@ class _Heard:
 
     def _usage(self, at_s: float) -> list[stt.SpeechEvent]:
         used_s, self._used_s = at_s - self._used_s, at_s
+        if used_s <= 0:
+            return []
         usage = stt.RecognitionUsage(audio_duration=used_s)
         return [stt.SpeechEvent(_Kind.RECOGNITION_USAGE, self.request, recognition_usage=usage)]
 

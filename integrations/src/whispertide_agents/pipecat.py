@@ -167,11 +167,10 @@ class WhispertideSTTService(STTService):  # type: ignore[misc, unused-ignore]
     async def _finalized(self, message: Mapping[str, Any]) -> None:
         """All words up to the end of speech are here. Where all were said before, nothing is left to be marked."""
         held, self._held = (self._held or "").strip(), None
-        self.confirm_finalize()
         if held:
+            self.confirm_finalize()
             await self._say(held, message)
         else:
-            self._finalize_pending = False
             await self.stop_ttfb_metrics()
             await self._cancel_ttfb_timeout()
 

@@ -25,6 +25,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 _WIDTH = 2  # bytes of a sample
 _PORTION_S = 0.5  # of audio in one message, at most
 _KEPT_S = 60.0  # of audio that the server has and that is not confirmed
+_LEAVE_S = 1.0
 _PAUSES_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 _TIMES = frozenset({"at", "start", "end", "duration"})
 _LASTING = frozenset({"bad_setting", "bad_request", "too_large"})  # problems that a new connection does not solve
@@ -99,6 +100,7 @@ class Session:
         self._messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._work = asyncio.Event()
         self._error: SessionError | None = None
+        self._socket: ClientConnection | None = None
         self._task = asyncio.create_task(self._run(), name="whispertide session")
 
     def send(self, audio: bytes | bytearray | memoryview) -> None:
@@ -120,8 +122,12 @@ class Session:
         self._work.set()
 
     async def aclose(self) -> None:
-        """Leave without the rest."""
+        """Leave without the rest: the server forgets the session."""
         self._over = True
+        if self._socket is not None and self._stands:
+            with contextlib.suppress(ConnectionClosed, TimeoutError):
+                async with asyncio.timeout(_LEAVE_S):
+                    await self._socket.send('{"type":"abandon"}')
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -184,6 +190,7 @@ class Session:
 
     async def _talk(self, socket: ClientConnection) -> None:
         """Talk until either side ends it."""
+        self._socket = socket
         if self._id is None:
             start = {"type": "start", "rate": self._rate, "channels": 1, "format": "s16le", **self._settings}
             await socket.send(json.dumps(start))
