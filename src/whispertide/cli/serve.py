@@ -42,6 +42,7 @@ _LIMITS: arguments.Fields = {
     "sessions": _limit("--max-sessions", min=1, help="Largest number of live sessions."),
     "per_owner": _limit("--max-per-key", min=0, help="Live sessions of one key; 0 = equal shares."),
     "per_address": _limit("--max-per-address", min=0, help="Connections of one address; 0 = any number, for a proxy."),
+    "viewers": _limit("--max-viewers", min=0, help="Of one session's captions; 0 = nobody can watch."),
     "session_s": _limit("--max-session-s", min=1, help="Longest session, in seconds of audio."),
     "message": _limit("--max-message", min=1024, help="Largest message in bytes."),
     "upload": _limit("--max-upload", min=1024, help="Largest upload in bytes."),
@@ -86,6 +87,9 @@ def serve(
     wyoming: Annotated[int | None, _where("--wyoming-port", help="For Home Assistant. Usually 10300.")] = None,
     lines: Annotated[int | None, _where("--lines-port", help="Raw audio to text lines. Usually 43007.")] = None,
     json_lines: Annotated[int | None, _where("--json-lines-port", help="Raw audio to JSON lines.")] = None,
+    zeroconf: Annotated[
+        str | None, _where("--zeroconf", metavar="NAME", help="Announce the Wyoming port, by this name.")
+    ] = None,
     keys_file: Annotated[
         Path | None, _who("--api-keys", help=f"File of keys, one per line. Or set {_KEYS_VARIABLE}.")
     ] = None,
@@ -119,6 +123,8 @@ def serve(
     _check_files(address)
     if not keys and not open_to_all and not access.is_loopback(address.host):
         raise OptionError(_EXPOSED.format(address.host))
+    if zeroconf is not None:
+        _check_zeroconf(wyoming, address.host, can_reach=trust_network or not keys)
     check_choice("--log-level", log_level, ("debug", "info", "warning", "error"))
     text = arguments.check_options(text)
     recipe, ports = stream.resolve(), {"wyoming": wyoming, "lines": lines, "json-lines": json_lines}
@@ -130,11 +136,12 @@ def serve(
     names, engine = models or [DEFAULT_MODEL], replace(engine, threads=engine.threads or 1)
     transcribers = _load_models(names, engine, recipe, no_tune=no_tune)
     hub, close = serving.assemble(transcribers, recipe, options)
+    listeners = serving.tcp_listeners(hub, address.host, ports, trusted=trust_network)
+    announced = None if zeroconf is None else serving.announce(zeroconf, listeners)
     shown = f"[{address.host}]" if ":" in address.host else address.host
     where = f"{'https' if address.certificate else 'http'}://{shown}"
-    listeners = serving.tcp_listeners(hub, address.host, ports, trusted=trust_network)
     try:
-        server = serving.Server(hub, address, lambda port: say(f"serving {where}:{port}"), listeners)
+        server = serving.Server(hub, address, lambda port: say(f"serving {where}:{port}"), listeners, announced)
         server.run()
     except SystemExit as left:  # uvicorn's way to say that something failed before it listened
         raise WhispertideError("expected the server to start; it could not: see the log") from left
@@ -183,6 +190,19 @@ def _check_names(names: list[str]) -> None:
             "expected models with different names, from which clients choose; got two named "
             f"{twice[0]}: rename the folder of one"
         )
+
+
+def _check_zeroconf(port: int | None, host: str, *, can_reach: bool) -> None:
+    """Raises `OptionError` where nobody could use what is announced. `can_reach`: other machines may use the port."""
+    from whispertide.server.access import is_loopback
+
+    if port is None:
+        raise OptionError("expected --wyoming-port next to --zeroconf, which announces that port; got none")
+    if is_loopback(host):
+        raise OptionError(f"expected a --host that other machines can reach, for --zeroconf; got {host}")
+    if not can_reach:
+        raise OptionError("expected --trust-network for --zeroconf; without it other machines cannot use that port")
+    require("discovery", "--zeroconf")
 
 
 def _check_files(address: Address) -> None:

@@ -291,9 +291,7 @@ class AccessControl:
         The origin is checked for all that a page could do unseen. Raises `HttpError`.
         """
         known, host, origin = self.authenticator, headers.get("host"), headers.get("origin")
-        if not self.throttle.admits(address):
-            message = f"expected at most {self.throttle.per_minute} requests a minute; got more. Wait a while"
-            raise HttpError(429, message, {"retry-after": "60"}, code="too_fast")
+        self.check_rate(address)
         if not known.allows_host(host):
             message = f"expected to be called by address or as localhost; got {host}: "
             raise HttpError(
@@ -310,6 +308,12 @@ class AccessControl:
             self._check_flood(admitted.owner, party)
             self._check_room(admitted.owner, party)
         return admitted
+
+    def check_rate(self, address: str) -> None:
+        """Count a request. Raises `HttpError` for one of too many."""
+        if not self.throttle.admits(address):
+            message = f"expected at most {self.throttle.per_minute} requests a minute; got more. Wait a while"
+            raise HttpError(429, message, {"retry-after": "60"}, code="too_fast")
 
     def _admit(self, offered: Sequence[str], protocol: str, party: str) -> Admitted:
         """Check the keys. Raises `HttpError`; a client that has offered too many wrong ones gets the same answer to a
