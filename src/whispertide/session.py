@@ -41,6 +41,7 @@ from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.stages import depth_of
+from whispertide.streaming.turn_gate import TurnGate
 from whispertide.types import FloatArray
 
 
@@ -337,6 +338,8 @@ class Session:
         self._planner.turn_pause = recipe.schedule.turn_pause
         self._planner.policy = recipe.policy
         self._planner.search = recipe.search
+        if isinstance(self._gate, TurnGate):
+            self._gate.limits = recipe.schedule.turn_limits
         self._decode_options = recipe.search.options(self._state.options)
 
     def _request(self, kind: Literal["flush", "finish"]) -> None:

@@ -259,4 +259,5 @@ def _built_in(recipe: Recipe) -> dict[str, Any]:
         "vad_pause_s": schedule.vad_pause_s,
         "vad_turn_s": schedule.vad_turn_s,
         "vad_pre_roll_s": schedule.vad_pre_roll_s,
+        "turn_end": schedule.turn_end,
     }

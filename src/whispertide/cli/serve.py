@@ -128,6 +128,7 @@ def serve(
     check_choice("--log-level", log_level, ("debug", "info", "warning", "error"))
     text = arguments.check_options(text)
     recipe, ports = stream.resolve(), {"wyoming": wyoming, "lines": lines, "json-lines": json_lines}
+    recipe.schedule.gate()  # what it lacks is said now, and not to every client
     work = Work(workers or physical_cores(), degrade, uploads)
     options = replace(options, limits=limits, work=work, access=Access(keys, tuple(origins or ())), text=text)
     logs.set_up(log_level)

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
-from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
+from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped, TurnJudged
 from whispertide.errors import SessionError
 from whispertide.events import End, SpeechStart, SpeechStop, TurnEnd, Unheard
 from whispertide.streaming.ahead import HeardAhead
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
-from whispertide.streaming.schedule import Schedule
+from whispertide.streaming.schedule import UNTIL_JUDGED, Schedule
 from whispertide.streaming.searches import Search
-from whispertide.streaming.turn_state import EndRequest, OpenTurn, PlannedRound, TurnState, Utterance
+from whispertide.streaming.turn_state import EndRequest, PlannedRound, TurnState, Utterance
 from whispertide.types import Word, align_down, to_samples
 
 
@@ -26,7 +26,7 @@ class RoundPlanner:
     """Plans the rounds of a session, whose owner sets `schedule`, `policy`, `search`, `state`, `emit`, `confirm` and
     `turn_pause` first, and may exchange them between calls. `emit` makes an event of a kind, `at` so much audio, with
     its values; `confirm` adds a word to what was said, at an event's `at`; `turn_pause` samples of silence end a turn
-    in mid-sentence (0: every utterance is a turn).
+    in mid-sentence (0: every utterance is a turn; `schedule.UNTIL_JUDGED`: the gate says when one is over).
     """
 
     schedule: Schedule
@@ -206,6 +206,8 @@ class RoundPlanner:
         while state.gate_events and state.gate_events[0].decided_at <= self._horizon:
             self._close_silent_turn(state.gate_events[0].decided_at)
             event = state.gate_events.pop(0)
+            if isinstance(event, TurnJudged):
+                self._note_turn(event)
             # A stop without an utterance is that of one which `clear` has dropped.
             if isinstance(event, SpeechStarted):
                 # The gate knows of no flush and no clear: an utterance never reaches back over what these have ended.
@@ -234,7 +236,7 @@ class RoundPlanner:
             frontier = self._frontier(utterance)
             # A stop that was decided on after the frontier does not count yet, or the result would depend on the
             # portions in which the audio came.
-            stop = self._next_stop(self._horizon if frontier is None else frontier)
+            stop = self.state.next_stop(self._horizon if frontier is None else frontier)
             if stop is not None:
                 # Audio that a round has looked at stays in the utterance, whatever the gate thinks of it later.
                 utterance.end, utterance.closed_at = max(stop.end, utterance.last_end), stop.decided_at
@@ -263,15 +265,6 @@ class RoundPlanner:
             return None  # a round would hear nothing new
         last, known, spent = utterance.last_end, utterance.known, utterance.spent
         return self.schedule.frontier(last, known, self._horizon, spent, pending=utterance.pending)
-
-    def _next_stop(self, frontier: int) -> SpeechStopped | None:
-        """The gate's next event, if it ends the utterance and was decided on by `frontier`."""
-        events = self.state.gate_events
-        if events and isinstance(events[0], SpeechStopped) and events[0].decided_at <= frontier:
-            stop = events[0]
-            del events[0]
-            return stop
-        return None
 
     def _closing_plan(self, utterance: Utterance) -> RoundPlan | None:
         """The next of the rounds that take a closed utterance to its end: usually the only one."""
@@ -353,22 +346,31 @@ class RoundPlanner:
 
     def _goes_on(self, utterance: Utterance, end: int) -> bool:
         """Leave the turn open if the utterance ended in mid-sentence; returns true if it is open."""
-        state = self.state
         if not self._gated or not self.turn_pause:
             return False
-        if utterance.spoken:
-            state.turn = OpenTurn(end, utterance.policy, utterance.language) if utterance.unfinished else None
-        # A noise in which nothing was heard changes nothing, and does not put off the end of a turn.
-        return state.turn is not None
+        return self.state.leave_open(utterance, end, always=self.turn_pause == UNTIL_JUDGED)
 
-    def _close_turn(self, at: int, end: int, *, announced: bool = True) -> None:
+    def _note_turn(self, judged: TurnJudged) -> None:
+        """The gate says that a turn is over, or may be; of one in which no word was heard nothing is open here."""
+        turn, at, confidence = self.state.turn, judged.decided_at, judged.confidence
+        if turn is not None and judged.is_over:
+            self._close_turn(at, turn.end, confidence=confidence)
+        elif turn is not None:
+            self._write_closing(at)
+            self.emit(TurnEnd, at, end=turn.end, eager=True, confidence=confidence)
+
+    def _close_turn(self, at: int, end: int, *, announced: bool = True, confidence: float = 1.0) -> None:
         """A turn is over; what comes next begins anew."""
         self.state.turn = None
+        self._write_closing(at)
+        if announced:
+            self.emit(TurnEnd, at, end=end, confidence=confidence)
+
+    def _write_closing(self, at: int) -> None:
+        """Confirm the mark after the last word, as if the turn ended here."""
         if self.state.closing is not None:
             self.confirm(self.state.closing, at)
             self.state.closing = None
-        if announced:
-            self.emit(TurnEnd, at, end=end)
 
     def _settle(self) -> bool:
         """Nothing is left of what a request asked for: answer it. Returns whether anything may follow."""

@@ -6,13 +6,19 @@ last round: its end, how long it was computed, and whether words of it wait to b
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
-from whispertide.audio.vad import GateOptions, SpeechGate
+from whispertide.audio.vad import Gate, GateOptions, SpeechGate
 from whispertide.errors import OptionError
 from whispertide.options import check_range
 from whispertide.streaming.choice import Choice, in_samples, setting
+from whispertide.streaming.end_of_turn import TurnLimits
+from whispertide.streaming.smart_turn import load_smart_turn
+from whispertide.streaming.turn_gate import TurnGate
 from whispertide.types import CHUNK_SECONDS
+
+TurnEnder = Literal["pause", "smart-turn"]
+UNTIL_JUDGED = 2**62  # samples: more silence than there is
 
 
 class Schedule(Protocol):
@@ -76,6 +82,16 @@ class Rounds(Choice):
         most=CHUNK_SECONDS,
     )
     vad_pre_roll_s: float = setting(1.0, "audio kept before the first speech", least=0, most=CHUNK_SECONDS)
+    turn_end: TurnEnder = setting(
+        "pause",
+        "what ends a turn: a pause, or a network that hears in a pause whether the speaker is done (`whispertide "
+        "models pull smart-turn`); then utterances end in pauses as ever, and `vad_turn_s` has no say",
+    )
+    turn_threshold: float = setting(0.5, "a higher probability of that network ends a turn (1 = none)", least=0, most=1)
+    turn_eager: float = setting(
+        0.0, "a higher one is reported as a turn that may be over (0 = none; at most `turn_threshold`)", least=0, most=1
+    )
+    turn_timeout_s: float = setting(3.0, "so much silence ends a turn whatever that network says", least=0.2, most=60)
     lag_s: float = setting(5.0, "lag is reported above this much audio since the last round", least=0.1, most=3600)
 
     step: int = in_samples("step_s")
@@ -87,17 +103,34 @@ class Rounds(Choice):
         """It is not."""
         return False
 
+    def check(self) -> None:
+        """Nothing that ends a turn is less certain than what may end it."""
+        Choice.check(self)
+        check_range("turn_eager", self.turn_eager, 0, self.turn_threshold)
+
+    def derive(self) -> dict[str, Any]:
+        """No silence ends a turn where the gate says when it is over."""
+        return {} if self.turn_end == "pause" else {"turn_pause": UNTIL_JUDGED}
+
+    @property
+    def turn_limits(self) -> TurnLimits:
+        """When an end of turn that is heard is believed."""
+        return TurnLimits(self.turn_threshold, self.turn_eager, self.turn_timeout_s)
+
     def with_step(self, step_s: float) -> Self:
         """The same with another step."""
         return replace(self, step_s=step_s)
 
-    def gate(self) -> SpeechGate | None:
-        """The voice gate, or None if there is none. Raises `CheckpointError` if its weights are missing."""
+    def gate(self) -> Gate | None:
+        """The voice gate, or None if there is none. Raises `CheckpointError` if weights are missing: its own, or those
+        of what ends turns.
+        """
         if not self.vad:
             return None
         # The gate cannot add more audio after speech than the pause that ends it.
         pad = min(GateOptions().post_pad, self.vad_pause_s)
-        return SpeechGate(GateOptions(min_silence=self.vad_pause_s, pre_roll=self.vad_pre_roll_s, post_pad=pad))
+        gate = SpeechGate(GateOptions(min_silence=self.vad_pause_s, pre_roll=self.vad_pre_roll_s, post_pad=pad))
+        return gate if self.turn_end == "pause" else TurnGate(gate, load_smart_turn(), self.turn_limits)
 
     def wanted(self, spent: int, pending: bool) -> int:
         """The amount of new audio that a round waits for; see `Schedule`."""

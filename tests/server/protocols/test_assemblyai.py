@@ -104,8 +104,16 @@ def test_what_is_not_done_is_a_warning() -> None:
 
 
 def test_silence_that_ends_a_turn() -> None:
-    assert stream(min_turn_silence="240").asked().changes == {"vad_pause_s": 0.24, "vad_turn_s": 0.0}
-    assert stream(min_end_of_turn_silence_when_confident="1").asked().changes == {"vad_pause_s": 0.1, "vad_turn_s": 0.0}
+    assert stream(min_turn_silence="240").asked().changes == {
+        "vad_pause_s": 0.24,
+        "vad_turn_s": 0.0,
+        "turn_end": "pause",
+    }
+    assert stream(min_end_of_turn_silence_when_confident="1").asked().changes == {
+        "vad_pause_s": 0.1,
+        "vad_turn_s": 0.0,
+        "turn_end": "pause",
+    }
 
 
 def test_speech_started_is_for_the_models_that_have_it() -> None:

@@ -117,7 +117,11 @@ def test_endpointing_off_means_no_speech_final() -> None:
 
 @pytest.mark.parametrize(("endpointing", "pause"), [("10", 0.1), ("300", 0.3), ("99999999", 30.0)])
 def test_endpointing_is_the_gates_pause(endpointing: str, pause: float) -> None:
-    assert listen(endpointing=endpointing).asked().changes == {"vad_pause_s": pause, "vad_turn_s": 0.0}
+    assert listen(endpointing=endpointing).asked().changes == {
+        "vad_pause_s": pause,
+        "vad_turn_s": 0.0,
+        "turn_end": "pause",
+    }
 
 
 def test_finalize_answers_with_the_words_and_the_stream_goes_on() -> None:

@@ -115,7 +115,7 @@ def test_older_clients_get_the_older_shape() -> None:
     talk.send(append(1, 8_000, 1))
     chosen = talk.asked()
     assert (chosen.model, chosen.language, chosen.prompt) == ("whisper-1", "de", "Ebbe")
-    assert chosen.changes == {"vad_pause_s": 0.2, "vad_turn_s": 0.0}
+    assert chosen.changes == {"vad_pause_s": 0.2, "vad_turn_s": 0.0, "turn_end": "pause"}
     assert "session.created" in {reply["type"] for reply in connect(older=True, intent="other").json()}
 
 
@@ -123,13 +123,13 @@ def test_the_current_shape_sets_everything_too_and_leaves_the_rest() -> None:
     talk = connect()
     talk.send(current(transcription={"model": "base", "language": "fr-FR", "keywords": ["Ada"], "prompt": "Salut."}))
     talk.send(current(format={"type": "audio/pcma"}, noise_reduction={"type": "far_field"}))
-    talk.send(current(turn_detection={"type": "semantic_vad", "eagerness": "low"}))
+    talk.send(current(turn_detection=None))
     *_, updated = talk.json("session.updated")
     assert updated["session"]["audio"]["input"] == {
         "format": {"type": "audio/pcma"},
         "transcription": {"model": "base", "language": "fr-FR", "prompt": "Ada Salut."},
         "noise_reduction": None,
-        "turn_detection": {"type": "semantic_vad", "eagerness": "low"},
+        "turn_detection": None,
     }
     talk.send(append(1, 8_000, 1))
     assert (talk.asked().language, talk.asked().changes) == ("fr", {})

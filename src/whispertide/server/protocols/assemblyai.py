@@ -106,7 +106,7 @@ class AssemblyAIProtocol(base.WireProtocol):
                 self._guess, changed = event.words, True
             elif isinstance(event, SpeechStart) and self._tells_speech:
                 actions.append(messages.reply(type="SpeechStarted", timestamp=messages.milliseconds(event.start)))
-            elif isinstance(event, TurnEnd):
+            elif isinstance(event, TurnEnd) and not event.eager:
                 actions += self._end_turn()
                 changed = False
             elif isinstance(event, Error):

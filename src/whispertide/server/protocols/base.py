@@ -58,7 +58,7 @@ class RecipeInfo:
 class ServerInfo:
     """The server's models and recipes. `recipe`, `language` (None = detect it), `task` and the first model that can do
     both are the defaults. `limit_s` is the longest session, `intents` all that can be recognized; empty without a model
-    of intents.
+    of intents. `hears_turns`: it has a network that hears whether a speaker is done.
     """
 
     models: tuple[ModelInfo, ...]
@@ -69,6 +69,7 @@ class ServerInfo:
     intents: tuple[str, ...] = ()
     language: str | None = None
     task: Task = "transcribe"
+    hears_turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)

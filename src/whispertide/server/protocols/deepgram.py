@@ -45,7 +45,7 @@ class DeepgramProtocol(base.WireProtocol):
         query = opening.query
         # A browser's key comes as the second of two offered subprotocols; the first names its kind.
         self.subprotocol = next((name for name in opening.subprotocols if name in ("token", "bearer")), None)
-        self._audio = _audio_input(query)
+        self._audio = audio_input(query)
         self._head = b""  # of a stream without a declared encoding, before it is known what it is
         self._settings = _read_settings(opening)
         self._interim = messages.switch(query, "interim_results")
@@ -118,7 +118,7 @@ class DeepgramProtocol(base.WireProtocol):
             self._head += data
             if len(self._head) < MARK_BYTES:  # browsers send the first byte of a recording alone
                 return ()
-            self._audio, data = _container(self._head), self._head
+            self._audio, data = container_input(self._head), self._head
         return messages.decode_audio(self._audio, data)
 
     def _rest(self) -> base.Actions:
@@ -167,7 +167,7 @@ class DeepgramProtocol(base.WireProtocol):
                     self._in_turn = True
                     if self._tells_speech:
                         actions.append(messages.reply(type="SpeechStarted", channel=[0], timestamp=_seconds(start)))
-                case TurnEnd(end=end):
+                case TurnEnd(end=end, eager=False):
                     guess, self._guessed = (), False
                     actions += self._end_turn(end)
                 case Error(message=message, fatal=fatal):
@@ -315,7 +315,7 @@ def _warnings(names: Sequence[str]) -> list[dict[str, str]]:
     ]
 
 
-def _audio_input(query: Mapping[str, str]) -> AudioInput | None:
+def audio_input(query: Mapping[str, str]) -> AudioInput | None:
     """The decoder of the audio, or None if the first bytes have to tell."""
     encoding, rate = query.get("encoding"), query.get("sample_rate")
     channels = messages.whole(query, "channels", 1)
@@ -329,7 +329,7 @@ def _audio_input(query: Mapping[str, str]) -> AudioInput | None:
     return messages.audio_input(name, rate=messages.whole(query, "sample_rate", usual), channels=channels)
 
 
-def _container(data: bytes) -> AudioInput:
+def container_input(data: bytes) -> AudioInput:
     """Make the input for a stream without a declared encoding: a container of Opus."""
     if encoding := container_of(data):
         return AudioInput(encoding)

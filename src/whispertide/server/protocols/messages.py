@@ -192,8 +192,10 @@ def language(tag: str | None, server: ServerInfo) -> str | None:
 
 def pause(milliseconds: float | None) -> dict[str, Any]:
     """The change of the recipe for the silence that ends a turn, within the limits of that setting; None: no change."""
+    if milliseconds is None:
+        return {}
     # A client that names a pause wants each such pause to end a turn, also in mid-sentence.
-    return {} if milliseconds is None else {"vad_pause_s": min(max(milliseconds / 1000, 0.1), 30.0), "vad_turn_s": 0.0}
+    return {"vad_pause_s": min(max(milliseconds / 1000, 0.1), 30.0), "vad_turn_s": 0.0, "turn_end": "pause"}
 
 
 def prompt(terms: Iterable[str], written: str | None = None) -> str:

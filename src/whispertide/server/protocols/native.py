@@ -66,6 +66,7 @@ class NativeProtocol(base.WireProtocol):
             "intents": list(server.intents),
             "language": server.language,
             "task": server.task,
+            "hears_turns": server.hears_turns,
         }
         if self._resume is None:
             return (_reply(hello),)

@@ -131,7 +131,7 @@ class WhisperLiveProtocol(base.WireProtocol):
                 changed = True
             elif isinstance(event, Hypothesis):
                 self._guess, changed = event.words, True
-            elif isinstance(event, TurnEnd):
+            elif isinstance(event, TurnEnd) and not event.eager:
                 self._guess = ()
                 actions += self._complete()
                 changed = False

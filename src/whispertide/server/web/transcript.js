@@ -127,7 +127,7 @@ export class Transcript {
         this.guess = event.words.map(inSamples);
         break;
       case "turn_end":
-        this.endTurn();
+        if (!event.eager) this.endTurn();
         break;
       case "language":
         this.language = event.language;
