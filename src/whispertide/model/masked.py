@@ -73,7 +73,8 @@ def encode_window(
     """Encode a window [n_mels, even, up to 30 s], padded with silence to all positions, after what left `state`.
 
     `graph` gives the encoder for a mask: `encoder` for a diagonal one, `encoder-incremental` for a causal one.
-    `silence` holds the last blocks of padding of this model, which count as long as the silence is the same. Raises `GraphError` for other shapes.
+    `silence` holds the last blocks of padding of this model, which count as long as the silence is the same. Raises
+    `GraphError` for other shapes.
     """
     mask: Mask = state.tensors["mask"]
     check_taps(taps, ())

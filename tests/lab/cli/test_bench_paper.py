@@ -138,6 +138,24 @@ def test_an_item_of_two_corpora_says_on_which_each_part_was_made(
     assert "rooms: made on rooms. talks: made on talks." in other.stdout
 
 
+def test_items_that_compare_times_are_made_by_the_processors_time(
+    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def works(runner: Runner) -> Outcome:
+        return Outcome(note=f"made by the clock {runner.clock}")
+
+    monkeypatch.setattr(made, "beam_table", works)
+    items = tuple(
+        Item(f"table {number}", "one", "", "", measure="whisperflow.beam_table", timed=timed)
+        for number, timed in enumerate((True, False))
+    )
+    whisperflow = replace(get_paper("whisperflow"), items=items)
+    monkeypatch.setattr(papers, "every_paper", lambda: {"whisperflow": whisperflow})
+    result = run("bench", "paper", "whisperflow", "--threads", 1)
+    assert result.exit_code == 0, result.output
+    assert re.findall(r"by the clock (\w+)", result.stdout) == ["processor", "simulated"]
+
+
 def test_a_paper_is_measured_on_whole_talks(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     """One piece is one long recording, not many short ones."""
     asked: list[tuple[float | None, int]] = []

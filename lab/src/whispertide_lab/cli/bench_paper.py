@@ -1,6 +1,7 @@
 """`whispertide bench paper`: the tables and figures of a paper once more, and what is missing for the others."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -122,7 +123,7 @@ def _on(
     from whispertide_lab.evaluation.paper import Outcome
 
     try:
-        with runner.on_corpus(corpus, item.usual_s):
+        with runner.on_corpus(corpus, item.usual_s), runner.timed_fairly() if item.timed else nullcontext():
             return measure(runner)
     except WhispertideError as error:
         codes.append(code_for(error))

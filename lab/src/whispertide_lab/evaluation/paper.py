@@ -82,7 +82,8 @@ class Item:
     for what nothing here can provide. `measure` names the function that makes it, in part or whole: "module.function"
     of `items`, or "training.module.function"; `covers` says which part. `corpora`: what it is made on, one after the
     other, where nobody asks for others, and `usual_s` how much of each, in seconds, if it is not as much as of every
-    item. `extra` is the laboratory's extra that it needs.
+    item. `timed`: it compares times of computing, so the processor's count (`Runner.timed_fairly`). `extra` is the
+    laboratory's extra that it needs.
     """
 
     id: str
@@ -94,6 +95,7 @@ class Item:
     covers: str = ""
     corpora: tuple[str, ...] = ("talks",)
     usual_s: float | None = None
+    timed: bool = False
     extra: str = ""
     claims: tuple[Claim, ...] = ()
 

@@ -62,7 +62,8 @@ def mask_table(runner: "Runner") -> Outcome:
     )
     note = (
         "The recipe whisperkit throughout, but for the last row. A window stays where it began until it is full, with "
-        "a mask and without, unless a row says otherwise; blocks that are encoded are kept. The paper's rows are of large-v3-turbo on an M3 Max; its times "
+        "a mask and without, unless a row says otherwise; blocks that are encoded are kept. The paper's rows are of "
+        "large-v3-turbo on an M3 Max; its times "
         "are of a window, ours of a round."
     )
     caution = report.mark_notes(cell.score for _, cell in cells)
