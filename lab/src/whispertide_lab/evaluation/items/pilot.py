@@ -295,8 +295,8 @@ def both(runner: "Runner") -> tuple[list[Both], str]:
     return heard, (
         f"{len(heard)} sentences of {runner.corpus.name} that had a pilot, {Path(first).name} here, "
         f"{Path(server).name} on the server, a round trip of {trip:g} s and {rate / 1e6:g} Mbit/s, processor time "
-        "on a simulated clock. Entropy, of the first token, is what DeeBERT decides by. Trained offramps, one of its exits among them, take "
-        "part if they lie next to the model here."
+        "on a simulated clock. Entropy, of the first token, is what DeeBERT decides by. Trained offramps, one of its "
+        "exits among them, take part if they lie next to the model here."
     )
 
 
