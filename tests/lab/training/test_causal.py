@@ -282,14 +282,12 @@ def test_recordings_without_word_times_take_the_teachers(
 ) -> None:
     """As all recordings of people: a text and nothing else. The best epoch is chosen by such times then."""
     untimed = write_speech(tmp_path / "untimed", each=30, timed=False)
-    monkeypatch.setattr(
-        "whispertide_lab.training.teacher_times.aligned",
-        lambda said, teacher, name: replace(
-            said,
-            aligned_by=name,
-            words=tuple(RefWord(w.text, 900 * n, 900 * n + 800) for n, w in enumerate(said.words)),
-        ),
-    )
+
+    def aligned(said: Any, teacher: object, name: str) -> Any:
+        words = tuple(RefWord(word.text, 900 * n, 900 * n + 800) for n, word in enumerate(said.words))
+        return replace(said, words=words, aligned_by=name)
+
+    monkeypatch.setattr("whispertide_lab.training.teacher_times.aligned", aligned)
     common = [small_folder, "--data", untimed, "--run", tmp_path / "run", "--batch", 4, "--rank", 2, "-j", 0]
     result = command(*common, "--steps", 1)
     assert result.exit_code == 0, result.stderr

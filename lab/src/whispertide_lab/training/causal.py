@@ -137,8 +137,8 @@ def open_trainer(
     """A run in `folder`: a new one, or the one there is, which goes on.
 
     Sentences that are reserved for evaluation are left out. ARWER is measured by exact word times, where any of what is
-    held back has them. Raises `CorpusError` where there is too little speech or none with word times, `OptionError` where the run that is there has other options or other speech, `OutputError`
-    where the folder cannot be written.
+    held back has them. Raises `CorpusError` where there is too little speech or none with word times, `OptionError`
+    where the run that is there has other options or other speech, `OutputError` where the folder cannot be written.
     """
     usable = unreserved(speech, 0)
     timed = usable.having(lambda place: place.entry.get("words") is not None)

@@ -37,12 +37,10 @@ def timed_by(
 
 def _placed(place: ShardEntry, said: Utterance, teacher: Transcriber, language: str | None) -> ShardEntry:
     words = tuple(map(RefWord, said.text.split()))
-    asked = Reference(
-        "", words, place.seconds, lambda: to_float(said.samples), language=said.language or language or "en"
-    )
+    spoken = said.language or language or "en"
+    asked = Reference("", words, place.seconds, lambda: to_float(said.samples), language=spoken)
     found = aligned(asked, teacher, "the teacher")
     if not found.timed:
         return place
-    return replace(
-        place, entry={**place.entry, "words": [[word.start, word.end] for word in found.words], "exact": False}
-    )
+    spans = [[word.start, word.end] for word in found.words]
+    return replace(place, entry={**place.entry, "words": spans, "exact": False})
