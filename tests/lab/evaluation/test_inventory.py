@@ -85,3 +85,20 @@ def test_the_page_counts_verdicts_and_names_results(monkeypatch: pytest.MonkeyPa
     count = len(PAPERS["whisperkit"].items)
     assert f"| whisperkit | {count} | {count} | 0 | 0 | {count} |" in text
     assert '[../log/2026-11.md](../log/2026-11.md), "A": `whispertide bench`' in text
+
+
+def test_what_was_measured_with_our_own_stands_below_and_not_beside_the_statement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stored = ("../log/2026-11.md: A", "whispertide bench")
+    own = Claim("It is so.", "not decidable here", "No base.", "12 s", *stored, own=True)
+    real = Claim("It is otherwise.", "confirmed", "As told.", "34 s", *stored)
+    paper = PAPERS["whisperkit"]
+    changed = replace(paper, items=(replace(paper.items[0], claims=(own, real)),))
+    monkeypatch.setattr(inventory, "every_paper", lambda: {"whisperkit": changed})
+    text = build()
+    assert "| It is so. | – | **not decidable here** | No base. |" in text
+    assert "| It is otherwise. | 34 s | **confirmed** | As told. |" in text
+    below = text[text.index("own checkpoint, made speech: decides nothing |") :]
+    assert "| It is so. | 12 s |" in below
+    assert "34 s" not in below

@@ -53,7 +53,8 @@ class Claim:
     """One statement of a paper (`published`) next to what was measured `here`, and the verdict with its reason.
 
     `result` is "FILE: heading", FILE as seen from lab/docs/, `command` what measured it; both are empty
-    where nothing is stored.
+    where nothing is stored. `own`: it was measured with a checkpoint of our own or on made speech, so it decides
+    nothing of what a paper says of Whisper and people.
     """
 
     published: str
@@ -62,6 +63,7 @@ class Claim:
     here: str = ""
     result: str = ""
     command: str = ""
+    own: bool = False
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -72,6 +74,8 @@ class Claim:
             raise OptionError(f"expected figures with result and command, or none of the three; got {self}")
         if self.verdict in DECIDED and not self.result:
             raise OptionError(f"expected a stored result for {self.verdict!r}; got none: {self.published}")
+        if self.own and (self.verdict in DECIDED or not self.here):
+            raise OptionError(f"expected figures of our own, and no verdict by them; got {self}")
 
 
 @dataclass(frozen=True, slots=True)
