@@ -67,6 +67,17 @@ def test_a_command_of_a_paper_makes_the_item_that_it_stands_for() -> None:
         assert set(items) <= {each.id for each in paper.items if each.state != "missing"}, command
 
 
+def test_a_shape_is_that_of_the_command() -> None:
+    """What is said to be another shape than nano.en's was made with a folder of it, and nothing else was."""
+    folder = re.compile(r"(--models|-m) \S*FOLDER")
+    for paper in PAPERS.values():
+        for item in paper.items:
+            commands = [claim.command for claim in item.claims if claim.command]
+            made = any(folder.search(command) for command in commands)
+            told = "shape" in item.stand_in or "widened" in item.stand_in
+            assert told == made or "profile MODEL" in str(commands) or "random weights" in item.stand_in, item
+
+
 def test_the_page_says_which_extra_an_item_needs() -> None:
     assert 'bench paper pilot --items "table 3"`, which needs the laboratory\'s extra `train`' in build()
 
