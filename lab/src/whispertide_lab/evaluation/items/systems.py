@@ -299,9 +299,9 @@ def stage_figure(runner: "Runner") -> Outcome:
     drawing = plots.stacked(bars, x_label="mean over the rounds (ms)", title=caption.lower())
     note = (
         f"A round every {STEP_S:g} s on one processor for all stages. Stages are in the wall's time, what is compared "
-        "in the processor's. The paper: other systems' inferences take 5.52 to 13.09 times as long on a phone and 7.92 to "
-        "19.10 on a laptop, with theirs on a GPU and NPUsper's on an "
-        "NPU. It times the first text from the start of an inference, which is 2.2 to 14.2 times sooner than with "
+        "in the processor's. The paper: other systems' inferences take 5.52 to 13.09 times as long on a phone and "
+        "7.92 to 19.10 on a laptop, with theirs on a GPU and NPUsper's on an NPU. It times the first text from the "
+        "start of an inference, which is 2.2 to 14.2 times sooner than with "
         f"others. In seconds it is from the beginning of the first word.{missing}{_caution(measured)}"
     )
     return Outcome((Table(columns, tuple(rows)),), (Plot(drawing, caption),), note)
