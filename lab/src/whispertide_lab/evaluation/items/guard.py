@@ -147,18 +147,18 @@ class Unguarded:
 
 def guard_table(runner: "Runner") -> Outcome:
     """NPUsper, table 2: what each component does."""
-    return _table(runner, (*_COMPONENTS, *_OTHERS), "variant", "guard")
+    return _table(runner, (*_COMPONENTS, *_OTHERS), "variant")
 
 
 def filter_table(runner: "Runner") -> Outcome:
     """NPUsper, table 3: widths of the two filters, over all tokens as in the paper, and over words."""
-    return _table(runner, _FILTERS, "average, median (frames)", "filters")
+    return _table(runner, _FILTERS, "average, median (frames)")
 
 
 def outcome_figure(runner: "Runner") -> Outcome:
     """NPUsper, figure 10: what becomes of the clips under each variant of the guard, and its precision and recall."""
     guarded = [(name, frame, rule) for name, frame, rule in _COMPONENTS if rule is not None]
-    labels = _label_all(runner, guarded, "outcomes")
+    labels = _labels(runner, guarded)
     shares = {name: outcomes(found) for (name, _, _), found in zip(guarded, labels, strict=True)}
     exact = {name: precision_and_recall(found) for (name, _, _), found in zip(guarded, labels, strict=True)}
     rows = [(name, *(report.percent(share) for share in (*shares[name].values(), *exact[name]))) for name in shares]
@@ -216,8 +216,8 @@ def precision_and_recall(labels: Sequence[Label], least: int = INVENTED) -> tupl
     return _ratio(rightly, len(stops)), _ratio(rightly, sum(label.invented(least) for label in labels))
 
 
-def _table(runner: "Runner", variants: Sequence[Variant], heading: str, name: str) -> Outcome:
-    labels = _label_all(runner, variants, name)
+def _table(runner: "Runner", variants: Sequence[Variant], heading: str) -> Outcome:
+    labels = _labels(runner, variants)
     rows = [
         (name, *_row(found, rule), *_theirs(_PUBLISHED.get(name)))
         for (name, _, rule), found in zip(variants, labels, strict=True)
@@ -313,6 +313,14 @@ def _about(runner: "Runner", count: int, models: str = "") -> str:
 def _share(flags: Iterable[bool]) -> str:
     values = list(flags)
     return report.percent(sum(values) / len(values))
+
+
+def _labels(runner: "Runner", wanted: Sequence[Variant]) -> list[list[Label]]:
+    """One list per variant. All tables and the figure are of the same decodes."""
+    every = (*_COMPONENTS, *_OTHERS, *_FILTERS)
+    found = _label_all(runner, every, "guard")
+    by_name = {name: labels for (name, *_), labels in zip(every, found, strict=True)}
+    return [by_name[name] for name, *_ in wanted]
 
 
 def _label_all(
