@@ -15,7 +15,7 @@ from whispertide.errors import OptionError
 from whispertide.types import FloatArray, IntArray
 from whispertide.understand import ctc_attention
 from whispertide.understand.ctc_attention import END, CtcAttentionOptions, Found, ctc_attention_search
-from whispertide.understand.ctc_prefix import Sums, beginnings, empty, longer, longer_totals
+from whispertide.understand.ctc_prefix import Sums, beginnings, empty, longer
 
 TOKENS = 4  # the end among them
 WIDE = CtcAttentionOptions(beam=500, longest=6, attention=0.5)
@@ -76,7 +76,7 @@ def score_of(ctc: Sums, pairs: Pairs, text: tuple[int, ...], weight: float) -> f
     prefix = empty(ctc)
     for token in text:
         one = np.array([token])
-        prefix = longer(ctc, prefix, np.array([0]), one, longer_totals(ctc, prefix, one[None])[0])
+        prefix = longer(ctc, prefix, np.array([0]), one, beginnings(ctc, prefix, one[None], 0, len(ctc))[0])
     places = zip((END, *text), (*text, END), strict=True)
     return weight * sum(float(pairs.table[place]) for place in places) + (1 - weight) * float(prefix.wholes[0])
 

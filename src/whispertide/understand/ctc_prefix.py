@@ -71,14 +71,9 @@ class Early:
         return Early(tokens, self.shares[places], self.until)
 
 
-def longer_totals(scores: Sums, prefixes: Prefixes, tokens: IntArray) -> Sums:
-    """The totals [n, k] of every prefix, longer by each of its `tokens` [n, k]."""
-    return beginnings(scores, prefixes, tokens, 0, len(scores))
-
-
 def beginnings(scores: Sums, prefixes: Prefixes, tokens: IntArray, start: int, end: int) -> Sums:
     """The shares [n, k] of the totals of every prefix, longer by each of its `tokens` [n, k], in which that token
-    begins in a frame from `start` to before `end`.
+    begins in a frame from `start` to before `end`: from the first frame to the last, the totals themselves.
     """
     # A token takes a frame at least, so what comes after n of them cannot begin before frame n.
     first = min(max(prefixes.length, 1, start), end)
