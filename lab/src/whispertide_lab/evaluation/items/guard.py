@@ -23,7 +23,7 @@ from whispertide.methods.attention.backward_shift import BackwardShift
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.options import DecodeOptions
-from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing
+from whispertide.streaming.framing import BARE, PAD30, Framing
 from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
@@ -74,8 +74,6 @@ _COMPONENTS: tuple[Variant, ...] = (
 )
 _OTHERS: tuple[Variant, ...] = (
     ("the same as in the published code", BARE, replace(USUAL, row="fed", search_from=15)),
-    ("bucket, no guard", Buckets(), None),
-    ("bucket, encoder masked too, no guard", Buckets(masked=True), None),
 )
 _FILTERS: tuple[Variant, ...] = tuple(
     (
