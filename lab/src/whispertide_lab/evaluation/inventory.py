@@ -19,8 +19,8 @@ _INTRODUCTION = """# The papers' tables and figures
 
 `whispertide bench paper NAME` makes the items that are possible here, `--items "table 1,figure 7"` some of them. It
 needs the laboratory; one item also needs its extra `train`. `whispertide bench paper all` makes all papers' items, on
-one page: with nano.en 179 minutes (`--threads 1`) on one core of a slow Xeon whose other core was busy, on 2026-11-27 (WhisperFlow
-76, NPUsper 20, WhisperKit 23, WhisperRT 55, pilot inference 5).
+one page: with nano.en 179 minutes (`--threads 1`) on one core of a slow Xeon whose other core was busy, on 2026-11-27
+(WhisperFlow 76, NPUsper 20, WhisperKit 23, WhisperRT 55, pilot inference 5).
 
 The default is 120 s of talks, and also of noisy talks or rooms if the paper has two corpora, or as many clips as the
 paper has, or for WhisperRT's figure 4 a minute of each corpus. These corpora are synthetic, and the default model is

@@ -20,7 +20,7 @@ from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE
 from whispertide.understand.checkpoint import is_late
-from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.clips import CUT_BY, evenly
 from whispertide_lab.evaluation.energy import Meter
 from whispertide_lab.evaluation.items.commands import BASE, WAYS, Sentence, Way, area, hear, sentences
