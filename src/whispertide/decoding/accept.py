@@ -21,11 +21,12 @@ from whispertide.types import FloatArray
 
 
 class Choice(NamedTuple):
-    """The hypothesis in `row` goes on with `token`."""
+    """The hypothesis in `row` goes on with `token`; key terms add `gain` to its log-probability for the ranking."""
 
     row: int
     token: int
     logprob: float
+    gain: float = 0.0
 
 
 class Accept(Protocol):
@@ -50,7 +51,7 @@ class Accept(Protocol):
     def choose(
         self, following: Distribution, totals: Sequence[float], width: int, first: Choice | None = None
     ) -> list[Choice]:
-        """Continuations of the hypotheses whose log-probabilities are `totals`, best first.
+        """Continuations of the hypotheses whose scores are `totals`, best first.
 
         At most `width` of them can go on, besides those that end here; what is left over is dropped. `first` is what
         the only hypothesis drew in this step before it was to become several.
@@ -84,15 +85,15 @@ class Beam:
     ) -> list[Choice]:
         """The `width + 1` best tokens of each row, best first. `first` is among them."""
         # One more than can go on, since one of a row's may be end of text, which takes no place.
-        ids, scores = following.best(width + 1)
+        ids, logprobs, gains = following.best(width + 1)
         grown = [
-            Choice(row, int(token), float(logprob))
+            Choice(row, int(token), float(logprob), float(gain))
             for row in range(len(totals))
-            for token, logprob in zip(ids[row], scores[row], strict=True)
+            for token, logprob, gain in zip(ids[row], logprobs[row], gains[row], strict=True)
             if np.isfinite(logprob)
         ]
         # By the sum of log-probabilities, as Whisper does: length only counts when all have ended (`rank`).
-        return sorted(grown, key=lambda choice: totals[choice.row] + choice.logprob, reverse=True)
+        return sorted(grown, key=lambda choice: totals[choice.row] + choice.logprob + choice.gain, reverse=True)
 
 
 GREEDY = Beam(1)

@@ -64,6 +64,7 @@ class Hypothesized:
     sum_logprob: float  # includes the end-of-text token, as Whisper's ranking does
     stop: StopReason = "end_of_text"
     attention: tuple[FloatArray, ...] = field(default=(), compare=False, repr=False)
+    gain: float = 0.0  # what key terms add for the ranking
 
     @property
     def avg_logprob(self) -> float:

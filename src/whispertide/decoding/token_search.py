@@ -3,7 +3,8 @@
 It starts with one row, since at first all hypotheses are equal, and becomes as many as `accept` wants. With a draft it
 stays one row as long as it finds what the draft expects; the first token that is not expected is where it widens: that
 step's choices seed the other rows. Once the best hypothesis is what the draft expects again, the others go. End of text
-is accepted wherever one row finds it. Guards and the prompt's limit end any search. No I/O; the model is on the other
+is accepted wherever one row finds it. Guards and the prompt's limit end any search. Key terms that may come next are
+tried by one row like a draft (`term_trials`), and weigh in the choices of several. No I/O; the model is on the other
 side of the requests.
 
 Source of the narrow search: WhisperFlow (arXiv 2412.11272), whose code samples its candidates, counts end of text as a
@@ -12,16 +13,25 @@ word, and never gets narrow again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from whispertide.decoding.accept import GREEDY, Accept, Beam, Choice, Sampling
 from whispertide.decoding.draft import Draft
 from whispertide.decoding.end import End
+from whispertide.decoding.key_terms import Place
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import Distribution, Rules, no_speech, opening_request, step_request
+from whispertide.decoding.rules import (
+    Distribution,
+    Rules,
+    no_speech,
+    opening_request,
+    step_request,
+    trial_request,
+)
 from whispertide.decoding.search import (
     NO_STEPS,
     DecodeOutput,
@@ -33,24 +43,36 @@ from whispertide.decoding.search import (
     StopReason,
     Verdict,
 )
+from whispertide.decoding.term_trials import TermTrials
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One that still grows: its tokens, the row of the last run that it continues, and what its queries attended to."""
+    """One that still grows: its tokens, the row of the last run that it continues, and what its queries attended to.
+
+    gain   what key terms have added for its ranking
+    place  where its text is in these; None: not worked out
+    """
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     total: float = 0.0
     parent: int = 0
     seen: tuple[FloatArray, ...] = ()
+    gain: float = 0.0
+    place: Place | None = None
+
+    @property
+    def score(self) -> float:
+        """What ranks it among those that grow."""
+        return self.total + self.gain
 
     def close(self, stop: StopReason, keep: int | None = None) -> Hypothesized:
         """The hypothesis as it stands, cut to `keep` tokens (None = all)."""
         total = self.total if keep is None else sum(self.logprobs[:keep])
-        return Hypothesized(self.tokens[:keep], self.logprobs[:keep], total, stop, self.seen)
+        return Hypothesized(self.tokens[:keep], self.logprobs[:keep], total, stop, self.seen, self.gain)
 
 
 def truncation(
@@ -80,7 +102,7 @@ def score(hypothesis: Hypothesized, length_penalty: float | None) -> float:
     """
     length = len(hypothesis.tokens)
     penalty = max(length, 1) if length_penalty is None else ((5 + length) / 6) ** length_penalty
-    return hypothesis.sum_logprob / penalty
+    return (hypothesis.sum_logprob + hypothesis.gain) / penalty
 
 
 def rank(hypotheses: Sequence[Hypothesized], length_penalty: float | None) -> tuple[Hypothesized, ...]:
@@ -112,6 +134,11 @@ class TokenSearch:
         self._end = end
         self._length_penalty = length_penalty
         self._guards = guards
+        self._terms = rules.terms
+        self._trials = None if rules.terms is None or accept.independent else TermTrials(rules.terms)
+        self._asked: FloatArray | None = (
+            None  # what the newest token's query attended to, while terms are tried after it
+        )
         self._live = [Hypothesis()]
         self._finished: list[Hypothesized] = []
         self._narrow = draft is not None
@@ -122,9 +149,13 @@ class TokenSearch:
 
     def next(self) -> DecodeRequest:
         """The prompt in one row, then the newest token of every row; what is drafted goes with them."""
-        self._ahead = ahead = self._drafted()
+        trial = self._trials.trial if self._trials is not None else ()
+        self._ahead = ahead = trial or self._drafted()
         if not self._steps.runs:
             request = opening_request(self._prompt, ahead)
+        elif trial:
+            newest = (*self._prompt.tokens, *self._live[0].tokens)[-1]
+            request = trial_request(newest, trial, parent=self._live[0].parent)
         else:
             rows = [hypothesis.tokens for hypothesis in self._live]
             parents = tuple(hypothesis.parent for hypothesis in self._live)
@@ -143,19 +174,64 @@ class TokenSearch:
         self._steps += Steps.run(len(self._live), prompt=is_first)
         stands = 0  # how much of what was fed ahead does
         while True:
-            rows = [hypothesis.tokens for hypothesis in self._live]
-            # Counted from the end of what was asked for: sot's place may stand in front, and drafts stand after the
-            # newest token.
-            following = Distribution(output, stands - 1 - len(self._ahead), rows, self._rules, self._raw)
             query = before + stands
             # The first time with all queries of the prompt: word times are warped over the forced prefix, too.
             queries = slice(query if stands else 0, query + 1)
-            self._extend(following, None if output.attention is None else output.attention[:, :, queries])
+            attention = None if output.attention is None else output.attention[:, :, queries]
+            if not self._look_for_terms(attention, partial(self._following, output, stands), self._ahead[stands:]):
+                self._live = [replace(self._live[0], parent=0)]
+                return Verdict(False, query)  # the newest token is fed again, with what is tried after it
+            is_granted = self._trials is not None and self._trials.is_granted
+            self._extend(self._following(output, stands), attention if self._asked is None else self._asked)
+            self._asked = None
             is_over = self._is_over()
             # What was fed ahead counts as far as it is what the search itself has found.
-            if is_over or not self._narrow or self._ahead[stands : stands + 1] != self._live[0].tokens[-1:]:
+            goes_on = (self._narrow or is_granted) and not is_over
+            if not goes_on or self._ahead[stands : stands + 1] != self._live[0].tokens[-1:]:
                 return Verdict(is_over, before + 1 + stands)
             stands += 1
+
+    def _following(self, output: DecodeOutput, stands: int, ahead: Sequence[int] = ()) -> Distribution:
+        """The distribution after so much of what was fed ahead stands, and after more of it."""
+        rows = [(*hypothesis.tokens, *ahead) for hypothesis in self._live]
+        # Counted from the end of what was asked for: sot's place may stand in front, and drafts stand after the newest
+        # token.
+        place = stands + len(ahead) - 1 - len(self._ahead)
+        return Distribution(output, place, rows, self._rules, self._raw)
+
+    def _look_for_terms(
+        self,
+        attention: FloatArray | None,
+        following: Callable[[Sequence[int]], Distribution],
+        ahead: Sequence[int] = (),
+    ) -> bool:
+        """Look for a key term that the only hypothesis goes on with; False: tokens have to be fed first to tell.
+
+        `following` gives the distribution after some of what was fed `ahead`.
+        """
+        if self._trials is None or not self._is_alone:
+            return True
+        leading = self._live[0]
+        is_decided = self._trials.look(
+            self._place(leading),
+            ahead,
+            lambda more: following(more).logprobs()[0],
+            room=self._prompt.limit - len(leading.tokens) - 1,
+        )
+        if not is_decided:
+            self._asked = attention if self._asked is None else self._asked
+        return is_decided
+
+    @property
+    def _is_alone(self) -> bool:
+        """True if one hypothesis goes on by itself, without others to be weighed against."""
+        return self._narrow or self._accept.rows == 1
+
+    def _place(self, hypothesis: Hypothesis) -> Place | None:
+        """Where it is in the key terms, its forced beginning included."""
+        if self._terms is None or hypothesis.place is not None:
+            return hypothesis.place
+        return self._terms.after((*self._prompt.tokens, *hypothesis.tokens))
 
     def resume(
         self,
@@ -174,23 +250,30 @@ class TokenSearch:
         self._no_speech_prob = no_speech_prob
         self._steps += Steps.run(rows)
         self._live = list(hypotheses)
+        if not self._look_for_terms(attention, lambda _: following):
+            return False
         self._extend(following, attention)
         # `_extend` counts rows among these hypotheses, but the cache is that of the run, which may have had more.
         self._live = [replace(each, parent=hypotheses[each.parent].parent) for each in self._live]
         return self._is_over()
 
     @property
+    def is_trying(self) -> bool:
+        """True if the newest token is to be fed again, with key terms to try."""
+        return self._trials is not None and bool(self._trials.trial)
+
+    @property
     def is_settled(self) -> bool:
         """True if a hypothesis that has ended is likelier than all that go on, or none goes on."""
-        ended = max((each.sum_logprob for each in self._finished), default=-np.inf)
-        return all(ended >= each.total for each in self._live)
+        ended = max((each.sum_logprob + each.gain for each in self._finished), default=-np.inf)
+        return all(ended >= each.score for each in self._live)
 
     def result(self) -> SearchResult:
         """The best-ranked hypothesis; unfinished ones fill up where fewer than there are rows have finished."""
         stop: StopReason = "length" if self._is_full() else "aborted"
         # With patience more than that may have finished.
         missing = max(self._accept.rows - len(self._finished), 0)
-        unfinished = [hypothesis.close(stop) for hypothesis in self._live[:missing]]
+        unfinished = [self._closed(hypothesis, stop) for hypothesis in self._live[:missing]]
         # Where every continuation was forbidden, there is neither.
         nothing = [] if self._finished or unfinished else [Hypothesized((), (), -np.inf, "aborted")]
         ranked = rank([*self._finished, *unfinished, *nothing], self._length_penalty)
@@ -205,6 +288,10 @@ class TokenSearch:
     def _extend(self, following: Distribution, attention: FloatArray | None) -> None:
         """Replace the live hypotheses by their continuations; `attention` is of the newest queries, for all rows."""
         before, was_narrow = self._live, self._narrow
+        if self._trials is not None:
+            self._trials.move()
+            if not self._is_alone:
+                following = replace(following, within=[self._place(each) for each in before])
         seen = [hypothesis.seen for hypothesis in before]
         if attention is not None:
             seen = [(*pieces, attention[:, row]) for row, pieces in enumerate(seen)]
@@ -213,12 +300,14 @@ class TokenSearch:
         room = self._accept.enough - len(self._finished)
         live: list[Hypothesis] = []
         ended: list[Hypothesized] = []
-        for row, token, logprob in choices:
+        for row, token, logprob, gain in choices:
             tokens, logprobs, total = before[row].tokens, before[row].logprobs, before[row].total + logprob
+            gain += before[row].gain
             if token == self._rules.vocabulary.eot:
-                ended.append(Hypothesized(tokens, logprobs, total, attention=seen[row]))
+                ended.append(Hypothesized(tokens, logprobs, total, attention=seen[row], gain=gain))
                 continue
-            live.append(Hypothesis((*tokens, token), (*logprobs, logprob), total, row, seen[row]))
+            place = None if self._terms is None else self._terms.after((token,), self._place(before[row]))
+            live.append(Hypothesis((*tokens, token), (*logprobs, logprob), total, row, seen[row], gain, place))
             # The choices come best first; worse ones are dropped, ends of text included, as in openai/whisper.
             if len(live) == width:
                 break
@@ -234,6 +323,10 @@ class TokenSearch:
     def _choices(self, following: Distribution) -> tuple[int, list[Choice]]:
         """The number of hypotheses that go on, and their tokens: the likeliest where drafted, else the best."""
         first = None
+        if self._trials is not None and self._trials.is_granted:
+            token, logprob = self._trials.take(following.logprobs()[0])
+            self._narrow = self._narrow and self._draft is not None and self._draft.follow(token)
+            return 1, [Choice(0, token, logprob)]
         if self._narrow and self._draft is not None:
             likeliest = self._chosen(following, 1)[:1]
             # Where no token is possible, none can leave the draft.
@@ -247,8 +340,8 @@ class TokenSearch:
 
     def _chosen(self, following: Distribution, width: int, first: Choice | None = None) -> list[Choice]:
         """The choices of `accept`, without the ends of text that do not count."""
-        totals = [hypothesis.total for hypothesis in self._live]
-        found = self._accept.choose(following, totals, width, first)
+        scores = [hypothesis.score for hypothesis in self._live]
+        found = self._accept.choose(following, scores, width, first)
         if self._end is None:
             return found
         return [choice for choice in found if not self._is_refused(choice, found)]
@@ -272,12 +365,19 @@ class TokenSearch:
             keep = truncation(self._guards, hypothesis.tokens, hypothesis.seen, hypothesis.logprobs)
             if keep is None:
                 continue
-            self._finished.append(hypothesis.close("guard", keep))
+            self._finished.append(self._closed(hypothesis, "guard", keep))
             if not self._accept.independent:
                 self._live = []
                 break
             self._live = [other for other in self._live if other is not hypothesis]
         return not self._live or self._is_full() or self._is_enough()
+
+    def _closed(self, hypothesis: Hypothesis, stop: StopReason, keep: int | None = None) -> Hypothesized:
+        """A hypothesis as it stands, without what was added for a term that has not ended."""
+        closed, place = hypothesis.close(stop, keep), self._place(hypothesis)
+        if self._terms is None or place is None or not hypothesis.gain:
+            return closed
+        return replace(closed, gain=closed.gain - self._terms.owed(place))
 
     def _is_enough(self) -> bool:
         """True if what has ended is enough, though fewer texts have than there are rows; the others go."""
