@@ -93,11 +93,14 @@ class Unheard(Event):
 
 @dataclass(frozen=True, slots=True)
 class Language(Event):
-    """The language that was detected."""
+    """The language that was detected. `took` samples of the utterance were heard before it was known, in another one or
+    without a text.
+    """
 
     kind: ClassVar[str] = "language"
     language: str
     probability: float
+    took: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,9 @@ EVENT_TYPES: dict[str, type[Event]] = {
 }
 
 # Fields that hold sample indices and leave this program as seconds.
-_TIMES = frozenset({"at", "start", "end", "behind", "duration", "window_start", "window_end"})
+_TIMES = frozenset({"at", "start", "end", "behind", "duration", "took", "window_start", "window_end"})
+
+_OPTIONAL = frozenset({"stats", "took"})  # fields that what was written earlier may lack
 
 
 def _plain(value: Any) -> Any:
@@ -190,6 +195,6 @@ def from_dict(data: dict[str, Any]) -> Event:
     except (TypeError, AttributeError) as error:
         raise OptionError(f"expected numbers, words and statistics as `to_dict` writes them; got {error}") from error
     expected = {item.name for item in fields(cls)}
-    if values.keys() - expected or expected - values.keys() - {"stats"}:
+    if values.keys() - expected or expected - values.keys() - _OPTIONAL:
         raise OptionError(f"a {cls.kind} event has the fields {sorted(expected)}; got {sorted(values)}")
     return cls(**values)

@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 BONUS = 2.0  # nats for each token of a term; chosen on people's voices (lab/log)
 FARTHEST = 6.0  # nats; a term is not tried where its first token falls further short of the likeliest
 TRIED = 3  # terms at one place, at most
-_LISTS = 4  # of terms whose tries are kept for a vocabulary
+_LISTS = 16  # of terms whose tries are kept for a vocabulary
 
 _PART = "\ufffd"  # what a part of a character is read as
 _UNSPACED_BYTE = 0xE3
@@ -109,10 +110,12 @@ class KeyTerms:
         self.start = Place()  # where any spelling may begin
         self._within = Place()  # after a letter: those with a space, or in a script without spaces
         for text, tokens in spelled:
-            for root in (self.start, self._within) if not _is_letter(text[0]) else (self.start,):
-                _add(root, tokens, parted=_is_letter(text[-1]))
+            _add(self.start if _is_letter(text[0]) else self._within, tokens, parted=_is_letter(text[-1]))
         for root in (self.start, self._within):
             _settle(root, words)
+        # What begins after a letter begins everywhere, with tokens of its own.
+        self.start.children |= self._within.children
+        self.start.height = max(self.start.height, self._within.height)
 
     def after(self, tokens: Iterable[int], place: Place | None = None) -> Place:
         """The place after `tokens`, in a text that begins with them or has come to `place`."""
@@ -257,20 +260,20 @@ class _Vocabulary:
 
 
 _VOCABULARIES: WeakKeyDictionary[Tokenizer, _Vocabulary] = WeakKeyDictionary()
+_MAKING = Lock()  # rounds of several sessions ask at once
 
 
 def key_terms(tokenizer: Tokenizer, terms: tuple[str, ...]) -> KeyTerms | None:
     """The trie of `terms`; None: there are none. Made once, since every round of a stream asks for it."""
     if not terms:
         return None
-    known = (
-        _VOCABULARIES.setdefault(tokenizer, _Vocabulary(tokenizer))
-        if tokenizer not in _VOCABULARIES
-        else (_VOCABULARIES[tokenizer])
-    )
-    if terms not in known.tries:
-        spelled = [(form, tokenizer.encode(form)) for term in terms for form in spellings(term)]
-        known.tries[terms] = KeyTerms(spelled, known.words)
-        while len(known.tries) > _LISTS:
-            known.tries.pop(next(iter(known.tries)))
-    return known.tries[terms]
+    with _MAKING:
+        if tokenizer not in _VOCABULARIES:
+            _VOCABULARIES[tokenizer] = _Vocabulary(tokenizer)
+        known = _VOCABULARIES[tokenizer]
+        if terms not in known.tries:
+            spelled = [(form, tokenizer.encode(form)) for term in terms for form in spellings(term)]
+            known.tries[terms] = KeyTerms(spelled, known.words)
+            if len(known.tries) > _LISTS:
+                known.tries.pop(next(iter(known.tries)))
+        return known.tries[terms]

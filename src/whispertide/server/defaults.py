@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from whispertide.checkpoint.languages import DETECT, language_choice
+from whispertide.checkpoint.languages import DETECT, language_choice, language_code
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions, Task
 from whispertide.server.bounds import check_prompt
@@ -24,19 +24,29 @@ def choose_model(models: Sequence[ModelInfo], settings: Settings, usual: DecodeO
     asked = replace(
         settings,
         language=language_choice(settings.language),
+        languages=tuple(map(language_code, settings.languages)),
         task=settings.task or "transcribe",
         prompt=settings.prompt or usual.prompt,
+        keyterms=settings.keyterms or usual.keyterms,
     )
     wanted = replace(
         asked,
-        language=usual.language if settings.language is None else asked.language,
+        language=usual.language if settings.language is None and not asked.languages else asked.language,
         task=settings.task or usual.task,
     )
     for filled in (wanted, asked):
         for model in found:
             if _can_write(model, filled.language, filled.task):
-                return model, filled
-    return found[0], asked
+                return model, _allowed(filled, usual, model)
+    return found[0], _allowed(asked, usual, found[0])
+
+
+def _allowed(settings: Settings, usual: DecodeOptions, model: ModelInfo) -> Settings:
+    """The settings with those languages that may be detected: the client's, else the usual ones, as the model knows
+    them.
+    """
+    listed = () if settings.language is not None else settings.languages or usual.languages
+    return replace(settings, languages=tuple(code for code in listed if code in model.languages))
 
 
 def _can_write(model: ModelInfo, language: str | None, task: Task | None) -> bool:
@@ -53,6 +63,13 @@ def fill_changes(changes: Mapping[str, Any], usual: DecodeOptions, languages: Se
         filled["language"] = None
     if filled.get("prompt") == "":
         filled["prompt"] = usual.prompt
+    if filled.get("keyterms") in ([], ()):
+        filled["keyterms"] = usual.keyterms
+    if filled.get("languages"):
+        filled.setdefault("language", None)  # whoever lists several wants it detected
+    elif "language" in filled or "languages" in filled:
+        is_open = filled.get("language") is None
+        filled["languages"] = tuple(code for code in usual.languages if is_open and code in languages)
     return filled
 
 

@@ -69,7 +69,7 @@ class RoundResources:
         """
         # Never kept: what is heard may be another language in the next round.
         if options.language is None and self.model.tokenizer.is_multilingual:
-            return detect_language(self.model, encoded)
+            return detect_language(self.model, encoded, options.languages)
         if options.language not in self._languages:
             self._languages[options.language] = choose_language(self.model, lambda: encoded, options.language)
         return self._languages[options.language]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from whispertide.decoding.draft import Reference
-from whispertide.decoding.language import DetectedLanguage
+from whispertide.decoding.language import TURNING, DetectedLanguage
 from whispertide.decoding.search import Cost, Guard, Stage
 from whispertide.events import RoundStats
 from whispertide.model.engine import Encoded, EncoderState
@@ -86,13 +86,15 @@ class RoundPlan:
 
     def language(self, found: DetectedLanguage) -> DetectedLanguage:
         """The language of the round's text, where `found` is detected in its window: in view of the language before."""
-        return found if self.waits(found) else found.after(self.spoken)
+        return found if self.waits(found) else found.after(self.spoken, len(self.window))
 
     def waits(self, language: DetectedLanguage) -> bool:
         """True if the round is left to the next one, because its language is a guess: what is confirmed in the wrong
         one stays, and the utterance goes on in it. The last round of an utterance does not wait.
         """
-        return not self.is_last and language.language != self.spoken and language.may_change(len(self.window))
+        heard = len(self.window)
+        is_short = self.spoken is not None and heard < TURNING
+        return not self.is_last and language.language != self.spoken and (is_short or language.may_change(heard))
 
     @property
     def ends_turn(self) -> bool:

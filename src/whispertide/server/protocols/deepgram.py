@@ -8,11 +8,13 @@ In: binary audio in the encoding of the address, and JSON: `KeepAlive`, `Finaliz
 import hashlib
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
+from whispertide.options import parse_switch
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import CONTAINED_PIECE, MARK_BYTES, AudioInput, container_of
 from whispertide.types import Word, join_words, seconds, to_samples
@@ -126,8 +128,8 @@ class DeepgramProtocol(base.WireProtocol):
         if data.get("keyterms") is None:
             return (messages.reply(type="ConfigureSuccess", request_id=self._request),)
         terms = messages.texts(data["keyterms"], "keyterms")
-        prompt = base.Configure({"prompt": messages.prompt(terms)})
-        return (prompt, messages.reply(type="ConfigureSuccess", request_id=self._request, keyterms=terms))
+        change = base.Configure({"keyterms": messages.keyterms(terms)})
+        return (change, messages.reply(type="ConfigureSuccess", request_id=self._request, keyterms=terms))
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
@@ -311,17 +313,29 @@ def _container(data: bytes) -> AudioInput:
 
 def _read_settings(opening: base.Opening) -> base.Settings:
     query = opening.query
-    boosted = (word.partition(":")[0] for word in opening.lists.get("keywords", ()))  # "term:intensifier"
+    # What may be detected: languages in place of a switch, or hints for a model of several.
+    detected = [tag for tag in opening.lists.get("detect_language", ()) if parse_switch(tag) is not False]
+    expected = [tag for tag in detected if parse_switch(tag) is None] + [*opening.lists.get("language_hint", ())]
+    language = messages.language(query.get("language"), opening.server) or (DETECT if detected else None)
     changes: dict[str, Any] = {}
     endpointing = query.get("endpointing", "").lower()
     if endpointing not in ("", "true", "false"):
         changes = messages.pause(messages.number(query, "endpointing"))
     return base.Settings(
         model=query.get("model"),
-        language=messages.language(query.get("language"), opening.server),
-        prompt=messages.prompt([*opening.lists.get("keyterm", ()), *boosted]),
+        language=language,
+        languages=messages.languages(expected, opening.server) if language in (None, DETECT) else (),
+        keyterms=messages.keyterms([*opening.lists.get("keyterm", ()), *_boosted(opening.lists.get("keywords", ()))]),
         changes=changes,
     )
+
+
+def _boosted(keywords: Sequence[str]) -> Iterator[str]:
+    """The terms of the older "term:intensifier"; a negative one is for terms that are not wanted."""
+    for keyword in keywords:
+        term, _, intensifier = keyword.partition(":")
+        if not intensifier.startswith("-"):
+            yield term
 
 
 def _word(word: Word) -> dict[str, Any]:
