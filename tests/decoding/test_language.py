@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from scripted_decoder import SIZE, SOT, ScriptedDecoder
-from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
+from whispertide.decoding.language import ENOUGH, TURNING, DetectedLanguage, choose_language, detect_language
 from whispertide.errors import UnknownLanguageError
 from whispertide.types import FloatArray
 
@@ -58,9 +58,25 @@ def test_without_a_wish_it_is_detected_or_english() -> None:
 
 def test_what_was_spoken_before_holds_unless_another_language_is_certain() -> None:
     heard = DetectedLanguage("pt", 0.56, {"pt": 0.56, "en": 0.4})
-    assert heard.after("en") == DetectedLanguage("en", 0.4)
-    assert heard.after(None) == heard.after("pt") == heard
-    assert DetectedLanguage("pt", 0.95, {"pt": 0.95}).after("en").language == "pt"
+    assert heard.after("en", ENOUGH) == DetectedLanguage("en", 0.4)
+    assert heard.after(None, ENOUGH) == heard.after("pt", ENOUGH) == heard
+    assert DetectedLanguage("pt", 0.95, {"pt": 0.95}).after("en", ENOUGH).language == "pt"
+
+
+def test_a_cough_or_a_name_changes_no_language_however_certain_it_sounds() -> None:
+    heard = DetectedLanguage("cy", 0.99, {"cy": 0.99, "en": 0.01})
+    assert heard.after("en", TURNING - 320).language == "en"
+    assert heard.after("en", TURNING).language == "cy"
+    assert heard.after(None, TURNING - 320).language == "cy"  # nothing was spoken before
+    assert DetectedLanguage("cy", 1.0).after("en", 320).language == "cy"  # nobody listened: it was asked for
+
+
+def test_only_the_languages_of_a_list_share_the_probability() -> None:
+    assert detect_language(model(), ENCODED, ("en", "fr")).language == "en"
+    found = detect_language(model(), ENCODED, ("fr", "de"))
+    assert (found.language, set(found.shares)) == ("de", {"de", "fr"})
+    assert found.probability == pytest.approx(0.75, rel=1e-5)
+    assert choose_language(model(), lambda: ENCODED, None, ("fr",)).language == "fr"
 
 
 @pytest.mark.parametrize(

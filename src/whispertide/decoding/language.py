@@ -50,15 +50,16 @@ class DetectedLanguage:
         """True if a window longer than so many samples may well be in another language."""
         return samples < ENOUGH and self.probability < CERTAIN
 
-    def turns_from(self, spoken: str | None, samples: int) -> bool:
-        """True if a window of so many samples shows that another language than the one `spoken` before begins."""
-        return self.language != spoken and self.probability >= CERTAIN and samples >= TURNING
+    def is_too_short(self, spoken: str | None, samples: int) -> bool:
+        """True if a window of so many samples is no sign of another language than the one `spoken` before."""
+        # Without shares nobody listened: it is the one that was asked for.
+        return spoken not in (None, self.language) and bool(self.shares) and samples < TURNING
 
     def after(self, spoken: str | None, samples: int) -> DetectedLanguage:
         """This one, or what was `spoken` before in the same stream, unless so many `samples` show another: people
         seldom change their language, and an accent, a name or a cough sounds like another one.
         """
-        if spoken is None or self.turns_from(spoken, samples):
+        if spoken is None or (self.probability >= CERTAIN and not self.is_too_short(spoken, samples)):
             return self
         return DetectedLanguage(spoken, self.shares.get(spoken, 0.0), self.shares)
 

@@ -285,11 +285,11 @@ def step_request(
     )
 
 
-def trial_request(newest: int, trial: Sequence[int], *, parent: int) -> DecodeRequest:
-    """Feed the `newest` token of the only row once more, and a `trial` of tokens after it; ask for the raw logits."""
+def trial_request(trial: Sequence[int], *, parent: int) -> DecodeRequest:
+    """Feed a `trial` of tokens after the newest one of the only row; ask for the raw logits."""
     return DecodeRequest(
-        tokens=np.array([[newest, *trial]], dtype=np.int64),
-        logits_at=tuple(range(len(trial) + 1)),
+        tokens=np.array([trial], dtype=np.int64),
+        logits_at=tuple(range(len(trial))),
         parents=(parent,),
         need="logits",
         draft=len(trial),

@@ -14,7 +14,7 @@ from whispertide.types import FloatArray
 
 
 class TermTrials:
-    """The trials of one search. `trial` is what has to be fed after the newest token; empty: nothing."""
+    """The trials of one search. `trial` is what has to be fed next; empty: nothing."""
 
     def __init__(self, terms: KeyTerms) -> None:
         self._terms = terms

@@ -136,9 +136,8 @@ class TokenSearch:
         self._guards = guards
         self._terms = rules.terms
         self._trials = None if rules.terms is None or accept.independent else TermTrials(rules.terms)
-        self._asked: FloatArray | None = (
-            None  # what the newest token's query attended to, while terms are tried after it
-        )
+        # While terms are tried: what followed before that, and what the newest queries had attended to.
+        self._asked: tuple[Distribution, FloatArray | None] | None = None
         self._live = [Hypothesis()]
         self._finished: list[Hypothesized] = []
         self._narrow = draft is not None
@@ -154,8 +153,7 @@ class TokenSearch:
         if not self._steps.runs:
             request = opening_request(self._prompt, ahead)
         elif trial:
-            newest = (*self._prompt.tokens, *self._live[0].tokens)[-1]
-            request = trial_request(newest, trial, parent=self._live[0].parent)
+            request = trial_request(trial, parent=self._live[0].parent)
         else:
             rows = [hypothesis.tokens for hypothesis in self._live]
             parents = tuple(hypothesis.parent for hypothesis in self._live)
@@ -166,7 +164,8 @@ class TokenSearch:
 
     def feed(self, output: DecodeOutput) -> Verdict:
         """Extend the hypotheses; along what was fed ahead as far as it is what they go on with."""
-        before = 0  # tokens that were fed in front of the newest one
+        # How many tokens were fed in front of the newest one. That was fed before what is tried after it.
+        before = -1 if self._asked is not None else 0
         is_first = not self._steps.runs
         if is_first:
             before = len(self._prompt.tokens) - 1
@@ -178,21 +177,23 @@ class TokenSearch:
             # The first time with all queries of the prompt: word times are warped over the forced prefix, too.
             queries = slice(query if stands else 0, query + 1)
             attention = None if output.attention is None else output.attention[:, :, queries]
-            if not self._look_for_terms(attention, partial(self._following, output, stands), self._ahead[stands:]):
+            if not self._look_for_terms(partial(self._following, output, stands), attention, self._ahead[stands:]):
                 self._live = [replace(self._live[0], parent=0)]
-                return Verdict(False, query)  # the newest token is fed again, with what is tried after it
+                return Verdict(False, query + 1)
             is_granted = self._trials is not None and self._trials.is_granted
-            self._extend(self._following(output, stands), attention if self._asked is None else self._asked)
+            self._extend(*(self._asked or (self._following(output, stands), attention)))
             self._asked = None
             is_over = self._is_over()
             # What was fed ahead counts as far as it is what the search itself has found.
             goes_on = (self._narrow or is_granted) and not is_over
             if not goes_on or self._ahead[stands : stands + 1] != self._live[0].tokens[-1:]:
-                return Verdict(is_over, before + 1 + stands)
+                return Verdict(is_over, query + 1)
             stands += 1
 
     def _following(self, output: DecodeOutput, stands: int, ahead: Sequence[int] = ()) -> Distribution:
         """The distribution after so much of what was fed ahead stands, and after more of it."""
+        if self._asked is not None and not stands and not ahead:
+            return self._asked[0]
         rows = [(*hypothesis.tokens, *ahead) for hypothesis in self._live]
         # Counted from the end of what was asked for: sot's place may stand in front, and drafts stand after the newest
         # token.
@@ -201,8 +202,8 @@ class TokenSearch:
 
     def _look_for_terms(
         self,
-        attention: FloatArray | None,
         following: Callable[[Sequence[int]], Distribution],
+        attention: FloatArray | None,
         ahead: Sequence[int] = (),
     ) -> bool:
         """Look for a key term that the only hypothesis goes on with; False: tokens have to be fed first to tell.
@@ -219,7 +220,7 @@ class TokenSearch:
             room=self._prompt.limit - len(leading.tokens) - 1,
         )
         if not is_decided:
-            self._asked = attention if self._asked is None else self._asked
+            self._asked = self._asked or (following(()), attention)
         return is_decided
 
     @property
@@ -250,17 +251,12 @@ class TokenSearch:
         self._no_speech_prob = no_speech_prob
         self._steps += Steps.run(rows)
         self._live = list(hypotheses)
-        if not self._look_for_terms(attention, lambda _: following):
+        if not self._look_for_terms(lambda _: following, attention):
             return False
         self._extend(following, attention)
         # `_extend` counts rows among these hypotheses, but the cache is that of the run, which may have had more.
         self._live = [replace(each, parent=hypotheses[each.parent].parent) for each in self._live]
         return self._is_over()
-
-    @property
-    def is_trying(self) -> bool:
-        """True if the newest token is to be fed again, with key terms to try."""
-        return self._trials is not None and bool(self._trials.trial)
 
     @property
     def is_settled(self) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from whispertide.decoding.draft import Reference
-from whispertide.decoding.language import TURNING, DetectedLanguage
+from whispertide.decoding.language import DetectedLanguage
 from whispertide.decoding.search import Cost, Guard, Stage
 from whispertide.events import RoundStats
 from whispertide.model.engine import Encoded, EncoderState
@@ -93,8 +93,8 @@ class RoundPlan:
         one stays, and the utterance goes on in it. The last round of an utterance does not wait.
         """
         heard = len(self.window)
-        is_short = self.spoken is not None and heard < TURNING
-        return not self.is_last and language.language != self.spoken and (is_short or language.may_change(heard))
+        is_guess = language.may_change(heard) or language.is_too_short(self.spoken, heard)
+        return not self.is_last and language.language != self.spoken and is_guess
 
     @property
     def ends_turn(self) -> bool:

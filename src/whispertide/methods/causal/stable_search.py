@@ -122,7 +122,7 @@ class StableSearch:
             rows=len(self._earlier),
             no_speech_prob=no_speech(output, self._rules),
         )
-        return Verdict(stop=is_over, keep=fed - self._search.is_trying)
+        return Verdict(stop=is_over, keep=fed)
 
     def _following(self, output: DecodeOutput, place: int, rows: Sequence[Scored]) -> Distribution:
         """The distribution after the tokens up to a place among the last."""
