@@ -179,7 +179,8 @@ class KeyTerms:
         """
         gained = np.where(self._words.going_on, np.float32(place.inside), np.float32(place.kept)) - place.depth
         is_text = int(row.argmax()) < self._words.text_end
-        next_ones = self._following(place) if is_text else place.children
+        # Where the text ends a term that has begun may go on, but none begins.
+        next_ones = self._following(place) if is_text else place.children if place.depth else {}
         if not next_ones:
             return np.asarray(gained * self.bonus, np.float32), row
         ids = np.fromiter(next_ones, dtype=np.int64)
