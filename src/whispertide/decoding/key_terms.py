@@ -274,7 +274,7 @@ def key_terms(tokenizer: Tokenizer, terms: tuple[str, ...]) -> KeyTerms | None:
         known = _VOCABULARIES[tokenizer]
         if terms not in known.tries:
             spelled = [(form, tokenizer.encode(form)) for term in terms for form in spellings(term)]
-            known.tries[terms] = KeyTerms(spelled, known.words)
+            known.tries[terms] = KeyTerms(spelled, known.words, bonus=BONUS, farthest=FARTHEST)
             if len(known.tries) > _LISTS:
                 known.tries.pop(next(iter(known.tries)))
         return known.tries[terms]
