@@ -144,10 +144,8 @@ class DecodeOptions:
     """
 
     language: str | None = None
-    languages: tuple[str, ...] = ()
     task: Task = "transcribe"
     prompt: str = ""
-    keyterms: tuple[str, ...] = ()
     beam: int = 1
     patience: float = 1.0
     length_penalty: float | None = None
@@ -164,6 +162,8 @@ class DecodeOptions:
     condition_on_previous_text: bool | None = None  # None = as the checkpoint says, else yes, as Whisper does
     word_timestamps: bool = True
     seed: int = 0
+    languages: tuple[str, ...] = ()
+    keyterms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, TASKS)
