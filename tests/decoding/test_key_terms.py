@@ -16,6 +16,7 @@ from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch
+from whispertide.methods.causal.stable_search import Scored, StableSearch
 from whispertide.types import FloatArray
 
 TOKENIZER = FewWords()
@@ -130,6 +131,15 @@ class TestSearch:
         assert said(script, terms("海"), beam=beam) == "の海の"  # no letter after it makes another word of it
         letters = telling({" a": 1.0}, {"s": 0.6, "new": 0.4}, {".": 1.0})
         assert said(letters, terms("new"), beam=beam) == " as"  # in the middle of a word
+
+
+def test_a_search_that_goes_on_from_an_earlier_text_tries_terms_at_once() -> None:
+    """As `whisperrt` does in every round."""
+    script = telling({" a": 1.0}, {" nut": 0.7, " new": 0.3}, {" new> yo": 0.9, " a": 0.9}, {" yo>rk": 1.0})
+    earlier = Scored((PIECES.index(" a"),), (0.0,))
+    for beam in (1, 3):
+        search = StableSearch(PROMPT, rules(split_terms()), Beam(beam), [earlier], guards=())
+        assert text_of(run_search(search, ScriptedDecoder(script)).best.tokens) == " a new york"
 
 
 def test_one_hypothesis_is_tried_in_a_run_of_its_own() -> None:

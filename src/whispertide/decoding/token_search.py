@@ -22,7 +22,7 @@ import numpy as np
 from whispertide.decoding.accept import GREEDY, Accept, Beam, Choice, Sampling
 from whispertide.decoding.draft import Draft
 from whispertide.decoding.end import End
-from whispertide.decoding.key_terms import Place
+from whispertide.decoding.key_terms import KeyTerms, Place
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import (
     Distribution,
@@ -210,11 +210,11 @@ class TokenSearch:
 
         `following` gives the distribution after some of what was fed `ahead`.
         """
-        if self._trials is None or not self._is_alone:
+        if self._trials is None or self._terms is None or not self._is_alone:
             return True
         leading = self._live[0]
         is_decided = self._trials.look(
-            self._place(leading),
+            self._place(leading, self._terms),
             ahead,
             lambda more: following(more).logprobs()[0],
             room=self._prompt.limit - len(leading.tokens) - 1,
@@ -228,11 +228,11 @@ class TokenSearch:
         """True if one hypothesis goes on by itself, without others to be weighed against."""
         return self._narrow or self._accept.rows == 1
 
-    def _place(self, hypothesis: Hypothesis) -> Place | None:
+    def _place(self, hypothesis: Hypothesis, terms: KeyTerms) -> Place:
         """Where it is in the key terms, its forced beginning included."""
-        if self._terms is None or hypothesis.place is not None:
+        if hypothesis.place is not None:
             return hypothesis.place
-        return self._terms.after((*self._prompt.tokens, *hypothesis.tokens))
+        return terms.after((*self._prompt.tokens, *hypothesis.tokens))
 
     def resume(
         self,
@@ -283,11 +283,11 @@ class TokenSearch:
 
     def _extend(self, following: Distribution, attention: FloatArray | None) -> None:
         """Replace the live hypotheses by their continuations; `attention` is of the newest queries, for all rows."""
-        before, was_narrow = self._live, self._narrow
-        if self._trials is not None:
+        before, was_narrow, terms = self._live, self._narrow, self._terms
+        if self._trials is not None and terms is not None:
             self._trials.move()
             if not self._is_alone:
-                following = replace(following, within=[self._place(each) for each in before])
+                following = replace(following, within=[self._place(each, terms) for each in before])
         seen = [hypothesis.seen for hypothesis in before]
         if attention is not None:
             seen = [(*pieces, attention[:, row]) for row, pieces in enumerate(seen)]
@@ -302,7 +302,7 @@ class TokenSearch:
             if token == self._rules.vocabulary.eot:
                 ended.append(Hypothesized(tokens, logprobs, total, attention=seen[row], gain=gain))
                 continue
-            place = None if self._terms is None else self._terms.after((token,), self._place(before[row]))
+            place = None if terms is None else terms.after((token,), self._place(before[row], terms))
             live.append(Hypothesis((*tokens, token), (*logprobs, logprob), total, row, seen[row], gain, place))
             # The choices come best first; worse ones are dropped, ends of text included, as in openai/whisper.
             if len(live) == width:
@@ -370,10 +370,10 @@ class TokenSearch:
 
     def _closed(self, hypothesis: Hypothesis, stop: StopReason, keep: int | None = None) -> Hypothesized:
         """A hypothesis as it stands, without what was added for a term that has not ended."""
-        closed, place = hypothesis.close(stop, keep), self._place(hypothesis)
-        if self._terms is None or place is None or not hypothesis.gain:
+        closed = hypothesis.close(stop, keep)
+        if self._terms is None or not hypothesis.gain:
             return closed
-        return replace(closed, gain=closed.gain - self._terms.owed(place))
+        return replace(closed, gain=closed.gain - self._terms.owed(self._place(hypothesis, self._terms)))
 
     def _is_enough(self) -> bool:
         """True if what has ended is enough, though fewer texts have than there are rows; the others go."""
