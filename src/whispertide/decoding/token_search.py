@@ -24,14 +24,7 @@ from whispertide.decoding.draft import Draft
 from whispertide.decoding.end import End
 from whispertide.decoding.key_terms import KeyTerms, Place
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import (
-    Distribution,
-    Rules,
-    no_speech,
-    opening_request,
-    step_request,
-    trial_request,
-)
+from whispertide.decoding.rules import Distribution, Rules, no_speech, opening_request, step_request, trial_request
 from whispertide.decoding.search import (
     NO_STEPS,
     DecodeOutput,
@@ -148,7 +141,7 @@ class TokenSearch:
 
     def next(self) -> DecodeRequest:
         """The prompt in one row, then the newest token of every row; what is drafted goes with them."""
-        trial = self._trials.trial if self._trials is not None else ()
+        trial = () if self._trials is None else self._trials.trial
         self._ahead = ahead = trial or self._drafted()
         if not self._steps.runs:
             request = opening_request(self._prompt, ahead)
@@ -164,8 +157,7 @@ class TokenSearch:
 
     def feed(self, output: DecodeOutput) -> Verdict:
         """Extend the hypotheses; along what was fed ahead as far as it is what they go on with."""
-        # How many tokens were fed in front of the newest one. That was fed before what is tried after it.
-        before = -1 if self._asked is not None else 0
+        before = -1 if self._asked is not None else 0  # tokens that were fed in front of the newest one
         is_first = not self._steps.runs
         if is_first:
             before = len(self._prompt.tokens) - 1
