@@ -9,7 +9,7 @@
     zeros           a second of silence after the audio, which the decoder sees, and at least so many seconds in all: a
                     short form of the padding that Whisper knows
     auto            for a recipe, one of the above by what the checkpoint knows (`short_windows`); no framing itself
-    masked          the same zeros up to 30 s, in blocks that do not attend to each other, each encoded once
+    masked          silence up to 30 s, in blocks that do not attend to each other, each encoded once
                     (`methods.short.masked`)
     hush            a learned sound after the audio, which tells the model that speech ends here, and no padding; as
                     `bare`, because the hush word is in the log-mel already (`Features.followed`, `methods.short.hush`)

@@ -349,7 +349,7 @@ class Understanding:
         """The search options of a pilot that is not at a pause."""
         known = len(utterance.found.best.tokens) if utterance.found else 0
         longest = min(known + self.pilots.tokens, self.search.longest)
-        return replace(self.search, beam=self.pilots.beam, longest=longest)
+        return replace(self.search, beam=self.pilots.beam, longest=longest, pilot=True)
 
     def _pilot(self, utterance: _Utterance, until: int, options: CtcAttentionOptions) -> list[Understood]:
         """One guess; none where there is no whole frame yet."""

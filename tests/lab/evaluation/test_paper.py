@@ -45,6 +45,8 @@ VALUES = {
         ({"result": ""}, "with result and command, or none"),
         ({"here": ""}, "with result and command, or none"),
         ({"here": "", "result": "", "command": ""}, "a stored result for 'refuted'; got none"),
+        ({"own": True}, "no verdict by them"),  # rule 1: nothing of Whisper is decided by a checkpoint of our own
+        ({"own": True, "verdict": "confirmed"}, "no verdict by them"),
     ],
 )
 def test_no_verdict_stands_without_a_stored_result(change: dict[str, str], said: str) -> None:

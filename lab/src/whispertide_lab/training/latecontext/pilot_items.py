@@ -3,7 +3,8 @@
 
 It takes the place of Whisper (`evaluation.items.pilot`) where the first model is a folder of `whispertide train
 latecontext`. The corpus has commands then: `commands:FOLDER`, of `whispertide train commands`. Waits are of computing
-after the end of speech, by processor time. The server's model is the last one, a Whisper checkpoint. Needs no torch.
+after the end of speech, by processor time. The server's model is the last one, if that is a Whisper checkpoint, else
+base. Needs no torch.
 """
 
 from collections.abc import Sequence
@@ -242,11 +243,7 @@ def _both(runner: "Runner", way: str = USUAL) -> tuple[list[Both], str]:
     """All commands that had a pilot and a final text, understood here and heard by the server, and what they are."""
     if not _is_own(runner):
         return by_whisper.both(runner)
-    here, there = runner.models[0], runner.models[-1]
-    if is_late(Path(there)):
-        raise OptionError(
-            f"expected the network and a Whisper checkpoint for the server: --models {here},nano.en; got {there} alone"
-        )
+    here, there = runner.models[0], by_whisper.server_of(runner)
     said = commands_of(runner)
     name, measure = f"commands sent: {way}", partial(_sent, runner, said, way)
     heard = runner.kept(name, list[Both], measure, *MADE_BY, models=(here, there))
@@ -289,11 +286,11 @@ def _there(runner: "Runner", said: Sequence[Sentence]) -> list[tuple[str, float]
     """What the server hears of each, and the processor seconds it takes."""
 
     def measure() -> list[tuple[str, float]]:
-        server = runner.transcriber(runner.models[-1])
+        server = runner.transcriber(by_whisper.server_of(runner))
         server.warm_up()
         return [heard_there(server, one) for one in by_whisper.watched(runner, "heard by the server", said)]
 
-    kind, models = list[tuple[str, float]], (runner.models[-1],)
+    kind, models = list[tuple[str, float]], (by_whisper.server_of(runner),)
     return runner.kept("commands there", kind, measure, *MADE_BY, models=models)
 
 
