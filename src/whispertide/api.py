@@ -22,7 +22,7 @@ from whispertide.atomic import printable
 from whispertide.audio.given import Audio, audio_blocks
 from whispertide.audio.whole import Recording
 from whispertide.checkpoint import ModelDims, Tokenizer
-from whispertide.checkpoint.languages import language_choice
+from whispertide.checkpoint.languages import allowed_languages
 from whispertide.decoding.longform import OfflineSegment, pad_or_trim
 from whispertide.errors import AudioError
 from whispertide.events import Event
@@ -230,7 +230,7 @@ class Transcriber:
         knows; None: unknown.
         """
         only = None if self.dims.is_multilingual else "en"
-        return language_choice(options.language) or detected or only
+        return allowed_languages(options.languages, options.language)[1] or detected or only
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
@@ -280,12 +280,12 @@ class Transcriber:
         return executor
 
     def _possible(self, options: DecodeOptions) -> DecodeOptions:
-        """Check the options, with the language as a code, or None. Raises `OptionError` for one that this model does
-        not know.
+        """Check the options, with languages as codes, or None. Raises `OptionError` for one that this model does not
+        know.
         """
-        language = language_choice(options.language)
+        allowed, language = allowed_languages(options.languages, options.language)
         self.tokenizer.sot_sequence(language, options.task)
-        return replace(options, language=language)
+        return replace(options, language=language, languages=tuple(map(self.tokenizer.language, allowed)))
 
     def stream(
         self,

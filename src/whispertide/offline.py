@@ -106,7 +106,7 @@ def transcribe_heard(
             progress(end * HOP_LENGTH, end * HOP_LENGTH)
         return
     # of the whole recording: what its first 30 s sound like, unless it is asked for
-    language = choose_language(model, lambda: model.encode(features.opening()), options.language)
+    language = choose_language(model, lambda: model.encode(features.opening()), options.language, options.languages)
     transcription = Transcription(
         model, features, options, language.language, seek=0, end=end, frame=frame, voice=voice
     )

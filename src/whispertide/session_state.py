@@ -244,7 +244,9 @@ class SessionState:
         if result.heard is None or result.language in (None, self.language) or self.options.language is not None:
             return
         self.language = result.language
-        self.emit(Language, at, language=result.language, probability=result.language_probability)
+        utterance = self.turns.utterance
+        took = 0 if utterance is None else max(0, result.plan.window.end - utterance.start)
+        self.emit(Language, at, language=result.language, probability=result.language_probability, took=took)
 
 
 def _built_in(recipe: Recipe) -> dict[str, Any]:

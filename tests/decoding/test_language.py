@@ -54,3 +54,11 @@ def test_the_language_asked_for_is_taken_without_listening() -> None:
 def test_without_a_wish_it_is_detected_or_english() -> None:
     assert choose_language(model(), lambda: ENCODED, None).language == "de"
     assert choose_language(model(multilingual=False), lambda: ENCODED, None).language == "en"
+
+
+def test_only_the_languages_of_a_list_share_the_probability() -> None:
+    assert detect_language(model(), ENCODED, ("en", "fr")).language == "en"
+    found = detect_language(model(), ENCODED, ("fr", "de"))
+    assert (found.language, set(found.shares)) == ("de", {"de", "fr"})
+    assert found.probability == pytest.approx(0.75, rel=1e-5)
+    assert choose_language(model(), lambda: ENCODED, None, ("fr",)).language == "fr"

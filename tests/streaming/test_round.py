@@ -2,7 +2,7 @@
 
 import pytest
 
-from whispertide.decoding.language import DetectedLanguage
+from whispertide.decoding.language import TURNING, DetectedLanguage
 from whispertide.methods.agreement.whole_window import WholeWindow
 from whispertide.streaming.round import RoundPlan
 from whispertide.types import SAMPLE_RATE, Span
@@ -17,7 +17,18 @@ def test_what_was_spoken_before_holds_unless_another_language_is_certain() -> No
     assert plan(3.0, spoken="en").language(heard) == DetectedLanguage("en", 0.4)
     assert plan(1.0, spoken="en").language(heard) == heard, "a guess that nothing is confirmed by"
     assert plan(3.0).language(heard) == plan(3.0, spoken="pt").language(heard) == heard
-    assert plan(spoken="en").language(DetectedLanguage("pt", 0.95, {"pt": 0.95})).language == "pt"
+    assert plan(3.0, spoken="en").language(DetectedLanguage("pt", 0.95, {"pt": 0.95})).language == "pt"
+
+
+def test_a_cough_or_a_name_changes_no_language_however_certain_it_sounds() -> None:
+    heard = DetectedLanguage("cy", 0.99, {"cy": 0.99, "en": 0.01})
+    short, enough = (TURNING - 320) / SAMPLE_RATE, TURNING / SAMPLE_RATE
+    assert plan(short, spoken="en", is_last=True).language(heard).language == "en"
+    assert plan(short, spoken="en").waits(heard)
+    assert plan(enough, spoken="en").language(heard).language == "cy"
+    assert plan(short).language(heard).language == "cy", "nothing was spoken before"
+    asked = DetectedLanguage("cy", 1.0)
+    assert plan(short, spoken="en", is_last=True).language(asked).language == "cy", "nobody listened: it was asked for"
 
 
 @pytest.mark.parametrize(

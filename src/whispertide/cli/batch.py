@@ -120,6 +120,7 @@ def _setup(
     warn_of_synthetic(transcriber)
     if options.language is not None:
         options = replace(options, language=transcriber.tokenizer.language(options.language))
+    options = replace(options, languages=tuple(map(transcriber.tokenizer.language, options.languages)))
     return Setup(_portable_name(model), revision, engine, options, form, transcriber.model.content_hash)
 
 
@@ -145,6 +146,8 @@ def _made(transcriber: "Transcriber", setup: "Setup") -> "Provenance":
         task=options.task,
         prompt=options.prompt,
         beam=options.beam,
+        languages=",".join(options.languages),
+        keyterms=",".join(options.keyterms),
     )
 
 

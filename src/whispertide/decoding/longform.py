@@ -203,14 +203,14 @@ class Transcription:
         encoded = self._encode(mel)
         if self.voice is None or self.options.language is not None or not self.model.tokenizer.is_multilingual:
             return count, mel, encoded
-        whole = detect_language(self.model, encoded)
+        whole = detect_language(self.model, encoded, self.options.languages)
         begin, end = self.seek * HOP_LENGTH, (self.seek + count) * HOP_LENGTH
         pause = None if whole.probability >= CERTAIN else self.voice.pause_after(ENOUGH, begin, end)
         if pause is not None:
             sooner = -(-pause // HOP_LENGTH) - self.seek
             beginning = self.features.followed(self.seek, sooner)
             alone = self._encode(beginning)
-            first = detect_language(self.model, alone)
+            first = detect_language(self.model, alone, self.options.languages)
             if first.probability >= APART and {first.language} != {whole.language, self.language}:
                 self._turn_to(first)
                 return sooner, beginning, alone

@@ -20,6 +20,7 @@ from whispertide.model.engine import DecodeOutput, DecodeRequest, DecoderRun
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
+    from whispertide.decoding.key_terms import Place
     from whispertide.model.engine import Piece
 
 __all__ = [
@@ -69,6 +70,7 @@ class Hypothesized:
     sum_logprob: float  # includes the end-of-text token, as Whisper's ranking does
     stop: StopReason = "end_of_text"
     attention: tuple[FloatArray, ...] = field(default=(), compare=False, repr=False)
+    gain: float = 0.0  # what key terms add for the ranking
 
     @property
     def avg_logprob(self) -> float:
@@ -83,7 +85,7 @@ class Hypothesized:
         """
         length = len(self.tokens)
         penalty = max(length, 1) if length_penalty is None else ((5 + length) / 6) ** length_penalty
-        return self.sum_logprob / penalty
+        return (self.sum_logprob + self.gain) / penalty
 
     def cut(self, keep: int) -> Self:
         """Its first `keep` tokens, as a guard leaves them."""
@@ -93,18 +95,29 @@ class Hypothesized:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One that still grows: its tokens, the row of the last run that it continues, and what its queries attended to."""
+    """One that still grows: its tokens, the row of the last run that it continues, and what its queries attended to.
+
+    gain   what key terms have added for its ranking
+    place  where its text is in these; None: not worked out
+    """
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     total: float = 0.0
     parent: int = 0
     seen: tuple[FloatArray, ...] = ()
+    gain: float = 0.0
+    place: Place | None = None
+
+    @property
+    def score(self) -> float:
+        """What ranks it among those that grow."""
+        return self.total + self.gain
 
     def close(self, stop: StopReason, keep: int | None = None) -> Hypothesized:
         """The hypothesis as it stands, cut to `keep` tokens (None = all)."""
         total = self.total if keep is None else sum(self.logprobs[:keep])
-        return Hypothesized(self.tokens[:keep], self.logprobs[:keep], total, stop, self.seen)
+        return Hypothesized(self.tokens[:keep], self.logprobs[:keep], total, stop, self.seen, self.gain)
 
 
 @dataclass(frozen=True, slots=True)

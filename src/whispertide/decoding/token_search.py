@@ -3,7 +3,8 @@
 It starts with one row, since at first all hypotheses are equal, and becomes as many as `accept` wants. With a draft it
 stays one row as long as it finds what the draft expects; the first token that is not expected is where it widens: that
 step's choices seed the other rows. Once the best hypothesis is what the draft expects again, the others go. End of text
-is accepted wherever one row finds it. Guards and the prompt's limit end any search. No I/O; the model is on the other
+is accepted wherever one row finds it. Guards and the prompt's limit end any search. Key terms that may come next are
+tried by one row like a draft (`term_trials`), and weigh in the choices of several. No I/O; the model is on the other
 side of the requests.
 
 Source of the narrow search: WhisperFlow (arXiv 2412.11272), whose code samples its candidates, counts end of text as a
@@ -16,16 +17,18 @@ sampled rows that have ended are dropped instead of carried along, so there may 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from whispertide.decoding.draft import Draft
 from whispertide.decoding.end import End
+from whispertide.decoding.key_terms import KeyTerms, Place
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import Distribution, Rules, no_speech, opening_request, step_request
+from whispertide.decoding.rules import Distribution, Rules, no_speech, opening_request, step_request, trial_request
 from whispertide.decoding.search import (
     NO_STEPS,
     Guard,
@@ -37,6 +40,7 @@ from whispertide.decoding.search import (
     Verdict,
     truncation,
 )
+from whispertide.decoding.term_trials import TermTrials
 from whispertide.errors import GraphError, OptionError
 from whispertide.graphs.contract import TOP
 from whispertide.model.engine import DecodeOutput, DecodeRequest
@@ -45,11 +49,12 @@ from whispertide.types import FloatArray
 
 
 class Choice(NamedTuple):
-    """The hypothesis in `row` goes on with `token`."""
+    """The hypothesis in `row` goes on with `token`; key terms add `gain` to its log-probability for the ranking."""
 
     row: int
     token: int
     logprob: float
+    gain: float = 0.0
 
 
 class Accept(Protocol):
@@ -74,7 +79,7 @@ class Accept(Protocol):
     def choose(
         self, following: Distribution, totals: Sequence[float], width: int, first: Choice | None = None
     ) -> list[Choice]:
-        """Continuations of the hypotheses whose log-probabilities are `totals`, best first.
+        """Continuations of the hypotheses whose scores are `totals`, best first.
 
         At most `width` of them can go on, besides those that end here; what is left over is dropped. `first` is what
         the only hypothesis drew in this step before it was to become several.
@@ -108,15 +113,15 @@ class Beam:
     ) -> list[Choice]:
         """The `width + 1` best tokens of each row, best first. `first` is among them."""
         # One more than can go on, since one of a row's may be end of text, which takes no place.
-        ids, scores = following.best(width + 1)
+        ids, logprobs, gains = following.best(width + 1)
         grown = [
-            Choice(row, int(token), float(logprob))
+            Choice(row, int(token), float(logprob), float(gain))
             for row in range(len(totals))
-            for token, logprob in zip(ids[row], scores[row], strict=True)
+            for token, logprob, gain in zip(ids[row], logprobs[row], gains[row], strict=True)
             if np.isfinite(logprob)
         ]
         # By the sum of log-probabilities, as Whisper does: length only counts when all have ended.
-        return sorted(grown, key=lambda choice: totals[choice.row] + choice.logprob, reverse=True)
+        return sorted(grown, key=lambda choice: totals[choice.row] + choice.logprob + choice.gain, reverse=True)
 
 
 GREEDY = Beam(1)
@@ -199,6 +204,10 @@ class TokenSearch:
         self._end = end
         self._length_penalty = length_penalty
         self._guards = guards
+        self._terms = rules.terms
+        self._trials = None if rules.terms is None or accept.independent else TermTrials(rules.terms)
+        # While terms are tried: what followed before that, and what the newest queries had attended to.
+        self._asked: tuple[Distribution, FloatArray | None] | None = None
         self._live = [Hypothesis()]
         self._finished: list[Hypothesized] = []
         self._narrow = draft is not None
@@ -209,9 +218,12 @@ class TokenSearch:
 
     def next(self) -> DecodeRequest:
         """The prompt in one row, then the newest token of every row; what is drafted goes with them."""
-        self._ahead = ahead = self._drafted()
+        trial = () if self._trials is None else self._trials.trial
+        self._ahead = ahead = trial or self._drafted()
         if not self._steps.runs:
             request = opening_request(self._prompt, ahead)
+        elif trial:
+            request = trial_request(trial, parent=self._live[0].parent)
         else:
             rows = [hypothesis.tokens for hypothesis in self._live]
             parents = tuple(hypothesis.parent for hypothesis in self._live)
@@ -222,7 +234,7 @@ class TokenSearch:
 
     def feed(self, output: DecodeOutput) -> Verdict:
         """Extend the hypotheses; along what was fed ahead as far as it is what they go on with."""
-        before = 0  # tokens that were fed in front of the newest one
+        before = -1 if self._asked is not None else 0  # tokens that were fed in front of the newest one
         is_first = not self._steps.runs
         if is_first:
             before = len(self._prompt.tokens) - 1
@@ -230,19 +242,66 @@ class TokenSearch:
         self._steps += Steps.run(len(self._live), prompt=is_first)
         stands = 0  # how much of what was fed ahead does
         while True:
-            rows = [hypothesis.tokens for hypothesis in self._live]
-            # Counted from the end of what was asked for: sot's place may stand in front, and drafts stand after the
-            # newest token.
-            following = Distribution(output, stands - 1 - len(self._ahead), rows, self._rules, self._raw)
             query = before + stands
             # The first time with all queries of the prompt: word times are warped over the forced prefix, too.
             queries = slice(query if stands else 0, query + 1)
-            self._extend(following, None if output.attention is None else output.attention[:, :, queries])
+            attention = None if output.attention is None else output.attention[:, :, queries]
+            if not self._look_for_terms(partial(self._following, output, stands), attention, self._ahead[stands:]):
+                self._live = [replace(self._live[0], parent=0)]
+                return Verdict(False, query + 1)
+            is_granted = self._trials is not None and self._trials.is_granted
+            self._extend(*(self._asked or (self._following(output, stands), attention)))
+            self._asked = None
             is_over = self._is_over()
             # What was fed ahead counts as far as it is what the search itself has found.
-            if is_over or not self._narrow or self._ahead[stands : stands + 1] != self._live[0].tokens[-1:]:
-                return Verdict(is_over, before + 1 + stands)
+            goes_on = (self._narrow or is_granted) and not is_over
+            if not goes_on or self._ahead[stands : stands + 1] != self._live[0].tokens[-1:]:
+                return Verdict(is_over, query + 1)
             stands += 1
+
+    def _following(self, output: DecodeOutput, stands: int, ahead: Sequence[int] = ()) -> Distribution:
+        """The distribution after so much of what was fed ahead stands, and after more of it."""
+        if self._asked is not None and not stands and not ahead:
+            return self._asked[0]
+        rows = [(*hypothesis.tokens, *ahead) for hypothesis in self._live]
+        # Counted from the end of what was asked for: sot's place may stand in front, and drafts stand after the newest
+        # token.
+        place = stands + len(ahead) - 1 - len(self._ahead)
+        return Distribution(output, place, rows, self._rules, self._raw)
+
+    def _look_for_terms(
+        self,
+        following: Callable[[Sequence[int]], Distribution],
+        attention: FloatArray | None,
+        ahead: Sequence[int] = (),
+    ) -> bool:
+        """Look for a key term that the only hypothesis goes on with; False: tokens have to be fed first to tell.
+
+        `following` gives the distribution after some of what was fed `ahead`.
+        """
+        if self._trials is None or self._terms is None or not self._is_alone:
+            return True
+        leading = self._live[0]
+        is_decided = self._trials.look(
+            self._place(leading, self._terms),
+            ahead,
+            lambda more: following(more).logprobs()[0],
+            room=self._prompt.limit - len(leading.tokens) - 1,
+        )
+        if not is_decided:
+            self._asked = self._asked or (following(()), attention)
+        return is_decided
+
+    @property
+    def _is_alone(self) -> bool:
+        """True if one hypothesis goes on by itself, without others to be weighed against."""
+        return self._narrow or self._accept.rows == 1
+
+    def _place(self, hypothesis: Hypothesis, terms: KeyTerms) -> Place:
+        """Where it is in the key terms, its forced beginning included."""
+        if hypothesis.place is not None:
+            return hypothesis.place
+        return terms.after((*self._prompt.tokens, *hypothesis.tokens))
 
     def resume(
         self,
@@ -261,6 +320,8 @@ class TokenSearch:
         self._no_speech_prob = no_speech_prob
         self._steps += Steps.run(rows)
         self._live = list(hypotheses)
+        if not self._look_for_terms(lambda _: following, attention):
+            return False
         self._extend(following, attention)
         # `_extend` counts rows among these hypotheses, but the cache is that of the run, which may have had more.
         self._live = [replace(each, parent=hypotheses[each.parent].parent) for each in self._live]
@@ -269,15 +330,15 @@ class TokenSearch:
     @property
     def is_settled(self) -> bool:
         """True if a hypothesis that has ended is likelier than all that go on, or none goes on."""
-        ended = max((each.sum_logprob for each in self._finished), default=-np.inf)
-        return all(ended >= each.total for each in self._live)
+        ended = max((each.sum_logprob + each.gain for each in self._finished), default=-np.inf)
+        return all(ended >= each.score for each in self._live)
 
     def result(self) -> SearchResult:
         """The best-ranked hypothesis; unfinished ones fill up where fewer than there are rows have finished."""
         stop: StopReason = "length" if self._is_full() else "aborted"
         # With patience more than that may have finished.
         missing = max(self._accept.rows - len(self._finished), 0)
-        unfinished = [hypothesis.close(stop) for hypothesis in self._live[:missing]]
+        unfinished = [self._closed(hypothesis, stop) for hypothesis in self._live[:missing]]
         # Where every continuation was forbidden, there is neither.
         nothing = [] if self._finished or unfinished else [Hypothesized((), (), -np.inf, "aborted")]
         # Equals keep their order.
@@ -293,7 +354,11 @@ class TokenSearch:
 
     def _extend(self, following: Distribution, attention: FloatArray | None) -> None:
         """Replace the live hypotheses by their continuations; `attention` is of the newest queries, for all rows."""
-        before, was_narrow = self._live, self._narrow
+        before, was_narrow, terms = self._live, self._narrow, self._terms
+        if self._trials is not None and terms is not None:
+            self._trials.move()
+            if not self._is_alone:
+                following = replace(following, within=[self._place(each, terms) for each in before])
         seen = [hypothesis.seen for hypothesis in before]
         if attention is not None:
             seen = [(*pieces, attention[:, row]) for row, pieces in enumerate(seen)]
@@ -302,12 +367,14 @@ class TokenSearch:
         room = self._accept.enough - len(self._finished)
         live: list[Hypothesis] = []
         ended: list[Hypothesized] = []
-        for row, token, logprob in choices:
+        for row, token, logprob, gain in choices:
             tokens, logprobs, total = before[row].tokens, before[row].logprobs, before[row].total + logprob
+            gain += before[row].gain
             if token == self._rules.vocabulary.eot:
-                ended.append(Hypothesized(tokens, logprobs, total, attention=seen[row]))
+                ended.append(Hypothesized(tokens, logprobs, total, attention=seen[row], gain=gain))
                 continue
-            live.append(Hypothesis((*tokens, token), (*logprobs, logprob), total, row, seen[row]))
+            place = None if terms is None else terms.after((token,), self._place(before[row], terms))
+            live.append(Hypothesis((*tokens, token), (*logprobs, logprob), total, row, seen[row], gain, place))
             # The choices come best first; worse ones are dropped, ends of text included, as in openai/whisper.
             if len(live) == width:
                 break
@@ -323,6 +390,10 @@ class TokenSearch:
     def _choices(self, following: Distribution) -> tuple[int, list[Choice]]:
         """The number of hypotheses that go on, and their tokens: the likeliest where drafted, else the best."""
         first = None
+        if self._trials is not None and self._trials.is_granted:
+            token, logprob = self._trials.take(following.logprobs()[0])
+            self._narrow = self._narrow and self._draft is not None and self._draft.follow(token)
+            return 1, [Choice(0, token, logprob)]
         if self._narrow and self._draft is not None:
             likeliest = self._chosen(following, 1)[:1]
             # Where no token is possible, none can leave the draft.
@@ -336,7 +407,7 @@ class TokenSearch:
 
     def _chosen(self, following: Distribution, width: int, first: Choice | None = None) -> list[Choice]:
         """The choices of `accept`, without the ends of text that do not count."""
-        found = self._accept.choose(following, [hypothesis.total for hypothesis in self._live], width, first)
+        found = self._accept.choose(following, [hypothesis.score for hypothesis in self._live], width, first)
         return found if self._end is None else [choice for choice in found if not self._is_refused(choice, found)]
 
     def _is_refused(self, choice: Choice, found: Sequence[Choice]) -> bool:
@@ -358,12 +429,19 @@ class TokenSearch:
             keep = truncation(self._guards, hypothesis.tokens, hypothesis.seen, hypothesis.logprobs)
             if keep is None:
                 continue
-            self._finished.append(hypothesis.close("guard", keep))
+            self._finished.append(self._closed(hypothesis, "guard", keep))
             if not self._accept.independent:
                 self._live = []
                 break
             self._live = [other for other in self._live if other is not hypothesis]
         return not self._live or self._is_full() or self._is_enough()
+
+    def _closed(self, hypothesis: Hypothesis, stop: StopReason, keep: int | None = None) -> Hypothesized:
+        """A hypothesis as it stands, without what was added for a term that has not ended."""
+        closed = hypothesis.close(stop, keep)
+        if self._terms is None or not hypothesis.gain:
+            return closed
+        return replace(closed, gain=closed.gain - self._terms.owed(self._place(hypothesis, self._terms)))
 
     def _is_enough(self) -> bool:
         """True if what has ended is enough, though fewer texts have than there are rows; the others go."""

@@ -46,7 +46,11 @@ T = TypeVar("T")
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 _GRANULARITIES = ("word", "segment")
 _LISTED = ("timestamp_granularities[]", "timestamp_granularities")
-_KNOWN = {"file", "model", "language", "prompt", "response_format", "temperature", "stream", *_LISTED}
+_LISTS = {"languages": "languages", "keyterms": "keyterms", "hotwords": "keyterms"}  # between commas, or repeated
+_KNOWN = {
+    *("file", "model", "language", "prompt", "response_format", "temperature", "stream", *_LISTED),
+    *(name + many for name in _LISTS for many in ("", "[]")),
+}
 _FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
 _OVERHEAD = 2**16  # of a multipart body next to the file
 
@@ -241,7 +245,12 @@ class Rest:
             raise OptionError(f"expected timestamp_granularities among {', '.join(_GRANULARITIES)}; got others")
         # Clients name OpenAI's models, so any other name means none.
         asked = base.Settings(
-            model=texts.get("model"), language=texts.get("language") or None, task=task, prompt=texts.get("prompt", "")
+            model=texts.get("model"),
+            language=texts.get("language") or None,
+            task=task,
+            prompt=texts.get("prompt", ""),
+            languages=_lists(form)["languages"],
+            keyterms=_lists(form)["keyterms"],
         )
         model, settings = choose_model(self.hub.info.models, asked, self.hub.options.text)
         check_prompt(settings.prompt)
@@ -285,6 +294,15 @@ async def _all_segments(running: AsyncGenerator[OfflineSegment, None]) -> list[O
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _lists(form: FormData) -> dict[str, tuple[str, ...]]:
+    """Read the fields of several texts, which other servers have too: between commas, or a field for each."""
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(_LISTS.values(), ())
+    for name, setting in _LISTS.items():
+        given = [value for key in (name, f"{name}[]") for value in form.getlist(key) if isinstance(value, str)]
+        found[setting] += tuple(part.strip() for value in given for part in value.split(",") if part.strip())
+    return found
 
 
 def _temperatures(texts: Mapping[str, str]) -> tuple[float, ...]:

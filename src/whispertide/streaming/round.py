@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from whispertide.decoding.draft import Reference
-from whispertide.decoding.language import CERTAIN, ENOUGH, DetectedLanguage
+from whispertide.decoding.language import CERTAIN, ENOUGH, TURNING, DetectedLanguage
 from whispertide.decoding.search import Cost, Guard, Stage
 from whispertide.events import RoundStats
 from whispertide.model.engine import Encoded, EncoderState
@@ -88,16 +88,22 @@ class RoundPlan:
         """True if the round is left to the next one, because the language detected in its window is a guess: what is
         confirmed in the wrong one stays, and the utterance goes on in it. The last round of an utterance does not wait.
         """
-        is_guess = found.probability < CERTAIN and len(self.window) < ENOUGH
+        is_guess = (found.probability < CERTAIN and len(self.window) < ENOUGH) or self._is_no_sign(found)
         return is_guess and not self.is_last and found.language != self.spoken
 
     def language(self, found: DetectedLanguage) -> DetectedLanguage:
         """The language of the round's text: the one detected in its window if that is certain, else what was `spoken`
         before. People seldom change their language, and an accent, a name or a cough sounds like another one.
         """
-        if self.spoken is None or found.probability >= CERTAIN or self.waits(found):
+        is_certain = found.probability >= CERTAIN and not self._is_no_sign(found)
+        if self.spoken is None or is_certain or self.waits(found):
             return found
         return DetectedLanguage(self.spoken, found.shares.get(self.spoken, 0.0), found.shares)
+
+    def _is_no_sign(self, found: DetectedLanguage) -> bool:
+        """True if the window is too short to be a sign of another language than the one `spoken` before."""
+        # Without shares nobody listened: it is the one that was asked for.
+        return self.spoken not in (None, found.language) and bool(found.shares) and len(self.window) < TURNING
 
     @property
     def ends_turn(self) -> bool:

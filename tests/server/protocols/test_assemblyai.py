@@ -79,11 +79,11 @@ def test_force_endpoint_ends_the_turn_and_the_stream_goes_on() -> None:
 def test_configuration_can_change_prompt_and_language() -> None:
     talk = stream(language_codes='["de-AT"]', keyterms_prompt='["Ebbe", "Flut"]', prompt="Am Meer.")
     chosen = talk.asked()
-    assert (chosen.language, chosen.prompt) == ("de", "Ebbe, Flut Am Meer.")
+    assert (chosen.language, chosen.prompt, chosen.keyterms) == ("de", "Am Meer.", ("Ebbe", "Flut"))
     talk.send({"type": "UpdateConfiguration", "keyterms_prompt": ["tide"], "language_codes": ["fr"]})
-    assert talk.performed[-1] == Configure({"prompt": "tide", "language": "fr"})
+    assert talk.performed[-1] == Configure({"keyterms": ("tide",), "language": "fr"})
     talk.send({"type": "UpdateConfiguration", "language_codes": ["fr", "de"]})
-    assert talk.performed[-1] == Configure({"language": DETECT})
+    assert talk.performed[-1] == Configure({"language": DETECT, "languages": ("fr", "de")})
     before = len(talk.performed)
     talk.send({"type": "UpdateConfiguration", "format_turns": True, "filter_profanity": False})
     assert len(talk.performed) == before

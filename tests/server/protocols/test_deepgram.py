@@ -279,9 +279,27 @@ def test_settings_come_from_the_address() -> None:
     wanted = listen(model="nova-3", language="en-US", keyterm=["Whispertide", "tide"], keywords=["nano:2", "base"])
     chosen = wanted.asked()
     assert (chosen.model, chosen.language, chosen.strict_model) == ("nova-3", "en", False)
-    assert chosen.prompt == "Whispertide, tide, nano, base"
+    assert (chosen.prompt, chosen.keyterms) == ("", ("Whispertide", "tide", "nano", "base"))
     assert listen(language="multi").asked().language == DETECT
     assert listen().asked().language is None
+    assert listen(keywords=["nano:2", "base:-10"]).asked().keyterms == ("nano",)  # unwanted
+
+
+@pytest.mark.parametrize(
+    ("query", "language", "languages"),
+    [
+        ({"detect_language": "true"}, DETECT, ()),
+        ({"detect_language": "false"}, None, ()),
+        ({"detect_language": ["de", "fr-CA"]}, DETECT, ("de", "fr")),
+        ({"language": "multi", "language_hint": ["en", "de"]}, DETECT, ("en", "de")),
+        ({"language": "de", "detect_language": ["de", "fr"]}, "de", ()),
+    ],
+)
+def test_languages_to_detect_come_from_the_address(
+    query: dict[str, Any], language: str | None, languages: tuple[str, ...]
+) -> None:
+    chosen = listen(**query).asked()
+    assert (chosen.language, chosen.languages) == (language, languages)
 
 
 @pytest.mark.parametrize(
@@ -334,19 +352,19 @@ def test_features_that_are_not_done_are_a_failure_of_configure() -> None:
     assert talk.json()[-1]["type"] == "Error"
 
 
-def test_configure_tells_success_of_no_prompt_that_is_refused() -> None:
+def test_configure_tells_success_of_no_terms_that_are_refused() -> None:
     talk = listen()
     talk.send({"type": "Configure", "keyterms": ["x" * 6_000, "y" * 6_000]})
     (error,) = talk.json()
     assert error["type"] == "Error"
-    assert "10000 characters" in error["description"]
+    assert "100 characters" in error["description"]
     assert not [action for action in talk.performed if isinstance(action, Configure)]
 
 
-def test_configure_changes_the_prompt() -> None:
+def test_configure_changes_the_key_terms() -> None:
     talk = listen()
     talk.send({"type": "Configure", "keyterms": ["tide", "wave"], "features": {"numerals": True}})
-    assert talk.performed[-2] == Configure({"prompt": "tide, wave"})
+    assert talk.performed[-2] == Configure({"keyterms": ("tide", "wave")})
     assert talk.json()[0]["type"] == "ConfigureSuccess"
     assert talk.json()[0]["keyterms"] == ["tide", "wave"]
     assert [warning["parameter"] for warning in talk.json()[0]["warnings"]] == ["numerals"]

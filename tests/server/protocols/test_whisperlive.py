@@ -91,10 +91,8 @@ def test_options_become_settings() -> None:
         vad_parameters={"min_silence_duration_ms": 700},
     ).asked()  # fmt: skip
     assert (chosen.model, chosen.language, chosen.task, chosen.vad) == ("small", "de", "translate", False)
-    assert (chosen.prompt, chosen.changes) == (
-        "Ebbe, Flut Hier.",
-        {"vad_pause_s": 0.7, "vad_turn_s": 0.0, "turn_end": "pause"},
-    )
+    assert (chosen.prompt, chosen.keyterms) == ("Hier.", ("Ebbe", "Flut"))
+    assert chosen.changes == {"vad_pause_s": 0.7, "vad_turn_s": 0.0, "turn_end": "pause"}
     assert join(language=None).asked().language is None
 
 

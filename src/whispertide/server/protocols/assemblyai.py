@@ -172,23 +172,21 @@ class AssemblyAIProtocol(base.WireProtocol):
         silence = messages.number(values, "min_turn_silence")
         if silence is None:
             silence = messages.number(values, "min_end_of_turn_silence_when_confident")
-        return base.Settings(
-            model=values.get("speech_model"),
-            language=changes.get("language"),
-            prompt=changes.get("prompt", ""),
-            changes=messages.pause(silence),
-        )
+        return base.Settings(model=values.get("speech_model"), **changes, changes=messages.pause(silence))
 
     def _changes(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that can change while a session runs: the prompt and the language."""
+        """The settings that can change while a session runs: the prompt, the key terms and the languages."""
         changes: dict[str, Any] = {}
-        if values.get("prompt") is not None or values.get("keyterms_prompt") is not None:
-            terms = messages.texts(values.get("keyterms_prompt"), "keyterms_prompt")
-            changes["prompt"] = messages.prompt(terms, messages.text(values, "prompt"))
+        if values.get("prompt") is not None:
+            changes["prompt"] = messages.prompt(messages.text(values, "prompt"))
+        if values.get("keyterms_prompt") is not None:
+            changes["keyterms"] = messages.keyterms(messages.texts(values["keyterms_prompt"], "keyterms_prompt"))
         codes = messages.texts(values.get("language_codes"), "language_codes")
         tag = codes[0] if len(codes) == 1 else messages.text(values, "language_code")
         if tag is not None or len(codes) > 1:
             changes["language"] = messages.language(tag, self.opening.server) if tag else DETECT
+        if len(codes) > 1:
+            changes["languages"] = messages.languages(codes, self.opening.server)
         return changes
 
 

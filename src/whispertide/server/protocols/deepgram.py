@@ -8,11 +8,13 @@ In: binary audio in the encoding of the address, and JSON: `KeepAlive`, `Finaliz
 import hashlib
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
+from whispertide.options import parse_switch
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import CONTAINED_PIECE, MARK_BYTES, AudioInput, container_of
 from whispertide.types import Word, join_words, seconds, to_samples
@@ -134,9 +136,9 @@ class DeepgramProtocol(base.WireProtocol):
         if data.get("keyterms") is None:
             return (self._configured(missing),)
         terms = messages.texts(data["keyterms"], "keyterms")
-        prompt = base.Configure({"prompt": messages.prompt(terms)})
+        change = base.Configure({"keyterms": messages.keyterms(terms)})
         more = {"warnings": _warnings(missing)} if missing else {}
-        return (prompt, self._success(keyterms=terms, **more))
+        return (change, self._success(keyterms=terms, **more))
 
     def _configured(self, missing: Sequence[str]) -> base.Reply:
         if not missing:
@@ -342,17 +344,29 @@ def container_input(data: bytes) -> AudioInput:
 
 def _read_settings(opening: base.Opening) -> base.Settings:
     query = opening.query
-    boosted = (word.partition(":")[0] for word in opening.lists.get("keywords", ()))  # "term:intensifier"
+    # What may be detected: languages in place of a switch, or hints for a model of several.
+    detected = [tag for tag in opening.lists.get("detect_language", ()) if parse_switch(tag) is not False]
+    expected = [tag for tag in detected if parse_switch(tag) is None] + [*opening.lists.get("language_hint", ())]
+    language = messages.language(query.get("language"), opening.server) or (DETECT if detected else None)
     changes: dict[str, Any] = {}
     endpointing = query.get("endpointing", "").lower()
     if endpointing not in ("", "true", "false"):
         changes = messages.pause(messages.number(query, "endpointing"))
     return base.Settings(
         model=query.get("model"),
-        language=messages.language(query.get("language"), opening.server),
-        prompt=messages.prompt([*opening.lists.get("keyterm", ()), *boosted]),
+        language=language,
+        languages=messages.languages(expected, opening.server) if language in (None, DETECT) else (),
+        keyterms=messages.keyterms([*opening.lists.get("keyterm", ()), *_boosted(opening.lists.get("keywords", ()))]),
         changes=changes,
     )
+
+
+def _boosted(keywords: Sequence[str]) -> Iterator[str]:
+    """The terms of the older "term:intensifier"; a negative one is for terms that are not wanted."""
+    for keyword in keywords:
+        term, _, intensifier = keyword.partition(":")
+        if not intensifier.startswith("-"):
+            yield term
 
 
 def _word(word: Word) -> dict[str, Any]:

@@ -35,7 +35,9 @@ class RealtimeSession:
     rate: int = _PCM_RATE
     model: str | None = None
     language: str | None = None
+    languages: tuple[str, ...] = ()  # that may be detected
     prompt: str = ""
+    keywords: tuple[str, ...] = ()
     detection: Mapping[str, Any] | None = None
     logprobs: bool = False
 
@@ -44,7 +46,9 @@ class RealtimeSession:
         return Settings(
             model=self.model,
             language=messages.language(self.language, server),
+            languages=messages.languages(self.languages, server),
             prompt=self.prompt,
+            keyterms=self.keywords,
             changes=self.turn_changes,
         )
 
@@ -87,6 +91,7 @@ class RealtimeSession:
             changed = replace(changed, logprobs=_LOGPROBS in messages.texts(session["include"], "include"))
         # For its error alone: a language that cannot be must not get into the session.
         messages.language(changed.language, server)
+        messages.languages(changed.languages, server)
         return changed
 
     def nested(self) -> dict[str, Any]:
@@ -117,7 +122,9 @@ class RealtimeSession:
         }
 
     def _transcription(self) -> dict[str, Any]:
-        return {"model": self.model, "language": self.language, "prompt": self.prompt}
+        lists = {"languages": list(self.languages), "keywords": list(self.keywords)}
+        told = {name: values for name, values in lists.items() if values}
+        return {"model": self.model, "language": self.language, "prompt": self.prompt, **told}
 
 
 def default_session(model: str | None) -> RealtimeSession:
@@ -149,9 +156,11 @@ def _with_transcription(session: RealtimeSession, values: Mapping[str, Any]) -> 
     if "language" in values or "languages" in values:
         tags = messages.texts(values.get("languages"), "languages")
         changes["language"] = messages.text(values, "language") or (tags[0] if len(tags) == 1 else None)
-    if "prompt" in values or "keywords" in values:
-        terms = messages.texts(values.get("keywords"), "keywords")
-        changes["prompt"] = messages.prompt(terms, messages.text(values, "prompt"))
+        changes["languages"] = () if changes["language"] else tuple(tags)
+    if "prompt" in values:
+        changes["prompt"] = messages.prompt(messages.text(values, "prompt"))
+    if "keywords" in values:
+        changes["keywords"] = messages.keyterms(messages.texts(values["keywords"], "keywords"))
     return replace(session, **changes)
 
 

@@ -109,7 +109,8 @@ class WhisperLiveProtocol(base.WireProtocol):
             model=messages.text(options, "model"),
             language=messages.language(messages.text(options, "language"), self.opening.server),
             task=cast("Task | None", task),
-            prompt=messages.prompt(terms, messages.text(options, "initial_prompt")),
+            prompt=messages.prompt(messages.text(options, "initial_prompt")),
+            keyterms=messages.keyterms(terms),
             vad=messages.switch(options, "use_vad", default=True),
             changes=messages.pause(pause),
         )
