@@ -151,10 +151,10 @@ def load(
 _text = partial(typer.Option, rich_help_panel="What is written")
 _TEXT: dict[str, Any] = {
     "language": _text("--language", "-l", help="The spoken language: a code, tag or name. Default: auto (detected)."),
-    "languages": _text("--languages", metavar="CODE,…", help="Detect one of these alone."),
+    "languages": _text("--languages", metavar="CODE,…", help="Languages that may be detected."),
     "task": _text("--task", metavar="NAME", help="transcribe, or translate into English."),
     "prompt": _text("--prompt", help="Text that sets spelling and style."),
-    "keyterms": _text("--keyterms", metavar="FILE|A,B", help="Names and words to find where they are said."),
+    "keyterms": _text("--keyterms", metavar="FILE|A,B", help="Names and words to recognise."),
 }
 Text = Annotated[DecodeOptions, _TEXT]
 # A stream's search is its recipe's.

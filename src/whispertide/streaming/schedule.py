@@ -84,14 +84,19 @@ class Rounds(Choice):
     vad_pre_roll_s: float = setting(1.0, "audio kept before the first speech", least=0, most=CHUNK_SECONDS)
     turn_end: TurnEnder = setting(
         "pause",
-        "what ends a turn: a pause, or a network that hears in a pause whether the speaker is done (`whispertide "
-        "models pull smart-turn`); then utterances end in pauses as ever, and `vad_turn_s` has no say",
+        'end of a turn: at a "pause", or when a network predicts in a pause that the speaker has finished '
+        "(`whispertide models pull smart-turn`); utterances still end in pauses, and `vad_turn_s` has no effect",
     )
-    turn_threshold: float = setting(0.5, "a higher probability of that network ends a turn (1 = none)", least=0, most=1)
+    turn_threshold: float = setting(
+        0.5, "probability of that network from which a turn ends (1 = never)", least=0, most=1
+    )
     turn_eager: float = setting(
-        0.0, "a higher one is reported as a turn that may be over (0 = none; at most `turn_threshold`)", least=0, most=1
+        0.0,
+        "probability from which a turn is reported as perhaps over (0 = never; at most `turn_threshold`)",
+        least=0,
+        most=1,
     )
-    turn_timeout_s: float = setting(3.0, "so much silence ends a turn whatever that network says", least=0.2, most=60)
+    turn_timeout_s: float = setting(3.0, "length of silence that ends a turn in any case", least=0.2, most=60)
     lag_s: float = setting(5.0, "lag is reported above this much audio since the last round", least=0.1, most=3600)
 
     step: int = in_samples("step_s")
