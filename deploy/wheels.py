@@ -42,7 +42,7 @@ def without_wheel(packages: Sequence[str], python: str, platform: str, ask: Ask)
 
 def ask_uv(packages: Sequence[str], python: str, platform: str) -> str:
     """The first package of which uv finds no wheel; "" if it finds all. Raises `RuntimeError` if uv fails at all."""
-    uv = Path(sys.executable).with_name("uv")
+    uv = str(Path(sys.executable).with_name("uv"))
     there = ["--python-platform", platform, "--python-version", python]
     command: list[str | Path] = [uv, "pip", "compile", "--quiet", "--no-deps", "--only-binary", ":all:", *there, "-"]
     asked = "\n".join(packages)

@@ -27,7 +27,7 @@ class ElementType(IntEnum):
     FLOAT16 = 10
 
 
-_TYPES = {
+_TYPES: dict[np.dtype[Any], ElementType] = {
     np.dtype(np.float32): ElementType.FLOAT,
     np.dtype(np.uint8): ElementType.UINT8,
     np.dtype(np.int8): ElementType.INT8,
