@@ -16,6 +16,7 @@ from livekit.agents import (
     NOT_GIVEN,
     APIConnectionError,
     APIConnectOptions,
+    APIError,
     APIStatusError,
     NotGivenOr,
     stt,
