@@ -206,8 +206,8 @@ def _mono(frame: rtc.AudioFrame) -> bytes:
     return bytes(memoryview(frame.data).cast("B") if frame.num_channels == 1 else frame.data[:: frame.num_channels])
 
 
-def _failure(error: SessionError) -> Exception:
-    found: Exception = APIConnectionError(str(error))
+def _failure(error: SessionError) -> APIError:
+    found: APIError = APIConnectionError(str(error))
     if error.is_lasting:
         found = APIStatusError(str(error), status_code=400, retryable=False)
     return found
