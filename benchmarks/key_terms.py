@@ -34,6 +34,7 @@ class Found:
     found: int = 0
     false: int = 0
     words: Counts = field(default_factory=Counts)
+    made_up: list[str] = field(default_factory=list)  # the false ones
 
     def add(self, reference: str, text: str, terms: Iterable[str]) -> None:
         """Count one recording."""
@@ -43,6 +44,7 @@ class Found:
             self.said += here
             self.found += min(here, there)
             self.false += max(0, there - here)
+            self.made_up += [term] * max(0, there - here)
         self.words += align(reference.split(), text.split()).words
 
 
@@ -104,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     heard = [(one, one.recording.utterance()) for one in every]
     listed = tuple(dict.fromkeys(term for one in every for term in terms_of(one)))
     print(f"{len(every)} recordings, {sum(u.seconds for _, u in heard):.0f} s, {len(listed)} terms")
-    print("| bonus | terms | said | found | false | words | word errors |\n|---:|---|---:|---:|---:|---:|---:|")
+    print("| bonus | terms | said | found | false | words | word errors | false ones |")
+    print("|---:|---|---:|---:|---:|---:|---:|---|")
     key_terms.FARTHEST = given.farthest
     for number, bonus in enumerate(given.bonus):
         key_terms.BONUS = bonus
@@ -125,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for kind, found in counted.items():
             print(
                 f"| {bonus:g} | {kind} | {found.said} | {found.found} | {found.false} | {found.words.reference} "
-                f"| {found.words.rate or 0:.2%} |",
+                f"| {found.words.rate or 0:.2%} | {', '.join(found.made_up)} |",
                 flush=True,
             )
 

@@ -253,6 +253,11 @@ def _surest(requests: Sequence[CellRequest]) -> CellRequest:
     return next((request for request in requests if request.settings.get("fallback") is False), requests[0])
 
 
+def _as_it_comes(requests: Sequence[CellRequest]) -> CellRequest:
+    """With its own settings: what a server's users get."""
+    return next((request for request in requests if not request.settings), requests[0])
+
+
 def best(study: Study, model: str, name: str, half: str) -> float | None:
     """The best step of a recipe or peer, on the seconds for choosing of a half."""
     seconds = study.options.choosing / len(study.options.parts)
@@ -275,7 +280,7 @@ def contenders(model: str, steps: Mapping[str, float]) -> list[CellRequest]:
             requests += grid((name,), (model,), (ANY,), (step,), (SHORT,))
     for settings in ((), (SHORT,)):
         requests += grid((HELD,), (model,), (ANY,), (), settings)
-    return [*requests, *(_surest(_peer(model, name, None)) for name in LIVE)]
+    return [*requests, *(_as_it_comes(_peer(model, name, None)) for name in LIVE)]
 
 
 def as_they_come(model: str) -> list[CellRequest]:

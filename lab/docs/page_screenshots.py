@@ -106,6 +106,10 @@ def while_watched(tab: Page) -> None:
         viewer.go(url)
         viewer.wait("document.getElementById('text').innerText.split(' ').length >= 16")
         take(viewer, "watching-phone.png")
+    tab.click("#share-show")
+    tab.click("#share-end")
+    tab.wait("document.getElementById('share-open').checkVisibility()")
+    tab.evaluate("document.getElementById('share').close()")
 
 
 def while_playing(tab: Page, recording: Path) -> None:

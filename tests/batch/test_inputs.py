@@ -30,7 +30,12 @@ def test_a_path_of_windows_is_no_address(monkeypatch: pytest.MonkeyPatch) -> Non
     """fsspec wants slashes, of a folder and of a pattern; the drive stays."""
     monkeypatch.setattr(os, "sep", "\\")
     seen: list[str] = []
-    system = SimpleNamespace(ls=None, protocol="file", find=lambda root, detail: seen.append(root) or {})
+
+    def find(root: str, detail: bool) -> dict[str, Any]:
+        seen.append(root)
+        return {}
+
+    system = SimpleNamespace(ls=None, protocol="file", find=find)
     monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: system)
     monkeypatch.setattr(os.path, "isdir", lambda _: True)
     monkeypatch.setattr(os.path, "abspath", lambda path: path)

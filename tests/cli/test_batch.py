@@ -121,7 +121,8 @@ def test_a_name_of_this_program_comes_before_a_folder_of_that_name(
     monkeypatch.chdir(tmp_path)
     for name in ("nano.en", "tiny", "mine"):
         (tmp_path / name).mkdir()
-    transcriber: Any = SimpleNamespace(is_bundled=False, model=SimpleNamespace(content_hash="hash"))
+    model = SimpleNamespace(content_hash="hash")
+    transcriber: Any = SimpleNamespace(is_bundled=False, model=model, tokenizer=SimpleNamespace(language=str))
 
     def given(name: str) -> str:
         return command._setup(transcriber, name, None, EngineOptions(), DecodeOptions(), "txt").model

@@ -69,7 +69,7 @@ def test_both_are_said_of_a_recording(
     monkeypatch.setattr(api, "load", lambda *_, **__: transcriber)
     told = run("transcribe", write_wav(tmp_path / "a.wav", 5)).stderr
     assert told.count("uncertain (English, 30%)") == 1
-    assert ("knows English only" in told) is not multilingual
+    assert ("supports only English" in told) is not multilingual
 
 
 def test_a_stream_says_it_of_its_language(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

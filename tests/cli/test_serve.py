@@ -54,7 +54,7 @@ def test_two_models_of_one_name_are_refused(run: Run, loads: list[object], tmp_p
         folder.mkdir(parents=True)
     result = run("serve", "--port", 0, "--model", folders[0], "--model", "base.en", "--model", folders[1])
     assert result.exit_code == 2
-    assert "expected models of different names" in result.stderr
+    assert "expected models with different names" in result.stderr
     assert "two named export" in result.stderr
     assert not loads, "a model was loaded for nothing"
 
@@ -115,7 +115,7 @@ def test_a_server_that_cannot_start_does_not_blame_the_port(run: Run, monkeypatc
 
 @pytest.mark.parametrize(
     ("number", "code", "told"),
-    [(errno.EADDRINUSE, 7, "--port 0, --wyoming-port 0; a port has just been taken"), (errno.EIO, 1, "broken")],
+    [(errno.EADDRINUSE, 7, "--port 0, --wyoming-port 0; a port was taken in the meantime"), (errno.EIO, 1, "broken")],
 )
 def test_a_port_that_is_taken_meanwhile(
     run: Run, monkeypatch: pytest.MonkeyPatch, number: int, code: int, told: str

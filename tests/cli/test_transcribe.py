@@ -317,7 +317,7 @@ def test_a_prompt_that_is_not_utf_8_is_refused_before_any_work(
 ) -> None:
     result = run(command, talk, "-o", tmp_path / "out.txt", "--prompt", "caf\udce9")
     assert (result.exit_code, loads) == (2, [])
-    assert "expected --prompt in UTF-8" in result.stderr
+    assert "expected --prompt and --keyterms in UTF-8" in result.stderr
 
 
 def test_an_output_that_cannot_be_written_does_not_stop_the_others(

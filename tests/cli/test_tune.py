@@ -104,7 +104,7 @@ def test_it_can_be_forgotten(run: Run, model: Any, asked: Any) -> None:
     remember(HASH, Calibration({"framing": "bare"}, "so"))
     assert "forgotten" in run("tune", "m", "--forget").stderr
     assert recall(HASH) is None
-    assert "nothing was kept" in run("tune", "m", "--forget").stderr
+    assert "there is no result for m" in run("tune", "m", "--forget").stderr
     assert asked == []
 
 

@@ -1,5 +1,7 @@
 """Which model a client gets, and with what settings, where it leaves something open."""
 
+from typing import Any
+
 import pytest
 
 from whispertide.checkpoint.languages import DETECT
@@ -71,11 +73,12 @@ def test_a_language_that_nobody_knows() -> None:
 
 def test_changes_of_a_running_session() -> None:
     usual = DecodeOptions("de", prompt="Ebbe")
-    any_of = {"languages": ()}  # whatever the session allowed before
+    any_of: dict[str, Any] = {"languages": ()}  # whatever the session allowed before
     both = fill_changes({"language": None, "prompt": ""}, usual, ("de", "en"))
     assert both == {"language": "de", "prompt": "Ebbe"} | any_of
     assert fill_changes({"language": None}, usual, ("en",)) == {"language": None} | any_of
     assert fill_changes({"language": DETECT}, usual, ("de", "en")) == {"language": None} | any_of
+    changes: dict[str, Any]
     for changes in ({"language": "en", "prompt": "Flut"}, {"language": ["de"], "prompt": 5}):
         assert fill_changes(changes, usual, ("de", "en")) == changes | any_of
     for changes in ({"beam": 2}, {}):

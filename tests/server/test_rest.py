@@ -213,7 +213,8 @@ async def test_lists_are_between_commas_or_repeated() -> None:
     model = multilingual(OfflineModel(), "en", "de", "fr")
     async with rest(model=model) as client:
         first = await post(client, wav(1), **{"languages": "German, fr", "keyterms": "Ada", "hotwords": "Ebbe,Flut"})
-        second = await post(client, wav(1), **{"keyterms[]": ["Ada", "Ebbe, Flut"], "languages": ""})
+        lists: dict[str, Any] = {"keyterms[]": ["Ada", "Ebbe, Flut"], "languages": ""}
+        second = await post(client, wav(1), **lists)
     assert [answer.status_code for answer in (first, second)] == [200, 200]
     assert "x-whispertide-warning" not in first.headers
     asked = [(one.languages, one.keyterms) for one in model.offline.offline_options]

@@ -16,6 +16,7 @@ from livekit.agents import (
     NOT_GIVEN,
     APIConnectionError,
     APIConnectOptions,
+    APIError,
     APIStatusError,
     NotGivenOr,
     stt,
@@ -205,7 +206,8 @@ def _mono(frame: rtc.AudioFrame) -> bytes:
     return bytes(memoryview(frame.data).cast("B") if frame.num_channels == 1 else frame.data[:: frame.num_channels])
 
 
-def _failure(error: SessionError) -> Exception:
+def _failure(error: SessionError) -> APIError:
+    found: APIError = APIConnectionError(str(error))
     if error.is_lasting:
-        return APIStatusError(str(error), status_code=400, retryable=False)
-    return APIConnectionError(str(error))
+        found = APIStatusError(str(error), status_code=400, retryable=False)
+    return found

@@ -34,7 +34,7 @@ _LAST_WORDS_S = 5.0  # to wait for them when the pipeline ends
 
 
 @dataclass
-class WhispertideSTTSettings(STTSettings):
+class WhispertideSTTSettings(STTSettings):  # type: ignore[misc, unused-ignore]
     """Settings that may change while the pipeline runs; `extra` are other fields of the native protocol's `start`."""
 
     prompt: str | NotGiven | None = field(default_factory=lambda: NOT_GIVEN)

@@ -71,9 +71,13 @@ class WithAliases(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, with our options in place of the aliases."""
+        return super().parse_args(ctx, self.translated(ctx, args))
+
+    def translated(self, ctx: Any, args: Sequence[str]) -> list[str]:
+        """The arguments with our options in place of the aliases."""
         own = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
         known = {name: alias for name, alias in ALIASES.items() if alias.option in own and name not in own}
-        return super().parse_args(ctx, list(_rewritten(ctx, args, known)))
+        return list(_rewritten(ctx, args, known))
 
 
 class WithFileAliases(WithAliases):
