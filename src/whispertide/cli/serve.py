@@ -53,10 +53,10 @@ _LIMITS: arguments.Fields = {
 }
 _TEXT: arguments.Fields = {
     "language": _usual("--language", "-l", help="Default language: a code, tag or name. Default: detected."),
-    "languages": _usual("--languages", metavar="CODE,…", help="Detect one of these alone."),
+    "languages": _usual("--languages", metavar="CODE,…", help="Languages that may be detected."),
     "task": _usual("--task", metavar="NAME", help="transcribe, or translate into English."),
     "prompt": _usual("--prompt", help="Text that sets spelling and style."),
-    "keyterms": _usual("--keyterms", metavar="FILE|A,B", help="Names and words to find where they are said."),
+    "keyterms": _usual("--keyterms", metavar="FILE|A,B", help="Names and words to recognise."),
 }
 _OPTIONS: arguments.Fields = {
     "journal": _keep(
