@@ -61,7 +61,7 @@ class TestNode:
 
 
 def test_a_model_is_that_of_onnx() -> None:
-    shape = ["rows", 200, 1]
+    shape: list[int | str] = ["rows", 200, 1]
     written = onnx_file.model(
         "both",
         nodes=[onnx_file.node("Add", ["x", "one"], ["y"], "", {})],
