@@ -70,7 +70,7 @@ def check_wheel(wheel: Path, package: str) -> bool:
 
 
 def find_python(version: str) -> str | None:
-    """The interpreter of a version that is here."""
+    """The interpreter of a version that is here, on the PATH or where uv keeps those that it installed."""
     uv = shutil.which("uv", path=Path(sys.executable).parent) or "uv"
     command = [uv, "python", "find", "--no-project", version]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
