@@ -107,7 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     listed = tuple(dict.fromkeys(term for one in every for term in terms_of(one)))
     print(f"{len(every)} recordings, {sum(u.seconds for _, u in heard):.0f} s, {len(listed)} terms")
     print(
-        "| bonus | terms | said | found | false | words | word errors | false ones |\n|---:|---|---:|---:|---:|---:|---:|---|"
+        "| bonus | terms | said | found | false | words | word errors | false ones |\n"
+        "|---:|---|---:|---:|---:|---:|---:|---|"
     )
     key_terms.FARTHEST = given.farthest
     for number, bonus in enumerate(given.bonus):

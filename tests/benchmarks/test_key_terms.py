@@ -5,7 +5,7 @@ from benchmark_scripts import benchmark
 
 def test_terms_are_counted_where_their_words_follow_each_other() -> None:
     with benchmark("key_terms") as script:
-        assert script.occurrences("we went to new york and new york".split(), ["new", "york"]) == 2
+        assert script.occurrences(["we", "went", "to", "new", "york", "and", "new", "york"], ["new", "york"]) == 2
         assert script.occurrences(["new"], ["new", "york"]) == 0
         assert script.occurrences(["new"], []) == 0
 
