@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-cli check audit lock pin-image bench soak slow real thorough golden pictures screenshots mutants dist site clean
+.PHONY: demo test test-cli check audit lock pin-image bench soak slow real thorough golden pictures screenshots agents mutants dist site clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
@@ -58,6 +58,18 @@ bench: $(VENV)/.test
 # Every picture of the docs, by today's weights; those of the page in the browser need Chromium.
 pictures: $(VENV)/.torch screenshots
 	$(BIN)/python lab/docs/pictures.py
+
+# The plug-ins for agents with the frameworks that they are for, next to what the other tests need.
+AGENTS := .venv-agents
+agents: $(AGENTS)/.ready
+	PYTHONUTF8=1 PYTHONPATH=src $(AGENTS)/bin/python -m pytest tests/integrations
+
+$(AGENTS)/.ready: integrations/pyproject.toml $(VENV)/.test
+	@echo "Installing Pipecat and LiveKit Agents into $(AGENTS): some hundred megabytes to download, a minute or more ..."
+	@$(PYTHON) -m venv $(AGENTS) && echo '*' > $(AGENTS)/.gitignore
+	@$(AGENTS)/bin/pip install --quiet './integrations[livekit,pipecat]'
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$($(AGENTS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tests.pth
+	@touch $@
 
 # All of it, or MINUTES=10 for a fair share of everything; then lab/docs/soak.md has the figures of what was run.
 soak: $(VENV)/.torch

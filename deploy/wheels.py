@@ -44,7 +44,7 @@ def ask_uv(packages: Sequence[str], python: str, platform: str) -> str:
     """The first package of which uv finds no wheel; "" if it finds all. Raises `RuntimeError` if uv fails at all."""
     uv = str(Path(sys.executable).with_name("uv"))
     there = ["--python-platform", platform, "--python-version", python]
-    command = [uv, "pip", "compile", "--quiet", "--no-deps", "--only-binary", ":all:", *there, "-"]
+    command: list[str | Path] = [uv, "pip", "compile", "--quiet", "--no-deps", "--only-binary", ":all:", *there, "-"]
     asked = "\n".join(packages)
     done = subprocess.run(
         command, input=asked, env={**os.environ, **_MACOS}, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""The files of deploy/: what they promise is in docs/reference/server.md, "Running it for others"."""
+"""The files of deploy/: what they promise is in docs/guides/deploy.md."""
 
 import json
 import os

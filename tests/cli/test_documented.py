@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from whispertide.cli import main
+from whispertide.cli.aliases import WithAliases
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "lab/docs")
@@ -40,6 +41,8 @@ def problem(words: list[str]) -> str:
             context = command.make_context(command.name, [], parent=context, resilient_parsing=True)
             context.resilient_parsing = False  # it was made without arguments, but these are parsed
             is_group = hasattr(command, "resolve_command")
+            if isinstance(command, WithAliases):
+                words = command.translated(context, words)
             own = next((place for place, word in enumerate(words) if is_group and word[0] != "-"), len(words))
             command.make_parser(context).parse_args(words[:own])
             if own == len(words):

@@ -9,6 +9,7 @@ import pytest
 from whispertide.cli.output import FORMATS, Target, Writer, partial_path, plan_formats, plan_targets
 from whispertide.errors import OptionError, OutputError
 from whispertide.formats import files
+from whispertide.options import WHISPER_JSON
 
 
 def test_the_command_line_knows_every_format() -> None:
@@ -57,8 +58,7 @@ def test_a_folder_may_end_as_windows_writes_it(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "sep", "\\")
     monkeypatch.chdir(tmp_path)
     (target,) = plan_targets(["talk.mp3"], "transcripts\\", "srt")
-    assert target.path is not None
-    assert target.path.name == "talk.srt"
+    assert target.path == Path("transcripts\\", "talk.srt")
 
 
 def test_a_folder_is_made_if_its_parent_is_there(tmp_path: Path) -> None:
@@ -279,3 +279,13 @@ def test_on_a_full_disk_what_was_written_before_is_kept(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert place == tmp_path / "out.partial.txt"
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.partial.txt", "hours\nof t")]
+
+
+def test_both_shapes_of_json_end_in_json(tmp_path: Path) -> None:
+    for path in (tmp_path / "a.json", tmp_path / "b"):
+        assert plan_targets(["x.wav"], str(path), WHISPER_JSON) == [Target(path, WHISPER_JSON)]
+    assert plan_targets(["x.wav"], f"{tmp_path}/", WHISPER_JSON) == [Target(tmp_path / "x.json", WHISPER_JSON)]
+    with pytest.raises(OptionError, match=r"ends with .json for --format whisper-json; got 'a.srt'"):
+        plan_targets(["x.wav"], str(tmp_path / "a.srt"), WHISPER_JSON)
+    with pytest.raises(OptionError, match="got both"):
+        plan_formats(["x.wav"], f"{tmp_path}/", ["json", WHISPER_JSON])

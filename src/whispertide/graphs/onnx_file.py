@@ -36,7 +36,7 @@ _TYPES: dict[np.dtype[Any], ElementType] = {
     np.dtype(np.bool_): ElementType.BOOL,
     np.dtype(np.float16): ElementType.FLOAT16,
 }
-_DTYPES = {kind: dtype for dtype, kind in _TYPES.items()}
+_DTYPES: dict[ElementType, Any] = {kind: dtype for dtype, kind in _TYPES.items()}
 
 
 def element_type(dtype: np.dtype[Any]) -> ElementType:
@@ -48,7 +48,7 @@ def element_type(dtype: np.dtype[Any]) -> ElementType:
 
 def tensor(name: str, kind: int, values: Any) -> bytes:
     """TensorProto: a constant of element type `kind`, kept in the graph itself."""
-    array = np.asarray(values, _DTYPES[ElementType(kind)])
+    array = np.asarray(values, np.dtype(_DTYPES[ElementType(kind)]))
     data = array.astype(array.dtype.newbyteorder("<")).tobytes()
     return _about_tensor(name, kind, array.shape) + _bytes(9, data)
 
