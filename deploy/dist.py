@@ -20,9 +20,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PROJECTS = {"whispertide": ROOT, "whispertide_lab": ROOT / "lab"}
+PROJECTS = {"whispertide": ROOT, "whispertide_lab": ROOT / "lab", "whispertide_agents": ROOT / "integrations"}
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-MOST_MB = {"whispertide": 35.0, "whispertide_lab": 1.0}  # of a wheel
+MOST_MB = {"whispertide": 35.0, "whispertide_lab": 1.0, "whispertide_agents": 0.1}  # of a wheel
 # The data of whispertide that may weigh something: a model for the demo, one for commands, a recording, adapters, and
 # the voice detector's weights.
 BUNDLED = tuple(

