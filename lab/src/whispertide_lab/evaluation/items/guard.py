@@ -72,9 +72,7 @@ _COMPONENTS: tuple[Variant, ...] = (
     ("+ punctuation is skipped", BARE, replace(USUAL, compared="no-marks")),
     ("+ pieces of words are skipped", BARE, USUAL),
 )
-_OTHERS: tuple[Variant, ...] = (
-    ("the same as in the published code", BARE, replace(USUAL, row="fed", search_from=15)),
-)
+_OTHERS: tuple[Variant, ...] = (("the same as in the published code", BARE, replace(USUAL, row="fed", search_from=15)),)
 _FILTERS: tuple[Variant, ...] = tuple(
     (
         f"{0 if average == 1 else average}, {0 if median == 1 else median}{', words only' if rule is USUAL else ''}",
