@@ -24,7 +24,7 @@ CORPORA = ("talks", "noisy")
 CUT = "cut=full"  # a window that stays where it is keeps what is encoded of it; so the mask alone differs
 MASKED = ("framing=masked", CUT)
 ENCODERS = (("original", (CUT,)), ("d750", (*MASKED, "mask=d750")))
-RIVALS = (
+RIVALS: tuple[tuple[str, tuple[str, tuple[str, ...]]], ...] = (  # with their recipes and settings
     ("original, windows cut at the cursor", (SYSTEM, ())),
     ("windows without padding", (SYSTEM, ("framing=bare", CUT))),
     ("the same, cut at the cursor", (SYSTEM, ("framing=bare",))),
