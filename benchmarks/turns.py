@@ -23,6 +23,7 @@ import numpy as np
 from whispertide import load
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
+from whispertide.audio.silero import SileroState, load_silero
 from whispertide.audio.vad import Gate, GateOptions, SpeechGate, SpeechStopped, TurnJudged
 from whispertide.events import TurnEnd
 from whispertide.recipes.catalogue import get_recipe
@@ -126,9 +127,9 @@ def loudness(samples: FloatArray) -> FloatArray:
 
 
 def speech_span(samples: FloatArray) -> tuple[int, int]:
-    """Where speech begins and ends: what is within 26 dB of the loud parts."""
+    """Where speech begins and ends: what is within 20 dB of the loud parts."""
     loud = loudness(samples)
-    heard = np.flatnonzero(loud > np.quantile(loud, 0.95) / 20)
+    heard = np.flatnonzero(loud > np.quantile(loud, 0.95) / 10)
     return int(heard[0]) * BLOCK, (int(heard[-1]) + 1) * BLOCK
 
 
@@ -245,14 +246,31 @@ def by_recipe(model: Transcriber, recipe: Recipe, samples: FloatArray) -> tuple[
     return ends, join_words(session.transcript.words).split()
 
 
-def gates(ear: EndOfTurn) -> dict[str, Callable[[], Gate]]:
+@dataclass(slots=True)
+class Heard:
+    """A voice detector that hears a stream once, and says the same to every further gate that is fed the stream."""
+
+    voice: list[float] = field(default_factory=list)
+    state: SileroState | None = None
+
+    def step(self, block: FloatArray, state: int | None) -> tuple[float, int]:
+        """As Silero; the state is the number of blocks."""
+        at = state or 0
+        if at == len(self.voice):
+            voice, self.state = load_silero().step(block, self.state)
+            self.voice.append(voice)
+        return self.voice[at], at + 1
+
+
+def gates(ear: EndOfTurn) -> dict[str, Callable[[Heard], Gate]]:
     """Every way that needs no words."""
 
-    def pause(length_s: float) -> Callable[[], Gate]:
-        return lambda: SpeechGate(GateOptions(min_silence=length_s, post_pad=min(0.3, length_s)))
+    def pause(length_s: float) -> Callable[[Heard], Gate]:
+        options = GateOptions(min_silence=length_s, post_pad=min(0.3, length_s))
+        return lambda voice: SpeechGate(options, voice)
 
-    def heard(limits: TurnLimits) -> Callable[[], Gate]:
-        return lambda: TurnGate(SpeechGate(), ear, limits)
+    def heard(limits: TurnLimits) -> Callable[[Heard], Gate]:
+        return lambda voice: TurnGate(SpeechGate(None, voice), ear, limits)
 
     found = {f"pause of {length_s:g} s": pause(length_s) for length_s in PAUSE_ALONE_S}
     return found | {f"Smart Turn, {name}": heard(limits) for name, limits in LIMITS.items()}
@@ -277,10 +295,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("| | turns | ended early | not ended | delay, median | 90 % | eager: delay, taken back |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     results: dict[str, Found] = {}
+    voices = [Heard() for _ in streams]
     for name, gate in gates(ear).items():
         found = results[name] = Found()
-        for stream in streams:
-            found.add(stream.turns, by_gate(gate(), stream.samples))
+        for stream, voice in zip(streams, voices, strict=True):
+            found.add(stream.turns, by_gate(gate(voice), stream.samples))
         print(found.row(name), flush=True)
     if options.model:
         model = load(options.model, threads=1)

@@ -52,7 +52,7 @@ def in_blocks(samples: int) -> int:
 
 
 def test_a_sure_answer_ends_the_turn_before_a_pause_could() -> None:
-    gate, at = turn_gate(ONE, ToldEar([0.9])), in_blocks(SPOKEN + ASKED_AT[0])
+    gate, at = turn_gate(ONE, ToldEar([0.9])), in_blocks(SPOKEN + ASKED_AT)
     start, stop, over = run(gate, 6.0)
     assert isinstance(start, SpeechStarted)
     assert stop == SpeechStopped(at, at)
@@ -60,20 +60,20 @@ def test_a_sure_answer_ends_the_turn_before_a_pause_could() -> None:
     assert at < SPOKEN + 0.3 * S
 
 
-def test_in_doubt_the_utterance_ends_in_its_pause_and_the_turn_when_the_answer_is_sure() -> None:
-    ear = ToldEar([0.1, 0.2, 0.8])
+def test_in_doubt_the_utterance_ends_in_its_pause_and_the_turn_by_the_timeout() -> None:
+    ear = ToldEar([0.1])
     _, stop, over = run(turn_gate(ONE, ear), 6.0)
     assert isinstance(stop, SpeechStopped)
     assert (stop.end, stop.decided_at) == (SPOKEN + to_samples(0.3), in_blocks(SPOKEN + S // 2))
-    assert over == TurnJudged(in_blocks(SPOKEN + ASKED_AT[2]), is_over=True, confidence=0.8)
-    assert len(ear.heard) == 3
+    assert over == TurnJudged(in_blocks(SPOKEN + 3 * S), is_over=True, confidence=0.1)
+    assert len(ear.heard) == 1
 
 
 def test_the_timeout_ends_the_turn_whatever_the_answers() -> None:
     ear = ToldEar([0.3])
     events = run(turn_gate(ONE, ear, TurnLimits(timeout_s=2.5)), 8.0)
     assert judged(events) == [TurnJudged(in_blocks(SPOKEN + 5 * S // 2), is_over=True, confidence=0.3)]
-    assert len(ear.heard) == len(ASKED_AT)
+    assert len(ear.heard) == 1
     soon = run(turn_gate(ONE, ToldEar([0.3]), TurnLimits(timeout_s=0.3)), 8.0)
     assert [type(event) for event in soon] == [SpeechStarted, SpeechStopped, TurnJudged]
 
@@ -84,31 +84,31 @@ def test_a_threshold_of_one_leaves_it_to_the_timeout() -> None:
 
 
 def test_a_turn_that_may_be_over_is_told_once_a_pause() -> None:
-    limits = TurnLimits(threshold=0.8, eager=0.4, timeout_s=5.0)
-    events = run(turn_gate(TWO, ToldEar([0.5, 0.6, 0.5, 0.5, 0.9]), limits), 8.0)
+    limits = TurnLimits(threshold=0.8, eager=0.4, timeout_s=3.0)
+    events = run(turn_gate(TWO, ToldEar([0.5, 0.6]), limits), 8.0)
     kinds = [type(event) for event in events]
     eager = [SpeechStarted, SpeechStopped, TurnJudged]
     assert kinds == [*eager, *eager, TurnJudged]
-    assert [(event.is_over, event.confidence) for event in judged(events)] == [(False, 0.5), (False, 0.5), (True, 0.9)]
+    assert [(event.is_over, event.confidence) for event in judged(events)] == [(False, 0.5), (False, 0.6), (True, 0.6)]
     assert isinstance(events[1], SpeechStopped)
-    assert events[1].decided_at == in_blocks(SPOKEN + ASKED_AT[0])  # so its words are confirmed at once
+    assert events[1].decided_at == in_blocks(SPOKEN + ASKED_AT)  # so its words are confirmed at once
 
 
 def test_what_is_heard_is_the_turn_from_shortly_before_its_first_word_on() -> None:
-    ear = ToldEar([0.0, 0.0, 0.0, 0.9])
+    ear = ToldEar([0.0, 0.9])
     run(turn_gate(TWO, ear), 6.0)
     start = ear.heard[0]
     opened = to_samples(1.024) + 3 * BLOCK  # three blocks open the gate
     first = opened - to_samples(0.5)
-    np.testing.assert_array_equal(start, audio_between(first, in_blocks(SPOKEN + ASKED_AT[0])))
+    np.testing.assert_array_equal(start, audio_between(first, in_blocks(SPOKEN + ASKED_AT)))
     # The second word belongs to the same turn.
-    np.testing.assert_array_equal(ear.heard[-1], audio_between(first, in_blocks(to_samples(4.096) + ASKED_AT[0])))
+    np.testing.assert_array_equal(ear.heard[-1], audio_between(first, in_blocks(to_samples(4.096) + ASKED_AT)))
 
 
 def test_of_a_long_turn_the_last_seconds_are_heard() -> None:
     ear = ToldEar([0.9], longest=to_samples(2))
     run(turn_gate(speech(("long", 0.512, 6.144)), ear), 8.0)
-    end = in_blocks(to_samples(6.144) + ASKED_AT[0])
+    end = in_blocks(to_samples(6.144) + ASKED_AT)
     np.testing.assert_array_equal(ear.heard[0], audio_between(end - to_samples(2), end))
 
 
@@ -135,10 +135,10 @@ def test_the_end_that_the_caller_asks_for_is_that_of_the_turn() -> None:
 
 
 def test_limits_may_change_while_it_runs() -> None:
-    gate = turn_gate(ONE, ToldEar([0.6]), TurnLimits(threshold=0.9))
+    gate = turn_gate(TWO, ToldEar([0.6]), TurnLimits(threshold=0.9))
     assert judged(run(gate, 2.5)) == []
     gate.limits = TurnLimits(threshold=0.5)
-    (over,) = judged(gate.feed(audio_between(to_samples(2.5), to_samples(3.0))))
+    (over,) = judged(gate.feed(audio_between(to_samples(2.5), to_samples(4.5))))
     assert over.confidence == 0.6
 
 

@@ -2,10 +2,11 @@
 
     speech | 0.2 s of silence: asked  ->  sure: the utterance and its turn end here, sooner than any pause could tell
                                           not sure: the utterance ends in the usual pause, the turn goes on
-           | asked again as the silence grows; `timeout_s` of it ends the turn in any case
+           | `timeout_s` of silence ends the turn in any case
 
-The gate inside finds the speech; this one adds `TurnJudged` to what it says. It keeps the last seconds of the turn's
-audio. What is asked, and when, depends on the audio alone, not on its portions.
+It asks once a pause: the longer the silence, the more it sounds like an end, whatever was said before (lab/log). The
+gate inside finds the speech; this one adds `TurnJudged` to what it says. It keeps the last seconds of the turn's audio.
+What is asked, and when, depends on the audio alone, not on its portions.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,8 +18,7 @@ from whispertide.audio.vad import GateEvent, GateState, SpeechGate, SpeechStarte
 from whispertide.streaming.end_of_turn import EndOfTurn, TurnLimits
 from whispertide.types import FloatArray, to_samples
 
-# Where the network was trained to answer first, and again where a slow end has become clearer (lab/log).
-ASKED_AT = tuple(map(to_samples, (0.2, 0.5, 1.0, 2.0)))
+ASKED_AT = to_samples(0.2)  # of silence; Smart Turn was trained on turns that end so
 _BEFORE = to_samples(0.5)  # that much before its first speech belongs to a turn (pipecat: as much)
 
 
@@ -30,18 +30,15 @@ class TurnGateState:
     audio   the last seconds of all audio, up to the newest sample that was judged
     start   where the open turn begins; None: no turn is open
     spoken  where its last certain speech ends
-    asked   how many of `ASKED_AT` were asked in this pause
-    chance  the last answer
-    eager   whether it was said in this pause that the turn may be over
+    asked   whether that was done in this pause; `chance` is the answer
     """
 
     gate: GateState = field(default_factory=GateState)
     audio: AudioBuffer = field(default_factory=AudioBuffer)
     start: int | None = None
     spoken: int = 0
-    asked: int = 0
+    asked: bool = False
     chance: float = 0.0
-    eager: bool = False
 
     def copy(self) -> "TurnGateState":
         """An independent copy."""
@@ -122,18 +119,16 @@ class TurnGate:
         """Somebody speaks, or has just spoken: a pause begins anew with every word."""
         state, until = self._state, self._gate.judged - self._gate.quiet
         if until > state.spoken:
-            state.spoken, state.asked, state.chance, state.eager = until, 0, 0.0, False
+            state.spoken, state.asked, state.chance = until, False, 0.0
 
     def _in_pause(self, silence: int) -> list[GateEvent]:
         """What there is to say after so much silence."""
         state, limits = self._state, self.limits
-        if state.asked < len(ASKED_AT) and silence >= ASKED_AT[state.asked]:
-            state.asked += 1
-            state.chance = self._ask()
+        if not state.asked and silence >= ASKED_AT:
+            state.asked, state.chance = True, self._ask()
             if state.chance > limits.threshold:
                 return self._end()
-            if state.chance > limits.eager > 0 and not state.eager:
-                state.eager = True
+            if state.chance > limits.eager > 0:
                 return [*self._gate.stop(), TurnJudged(self._gate.judged, is_over=False, confidence=state.chance)]
         return self._end() if silence >= limits.timeout else []
 
