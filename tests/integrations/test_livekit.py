@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from served import TEXT, Server, in_thread, keyed, served
+from served import TEXT, in_thread, keyed, served
+from whispertide.server.serving import Server
 
 MISSING = "livekit-agents is not installed: make agents"
 KEY = "a-secret-key"

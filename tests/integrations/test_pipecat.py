@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from served import SILENCE, TEXT, Server, in_thread, keyed, served
+from served import SILENCE, TEXT, in_thread, keyed, served
+from whispertide.server.serving import Server
 from whispertide_agents.session import Session
 
 MISSING = "pipecat is not installed: make agents"
@@ -92,9 +93,12 @@ def test_a_key_that_is_refused_is_an_error_of_the_pipeline(
 def test_settings_reach_the_server(service: Any, testing: Any, frames: Any, server: Server, monkeypatch: Any) -> None:
     asked: list[dict[str, Any]] = []
     init = Session.__init__
-    monkeypatch.setattr(
-        Session, "__init__", lambda self, url, **values: (asked.append(dict(values)), init(self, url, **values))[1]
-    )
+
+    def note(self: Session, url: str, **values: Any) -> None:
+        asked.append(values)
+        init(self, url, **values)
+
+    monkeypatch.setattr(Session, "__init__", note)
     language = pytest.importorskip("pipecat.transcriptions.language").Language
     settings = service.WhispertideSTTSettings(language=language.EN_GB, prompt="Names", extra={"vad": True})
     run(service, testing, server, audio(frames, 1), settings=settings)

@@ -7,7 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
 
 from headless_chromium import SLOW_IN_CHROMIUM, Page
 from served import SILENCE, TEXT
@@ -25,7 +26,7 @@ KEPT_SOCKETS = """
 class Speaker:
     """A session that speaks at an address to watch."""
 
-    def __init__(self, address: str, socket: ClientConnection) -> None:
+    def __init__(self, address: str, socket: Connection) -> None:
         self.address = address
         self.socket = socket
         self.made: dict[str, Any] = {}
