@@ -58,11 +58,7 @@ def test_a_folder_may_end_as_windows_writes_it(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "sep", "\\")
     monkeypatch.chdir(tmp_path)
     (target,) = plan_targets(["talk.mp3"], "transcripts\\", "srt")
-    assert target.path is not None
     assert target.path == Path("transcripts\\", "talk.srt")
-=======
-    assert target.path == Path("transcripts\\", "talk.srt")
->>>>>>> theirs
 
 
 def test_a_folder_is_made_if_its_parent_is_there(tmp_path: Path) -> None:

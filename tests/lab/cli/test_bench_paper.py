@@ -5,7 +5,6 @@ from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -96,12 +95,7 @@ def test_the_papers_are_of_real_weights_unless_told_otherwise(
         return Outcome()
 
     monkeypatch.setattr("whispertide.checkpoint.names.find_model", lambda name: None)
-
-    def beam_table(runner: Any) -> Outcome:
-        asked.append(runner.models)
-        return Outcome()
-
-    monkeypatch.setattr(made, "beam_table", beam_table)
+    monkeypatch.setattr(made, "beam_table", noted)
     result = run("bench", "paper", "whisperflow", "--items", "table 4")
     assert (result.exit_code, asked) == (0, [("tiny.en",)])
 
