@@ -25,7 +25,7 @@ from whispertide.cli.pump import at_live_pace
 from whispertide.cli.source import Source
 from whispertide.recipes.catalogue import get_recipe
 
-WIDTH, ROWS = 64, 6  # of the terminal, in cells
+WIDTH, ROWS = 64, 4  # of the terminal, in cells
 CELL, LINE, MARGIN, BAR = 10, 26, 16, 34  # pixels: a cell's width, a row's height, around the text, the title's height
 HOLD_S = 4.0  # the last frame stands so long
 COLOURS = {"": "#e8e8e8", "dim italic": "#8a8a8a", "cyan": "#58d1eb", "yellow": "#e5c07b"}

@@ -28,7 +28,7 @@ from whispertide.types import FloatArray
 if TYPE_CHECKING:
     from whispertide.checkpoint.tokenizer import Tokenizer
 
-BONUS = 2.0  # nats for each token of a term; chosen on people's voices (lab/log)
+BONUS = 1.5  # nats for each token of a term; chosen on people's voices (lab/log)
 FARTHEST = 6.0  # nats; a term is not tried where its first token falls further short of the likeliest
 TRIED = 3  # terms at one place, at most
 _LISTS = 16  # of terms whose tries are kept for a vocabulary
