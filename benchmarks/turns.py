@@ -177,15 +177,14 @@ def made(utterances: Iterable[Utterance], seed: int = 0) -> Iterator[Stream]:
 
 
 def call(audio: Path, labels: Path) -> Iterator[Stream]:
-    """Each speaker of a real call alone; the lines of `labels` are NIST's STM: file, channel or speaker, start, end."""
+    """Each speaker of a real call alone; `labels` are in NIST's STM: file, channel, speaker, start, end, words."""
     samples = load_audio(audio)
     lines = [line.split() for line in labels.read_text(encoding="utf-8").splitlines() if line.strip()]
-    said = [
-        (name, to_samples(float(start)), to_samples(float(end)), rest) for _, name, start, end, *rest in _stm(lines)
-    ]
-    for speaker in dict.fromkeys(name for name, *_ in said):
+    labelled = [(name, to_samples(float(start)), to_samples(float(end))) for _, _, name, start, end, *_ in lines]
+    said = sorted(labelled, key=lambda each: each[1])
+    for speaker in dict.fromkeys(name for name, _, _ in said):
         alone = np.zeros_like(samples)
-        for name, start, end, _ in said:
+        for name, start, end in said:
             alone[start:end] += samples[start:end] * (name == speaker)
         turns = []
         for name, segments in groupby(said, lambda each: each[0]):
@@ -193,11 +192,6 @@ def call(audio: Path, labels: Path) -> Iterator[Stream]:
                 those = list(segments)
                 turns.append(Turn(those[0][1], those[-1][2]))
         yield Stream(np.concatenate([alone, np.zeros(to_samples(GAP_S), np.float32)]), tuple(turns))
-
-
-def _stm(lines: Iterable[list[str]]) -> Iterator[list[str]]:
-    """The lines in order of time."""
-    yield from sorted(lines, key=lambda line: float(line[2]))
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------

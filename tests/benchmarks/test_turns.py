@@ -81,9 +81,7 @@ def test_the_same_is_asked_once() -> None:
 
 def test_the_speakers_of_a_call_are_heard_alone(tmp_path: Path) -> None:
     save_wav(tmp_path / "call.wav", np.full(4 * S, 0.5, np.float32))
-    (tmp_path / "call.stm").write_text(
-        "call A 0.5 1.0 hello\ncall B 1.5 2.0 hi\ncall A 2.5 3.0 so\ncall A 3.2 3.5 it\n"
-    )
+    (tmp_path / "call.stm").write_text("c 1 A 0.5 1.0 hello\nc 1 B 1.5 2.0 hi\nc 1 A 2.5 3.0 so\nc 1 A 3.2 3.5 it\n")
     with benchmark("turns") as script:
         first, second = script.call(tmp_path / "call.wav", tmp_path / "call.stm")
         assert [(turn.start, turn.end) for turn in first.turns] == [(0.5 * S, S), (2.5 * S, 3.5 * S)]

@@ -116,10 +116,12 @@ def test_semantic_vad(hearing: tuple[Server, Hub]) -> None:
         connection.session.update(session={"type": "transcription", "audio": {"input": {"turn_detection": detection}}})
         for piece in pieces(24_000):
             connection.input_audio_buffer.append(audio=base64.b64encode(piece).decode())
-        connection.input_audio_buffer.commit()
-        while sum(event.type.endswith(".completed") for event in events) < 2:
-            events.append(connection.recv())
-            assert events[-1].type != "error"
+        for ended in (1, 2):
+            while sum(event.type.endswith(".completed") for event in events) < ended:
+                events.append(connection.recv())
+                assert events[-1].type != "error"
+            if ended == 1:
+                connection.input_audio_buffer.commit()
     updated = next(event for event in events if event.type == "session.updated")
     assert updated.session.audio.input.turn_detection.eagerness == "low"
     completed = [event.transcript for event in events if event.type.endswith(".completed")]
