@@ -14,7 +14,7 @@ from whispertide.errors import OptionError
 
 _PLOTS = ("matplotlib", "textalloc")
 _SERVER = ("prometheus_client", "python_multipart", "segno", "starlette", "uvicorn", "websockets")
-_LAB = ("whispertide_lab", "espeakng_loader", "jiwer", "whisper_normalizer", *_PLOTS)
+_LAB = ("whispertide_lab", "espeakng_loader", "jiwer", "onnx", "whisper_normalizer", *_PLOTS)
 
 # Extra (pyproject.toml) -> the modules that its packages bring. `lab` is the laboratory, a distribution of its own in
 # the checkout, and `train` is its extra (lab/pyproject.toml).

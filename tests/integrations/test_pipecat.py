@@ -94,11 +94,11 @@ def test_settings_reach_the_server(service: Any, testing: Any, frames: Any, serv
     asked: list[dict[str, Any]] = []
     init = Session.__init__
 
-    def note(self: Session, url: str, **values: Any) -> None:
-        asked.append(values)
+    def noted(self: Session, url: str, **values: Any) -> None:
+        asked.append(dict(values))
         init(self, url, **values)
 
-    monkeypatch.setattr(Session, "__init__", note)
+    monkeypatch.setattr(Session, "__init__", noted)
     language = pytest.importorskip("pipecat.transcriptions.language").Language
     settings = service.WhispertideSTTSettings(language=language.EN_GB, prompt="Names", extra={"vad": True})
     run(service, testing, server, audio(frames, 1), settings=settings)

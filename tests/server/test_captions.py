@@ -119,8 +119,12 @@ def test_every_reader_reads_the_same(steps: list[tuple[str, float]], joins: int,
             captions.begin(None)
             at = 0.0
         said = (f" w{n}", at, at + 0.2)
-        events = {"confirm": confirmed(said), "guess": guessed(said), "turn": TurnEnd(0, 0, 0)}
-        captions.take([events[kind]] if kind in events else [])
+        events: dict[str, list[Event]] = {
+            "confirm": [confirmed(said)],
+            "guess": [guessed(said)],
+            "turn": [TurnEnd(0, 0, 0)],
+        }
+        captions.take(events.get(kind, []))
         at += 0.2
         present = (True, n >= joins, leaves[n] or n == len(steps))
         for index, (run, position, text) in enumerate(readers):

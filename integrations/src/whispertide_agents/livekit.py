@@ -207,6 +207,7 @@ def _mono(frame: rtc.AudioFrame) -> bytes:
 
 
 def _failure(error: SessionError) -> APIError:
+    found: APIError = APIConnectionError(str(error))
     if error.is_lasting:
-        return APIStatusError(str(error), status_code=400, retryable=False)
-    return APIConnectionError(str(error))
+        found = APIStatusError(str(error), status_code=400, retryable=False)
+    return found

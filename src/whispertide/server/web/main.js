@@ -281,7 +281,7 @@ function take(event, recording = null) {
     showTools();
   }
   if (event.type === "hypothesis") captions.showGuess(transcript.guess);
-  if (event.type === "turn_end") captions.endTurn();
+  if (event.type === "turn_end" && !event.eager) captions.endTurn();
   if (event.type === "language" && recording?.task !== "translate") captions.setLanguage(event.language);
   if (event.type === "lag" && live && !recording.stopping) {
     showState("live", event.behind > 2 ? `Listening, ${Math.round(event.behind)} s behind` : "Listening");
