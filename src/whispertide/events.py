@@ -5,7 +5,7 @@ Times are absolute samples at 16 kHz; `to_dict` turns them into seconds because 
 This module knows nothing of how the events come about.
 """
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
 from whispertide.errors import OptionError
@@ -75,11 +75,17 @@ class Hypothesis(Event):
 @dataclass(frozen=True, slots=True)
 class TurnEnd(Event):
     """A turn is over (pause, `flush()` or `finish()`): all its words are confirmed. A recipe with `vad_turn_s` lets a
-    turn go on over short pauses in mid-sentence.
+    turn go on over short pauses in mid-sentence, one with `turn_end=smart-turn` over any in which the speaker is not
+    done.
+
+    eager       it may be over: a `SpeechStart` means that it goes on, else another `TurnEnd` follows without new words
+    confidence  the probability that nobody speaks on; 1: nobody asked for it
     """
 
     kind: ClassVar[str] = "turn_end"
     end: int
+    eager: bool = False
+    confidence: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +99,14 @@ class Unheard(Event):
 
 @dataclass(frozen=True, slots=True)
 class Language(Event):
-    """The language that was detected."""
+    """The language that was detected. `took` samples of the utterance were heard before it was known, in another one or
+    without a text.
+    """
 
     kind: ClassVar[str] = "language"
     language: str
     probability: float
+    took: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +161,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
 }
 
 # Fields that hold sample indices and leave this program as seconds.
-_TIMES = frozenset({"at", "start", "end", "behind", "duration", "window_start", "window_end"})
+_TIMES = frozenset({"at", "start", "end", "behind", "duration", "took", "window_start", "window_end"})
 
 
 def _plain(value: Any) -> Any:
@@ -190,6 +199,7 @@ def from_dict(data: dict[str, Any]) -> Event:
     except (TypeError, AttributeError) as error:
         raise OptionError(f"expected numbers, words and statistics as `to_dict` writes them; got {error}") from error
     expected = {item.name for item in fields(cls)}
-    if values.keys() - expected or expected - values.keys() - {"stats"}:
+    optional = {item.name for item in fields(cls) if item.default is not MISSING} | {"stats"}
+    if values.keys() - expected or expected - values.keys() - optional:
         raise OptionError(f"a {cls.kind} event has the fields {sorted(expected)}; got {sorted(values)}")
     return cls(**values)

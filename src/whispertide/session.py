@@ -41,6 +41,7 @@ from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.stages import depth_of
+from whispertide.streaming.turn_gate import TurnGate
 from whispertide.types import FloatArray
 
 
@@ -337,6 +338,8 @@ class Session:
         self._planner.turn_pause = recipe.schedule.turn_pause
         self._planner.policy = recipe.policy
         self._planner.search = recipe.search
+        if isinstance(self._gate, TurnGate):
+            self._gate.limits = recipe.schedule.turn_limits
         self._decode_options = recipe.search.options(self._state.options)
 
     def _request(self, kind: Literal["flush", "finish"]) -> None:
@@ -363,14 +366,14 @@ class Session:
 
     def _take(self, result: RoundResult[Any]) -> None:
         """Turn a result into words: the only place that confirms any."""
-        if (taken := self._planner.take(result, self._state.transcript.newest)) is None:
+        if (taken := self._planner.take(result)) is None:
             return
-        planned, commit = taken
-        self._state.commit_round(planned, result, commit)
+        planned, verdict = taken
+        self._state.commit_round(planned, result, verdict, gated=self._gate is not None)
         self._planner.land(planned)
-        self._lowered = commit.level
+        self._lowered = verdict.level
         if self.tells_lag:
-            self.note_lag(planned.at, self._planner.behind(planned))
+            self._state.note_lag(planned.at, self._planner.behind(planned), verdict.level)
         self._release()
 
     def _release(self) -> None:
@@ -379,7 +382,7 @@ class Session:
         self._state.buffer.drop_before(self._planner.needed_from(gate_needs))
 
     def _require_open(self) -> None:
-        if self.ended:
+        if self._state.turns.ended:
             raise SessionError("expected an open session; this one has ended. Start another")
 
     def _require_going_on(self) -> None:

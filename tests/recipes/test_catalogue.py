@@ -78,6 +78,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 ALL = {"executor": "serial", "vad": True, "vad_pause_s": 0.5, "vad_turn_s": 0.0, "vad_pre_roll_s": 1.0, "lag_s": 5.0}
+ALL |= {"turn_end": "pause"}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

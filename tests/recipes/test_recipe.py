@@ -401,6 +401,9 @@ RANGES: dict[str, tuple[float, float]] = {
     "vad_turn_s": (0, 30),
     "vad_pre_roll_s": (0, 30),
     "lag_s": (0.1, 3600),
+    "turn_threshold": (0, 1),
+    "turn_eager": (0, 1),
+    "turn_timeout_s": (0.2, 60),
     "hush_s": (0.1, 5.0),
     "zeros_s": (0, 30),
     "whole_s": (0, 30),
@@ -471,6 +474,7 @@ def range_of(choice: type[Choice], name: str) -> tuple[float, float]:
 
 # What else may be written: the names.
 NAMES = {
+    "turn_end": ("pause", "smart-turn"),
     "compare": ("normalised", "exact"),
     "boundary": ("align", "time"),
     "trim": ("segment", "sentence"),
@@ -488,6 +492,7 @@ NAMES = {
 TEXTS = {"rule": ("", " ".join(["0.5"] * len(FEATURES)))}
 # Fields that bound others are out of the way here.
 ROOM: dict[str, dict[str, float]] = {
+    "turn_eager": {"turn_threshold": 1.0},
     "step_s": {"longest_step_s": 30.0},
     "longest_step_s": {"step_s": 0.02},
     "hard_cap_s": {"trim_s": 1.0, "window_s": 1.0, "carry_most_s": 1.0},

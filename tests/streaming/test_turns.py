@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from oracle import Oracle, audio_between, make_gate, speech
+from oracle import Oracle, TruthDetector, audio_between, make_gate, speech
 from session_steps import PAUSED, RECIPE, SENTENCE, TALK, TURNS, Verbatim, confirmed, exact, kinds, push, said
-from whispertide.audio.vad import GateEvent, SpeechCertain, SpeechStarted, SpeechStopped
+from told_turns import ToldEar
+from whispertide.audio.vad import GateEvent, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.errors import SessionError
 from whispertide.events import (
     Confirmed,
@@ -24,7 +25,9 @@ from whispertide.events import (
 from whispertide.methods.agreement.local_agreement import AgreementState, LocalAgreement
 from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
 from whispertide.session import Session
+from whispertide.streaming.end_of_turn import TurnLimits
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.turn_gate import TurnGate
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 S = SAMPLE_RATE
@@ -198,6 +201,13 @@ def test_or_where_the_turn_is_ended(end: Callable[[Session], list[Event]]) -> No
     events = push(session, 2.4) + end(session)
     assert [text for text, _, _ in turns(events)] == ["ask not."]
     assert session.transcript.text == "ask not."
+
+
+def test_an_unlikely_mark_stands_before_an_end_that_may_be_taken_back() -> None:
+    gate = TurnGate(SpeechGate(None, TruthDetector(SENTENCE)), ToldEar([0.5]), TurnLimits())
+    recipe = UNSURE.replace(turn_end="smart-turn", turn_threshold=0.9, turn_eager=0.4)
+    events = push(Session(recipe, Verbatim(SENTENCE), gate), 9.0)
+    assert [text for text, _, _ in turns(events)] == ["And so", "ask not.", "Ask", ""]
 
 
 def test_where_every_pause_ends_a_turn_unlikely_marks_stand() -> None:

@@ -39,8 +39,9 @@ async def speak(town: Standing, where: str, portion: int, seconds: float = SECON
         SOCKETS[3]: '{"type":"Terminate"}',
         "/": b"END_OF_AUDIO",
         "/asr": b"",
+        "/v2/listen": '{"type":"CloseStream"}',
     }
-    path = where + ("?encoding=linear16&sample_rate=16000" if where == "/v1/listen" else "")
+    path = where + ("?encoding=linear16&sample_rate=16000" if where.endswith("/listen") else "")
     async with connect(f"ws://127.0.0.1:{town.port}{path}", proxy=None) as socket:
         if where in first:
             await socket.send(first[where])

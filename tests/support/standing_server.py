@@ -26,7 +26,8 @@ from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.serving import Server, assemble, run_server
 from whispertide.server.tcp import TcpListener
 
-SOCKETS = ("/ws", "/v1/realtime?intent=transcription", "/v1/listen", "/v3/ws?sample_rate=16000", "/", "/asr")
+_VENDORS = ("/v1/realtime?intent=transcription", "/v1/listen", "/v3/ws?sample_rate=16000", "/", "/asr", "/v2/listen")
+SOCKETS = ("/ws", *_VENDORS)
 PORTS = ("wyoming", "lines", "json-lines")
 every_socket = pytest.mark.parametrize("path", SOCKETS)
 

@@ -45,6 +45,8 @@ SAID: list[dict[str, Any]] = [
     {"type": "Finalize"},
     {"type": "CloseStream"},
     {"type": "Configure", "keyterms": ["a"], "features": {}},
+    {"type": "Configure", "thresholds": {"eot_threshold": 0.8, "eot_timeout_ms": 900}, "language_hints": ["en"]},
+    {"type": "ForceEndTurn"},
     {"type": "ForceEndpoint"},
     {"type": "UpdateConfiguration", "prompt": "a", "keyterms_prompt": ["b"], "language_codes": ["en"]},
     {"type": "Terminate"},

@@ -93,7 +93,19 @@ class SpeechStopped:
     decided_at: int
 
 
-GateEvent = SpeechStarted | SpeechCertain | SpeechStopped
+@dataclass(frozen=True, slots=True)
+class TurnJudged:
+    """A turn is over, or may be (`is_over` False): known once `decided_at` was received. `confidence`: how likely.
+
+    Only from gates that hear more than pauses (`streaming.turn_gate`). Speech may start again after either.
+    """
+
+    decided_at: int
+    is_over: bool
+    confidence: float
+
+
+GateEvent = SpeechStarted | SpeechCertain | SpeechStopped | TurnJudged
 
 
 class _VoiceDetector(Protocol):
@@ -187,6 +199,21 @@ class SpeechGate:
         return self._state.judged + len(self._state.pending)
 
     @property
+    def judged(self) -> int:
+        """The end of the audio that was judged."""
+        return self._state.judged
+
+    @property
+    def is_open(self) -> bool:
+        """True inside an utterance."""
+        return self._state.is_open
+
+    @property
+    def is_certain(self) -> bool:
+        """True inside an utterance that is no click."""
+        return self._state.is_open and self._state.is_certain
+
+    @property
     def needed_from(self) -> int:
         """The first sample that an utterance starting now could still claim: audio before it may be dropped."""
         state = self._state
@@ -229,6 +256,16 @@ class SpeechGate:
         # The pending samples belong to this utterance, too: the next one must not claim them again.
         state.is_open, state.onset, state.floor = False, None, self.received
         return [SpeechStopped(self.received, self.received)]
+
+    def stop(self) -> list[GateEvent]:
+        """End the open utterance, if any, in the pause that it has, however short, as if it were long enough."""
+        state = self._state
+        if not state.is_open:
+            return []
+        # Never after `judged`: the padding may be longer than the pause.
+        end = min(state.speech_end + self._post_pad, state.judged)
+        state.is_open, state.onset, state.floor = False, None, end
+        return [SpeechStopped(end, state.judged)]
 
     def snapshot(self) -> GateState:
         """The state, to be handed to `restore` of a gate with the same options and detector."""
@@ -276,12 +313,7 @@ class SpeechGate:
         if speech >= self.options.release:
             state.speech_end = state.judged
             return None
-        if state.judged - state.speech_end < self._min_silence:
-            return None
-        # Never after `judged`: the padding is at most as long as the silence.
-        end = state.speech_end + self._post_pad
-        state.is_open, state.floor = False, end
-        return SpeechStopped(end, state.judged)
+        return self.stop()[0] if state.judged - state.speech_end >= self._min_silence else None
 
     def _make_certain(self, run: int) -> bool:
         """True if so much speech in a row proves that the open utterance is no click."""

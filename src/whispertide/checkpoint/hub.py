@@ -29,6 +29,7 @@ from whispertide.checkpoint.packages import (
     find_packaged,
     packaged_names,
 )
+from whispertide.checkpoint.published_file import FILES, fetch_file, find_file, require_file
 from whispertide.checkpoint.vocabulary import has_tokenizer
 from whispertide.checkpoint.weights import weight_files
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError, UnreachableError
@@ -77,10 +78,13 @@ def resolve(
 
 
 def pull(name: str, revision: str | None = None, *, announce: Announce | None = None) -> Path:
-    """Download a model, or bring it up to date, and return its folder. Raises as `resolve` does.
+    """Download a model, or bring it up to date, and return its folder; of a network that is no Whisper (`FILES`) its
+    file. Raises as `resolve` does.
 
     Offline, a model that is here stays as it is.
     """
+    if revision is None and name in FILES:
+        return fetch_file(FILES[name], announce)
     place = find_model(name, revision)
     if isinstance(place, Path) or is_offline():
         return resolve(name, revision)
@@ -110,10 +114,12 @@ def _fetch(model: HubModel, announce: Announce | None, patience_s: float | None 
 
 
 def path(name: str, revision: str | None = None) -> Path:
-    """The folder of a model that is on this machine.
+    """The folder of a model that is on this machine; of a network that is no Whisper (`FILES`) its file.
 
     Raises `CheckpointNotFoundError` when it is not, or not completely.
     """
+    if revision is None and name in FILES:
+        return require_file(FILES[name])
     place = find_model(name, revision)
     if isinstance(place, Path):
         return place
@@ -148,12 +154,14 @@ def plan_removal(name: str, revision: str | None = None) -> Removal:
     Other programs share that cache. Raises `OptionError` for a bundled model or a path, `CheckpointNotFoundError` when
     the model is not in the cache.
     """
-    place = find_model(name, revision)
+    file = FILES.get(name)
+    place = find_model(name, revision) if file is None else file.hub
     if isinstance(place, Path):
         if place.is_relative_to(BUNDLED_DIR):
             raise OptionError(f"{name} is part of whispertide and cannot be removed")
         raise OptionError(f"expected the name of a downloaded model; {place} is your own: delete it yourself")
-    commits, from_packages = _cached_commits(place), find_assembled(place)
+    kept = file.kept if file is not None and file.kept.is_file() else None
+    commits, from_packages = _cached_commits(place), kept or find_assembled(place)
     if not commits and from_packages is None:
         raise CheckpointNotFoundError(f"{name} is not in the cache {hub_cache()}; there is nothing to remove")
     from huggingface_hub import scan_cache_dir
@@ -164,14 +172,18 @@ def plan_removal(name: str, revision: str | None = None) -> Removal:
     def delete() -> None:
         if plan is not None:
             plan.execute()
-        if from_packages is not None:
+        if kept is not None:
+            kept.unlink()
+        elif from_packages is not None:
             shutil.rmtree(from_packages)
 
     return Removal(name, size, delete)
 
 
 def list_models() -> list[ModelInfo]:
-    """List the bundled models, those with short names, and all other Whispers in the Hugging Face cache."""
+    """List the bundled models, those with short names, all other Whispers in the Hugging Face cache, and networks that
+    are no Whisper.
+    """
     models = [
         ModelInfo(name, "bundled", size=folder_size(BUNDLED_DIR / name), path=BUNDLED_DIR / name)
         for name in bundled_names()
@@ -188,6 +200,10 @@ def list_models() -> list[ModelInfo]:
     for repo, folder in _cached_whispers():
         if repo not in listed:
             models.append(ModelInfo(repo, "cached", repo, folder_size(folder), None, folder))
+    for file in FILES.values():
+        here = find_file(file)
+        state: State = "available" if here is None else "cached"
+        models.append(ModelInfo(file.name, state, file.hub.repo, None if here is None else file.size, None, here))
     return models
 
 
@@ -219,8 +235,8 @@ def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Pa
 
 
 def folder_size(folder: Path) -> int:
-    """Bytes of all files in a folder, and in those inside it."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    """Bytes of a file, or of all files in a folder, and in those inside it."""
+    return sum(file.stat().st_size for file in (folder, *folder.rglob("*")) if file.is_file())
 
 
 def _cached_whispers() -> Iterator[tuple[str, Path]]:

@@ -136,7 +136,7 @@ class Pump:
                 watcher.event(event)
             if isinstance(event, Confirmed):
                 self._lines(self._segmenter.push(event.words))
-            elif isinstance(event, TurnEnd):
+            elif isinstance(event, TurnEnd) and not event.eager:
                 self._lines(self._segmenter.end_turn())
             elif isinstance(event, Language):
                 self.result.language = event.language

@@ -6,13 +6,19 @@ last round: its end, how long it was computed, and whether words of it wait to b
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
-from whispertide.audio.vad import GateOptions, SpeechGate
+from whispertide.audio.vad import Gate, GateOptions, SpeechGate
 from whispertide.errors import OptionError
 from whispertide.options import check_range
 from whispertide.streaming.choice import Choice, in_samples, setting
+from whispertide.streaming.end_of_turn import TurnLimits
+from whispertide.streaming.smart_turn import load_smart_turn
+from whispertide.streaming.turn_gate import TurnGate
 from whispertide.types import CHUNK_SECONDS
+
+TurnEnder = Literal["pause", "smart-turn"]
+UNTIL_JUDGED = 2**62  # samples: more silence than there is
 
 
 class Schedule(Protocol):
@@ -65,18 +71,33 @@ class Rounds(Choice):
     """When rounds start, as a recipe says it. What it says of the voice gate and of lateness holds for every kind."""
 
     recorded: ClassVar[bool] = False
-    step_s: float = setting(1.0, "seconds of new audio for a round", least=0.02, most=CHUNK_SECONDS)
-    vad: bool = setting(True, "a voice gate keeps silence out")
-    vad_pause_s: float = setting(0.5, "so much silence ends an utterance", least=0.1, most=CHUNK_SECONDS)
+    step_s: float = setting(1.0, "new audio that starts a round", least=0.02, most=CHUNK_SECONDS)
+    vad: bool = setting(True, "whether a voice gate removes silence")
+    vad_pause_s: float = setting(0.5, "length of silence that ends an utterance", least=0.1, most=CHUNK_SECONDS)
     vad_turn_s: float = setting(
         0.0,
-        "so much silence ends a turn in mid-sentence; a shorter pause there ends an utterance alone, and what follows "
-        "is heard with the text before it (0 = every utterance is a turn)",
+        "length of silence that ends a turn within a sentence; after a shorter pause there the next utterance "
+        "is decoded with the text before it (0 = every utterance is a turn)",
         least=0,
         most=CHUNK_SECONDS,
     )
-    vad_pre_roll_s: float = setting(1.0, "so much before the first speech is kept", least=0, most=CHUNK_SECONDS)
-    lag_s: float = setting(5.0, "more audio than this after the last round is reported as lag", least=0.1, most=3600)
+    vad_pre_roll_s: float = setting(1.0, "audio kept before the first speech", least=0, most=CHUNK_SECONDS)
+    turn_end: TurnEnder = setting(
+        "pause",
+        'end of a turn: at a "pause", or when a network predicts in a pause that the speaker has finished '
+        "(`whispertide models pull smart-turn`); utterances still end in pauses, and `vad_turn_s` has no effect",
+    )
+    turn_threshold: float = setting(
+        0.5, "probability of that network from which a turn ends (1 = never)", least=0, most=1
+    )
+    turn_eager: float = setting(
+        0.0,
+        "probability from which a turn is reported as perhaps over (0 = never; at most `turn_threshold`)",
+        least=0,
+        most=1,
+    )
+    turn_timeout_s: float = setting(3.0, "length of silence that ends a turn in any case", least=0.2, most=60)
+    lag_s: float = setting(5.0, "lag is reported above this much audio since the last round", least=0.1, most=3600)
 
     step: int = in_samples("step_s")
     turn_pause: int = in_samples("vad_turn_s")
@@ -87,17 +108,34 @@ class Rounds(Choice):
         """It is not."""
         return False
 
+    def check(self) -> None:
+        """Nothing that ends a turn is less certain than what may end it."""
+        Choice.check(self)
+        check_range("turn_eager", self.turn_eager, 0, self.turn_threshold)
+
+    def derive(self) -> dict[str, Any]:
+        """No silence ends a turn where the gate says when it is over."""
+        return {} if self.turn_end == "pause" else {"turn_pause": UNTIL_JUDGED}
+
+    @property
+    def turn_limits(self) -> TurnLimits:
+        """When an end of turn that is heard is believed."""
+        return TurnLimits(self.turn_threshold, self.turn_eager, self.turn_timeout_s)
+
     def with_step(self, step_s: float) -> Self:
         """The same with another step."""
         return replace(self, step_s=step_s)
 
-    def gate(self) -> SpeechGate | None:
-        """The voice gate, or None if there is none. Raises `CheckpointError` if its weights are missing."""
+    def gate(self) -> Gate | None:
+        """The voice gate, or None if there is none. Raises `CheckpointError` if weights are missing: its own, or those
+        of what ends turns.
+        """
         if not self.vad:
             return None
         # The gate cannot add more audio after speech than the pause that ends it.
         pad = min(GateOptions().post_pad, self.vad_pause_s)
-        return SpeechGate(GateOptions(min_silence=self.vad_pause_s, pre_roll=self.vad_pre_roll_s, post_pad=pad))
+        gate = SpeechGate(GateOptions(min_silence=self.vad_pause_s, pre_roll=self.vad_pre_roll_s, post_pad=pad))
+        return gate if self.turn_end == "pause" else TurnGate(gate, load_smart_turn(), self.turn_limits)
 
     def wanted(self, spent: int, pending: bool) -> int:
         """The amount of new audio that a round waits for; see `Schedule`."""
@@ -119,7 +157,7 @@ class Rounds(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed(Rounds):
-    """A round whenever `step_s` of new audio has arrived; it takes everything that has (whisper_streaming).
+    """A round starts when `step_s` of new audio has arrived, and takes all of it (whisper_streaming).
 
     So when computing takes longer than the step, the next round simply looks at more, and the delay does not grow.
     """
@@ -129,14 +167,14 @@ class Fixed(Rounds):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestEffort(Rounds):
-    """A round as soon as the previous one is done and `step_s` has arrived; it takes everything that has."""
+    """A round starts when the previous one is done and `step_s` has arrived, and takes all new audio."""
 
     kind: ClassVar[str] = "best-effort"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptive(Rounds):
-    """Best effort that leaves the machine room: computing shall take at most half of the time.
+    """Best effort in which computing takes at most half of the time.
 
     A round takes place when `step_s` has arrived, but not before twice as much as would come while the last one was
     computed; at most `longest_step_s` is waited for. It takes everything that has arrived.
@@ -146,9 +184,9 @@ class Adaptive(Rounds):
     """
 
     kind: ClassVar[str] = "adaptive"
-    longest_step_s: float = setting(2.0, "the most that is waited for", least=0.02, most=CHUNK_SECONDS)
+    longest_step_s: float = setting(2.0, "the longest step", least=0.02, most=CHUNK_SECONDS)
     pending_step_s: float = setting(
-        0.0, "seconds of new audio for a round where guessed words wait (0 = as any other)", least=0, most=CHUNK_SECONDS
+        0.0, "new audio that starts a round while unconfirmed words wait (0 = `step_s`)", least=0, most=CHUNK_SECONDS
     )
 
     longest_step: int = in_samples("longest_step_s")

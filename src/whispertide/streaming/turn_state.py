@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from whispertide.audio.vad import GateEvent, SpeechCertain, SpeechStarted
+from whispertide.audio.vad import GateEvent, SpeechCertain, SpeechStarted, SpeechStopped
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.policy import Executor
@@ -145,6 +145,24 @@ class TurnState:
     def is_certain(self, utterance: Utterance, end: int) -> bool:
         """True if the audio up to sample `end` shows that the utterance is no click."""
         return any(utterance.known <= at <= end for at in self.certain)
+
+    def next_stop(self, frontier: int) -> SpeechStopped | None:
+        """The gate's next event, if it ends the utterance and was decided on by `frontier`."""
+        event = self.gate_events[0] if self.gate_events else None
+        if not isinstance(event, SpeechStopped) or event.decided_at > frontier:
+            return None
+        del self.gate_events[0]
+        return event
+
+    def leave_open(self, utterance: Utterance, end: int, *, always: bool) -> bool:
+        """Leave the turn of an utterance that ended open if that was in mid-sentence, or `always`; true if it is open.
+
+        A noise in which nothing was heard changes nothing, and does not put off the end of a turn.
+        """
+        if utterance.spoken:
+            goes_on = always or utterance.unfinished
+            self.turn = OpenTurn(end, utterance.policy, utterance.language) if goes_on else None
+        return self.turn is not None
 
     # --- rounds that are computed where they were planned -------------------------------------------------------------
 

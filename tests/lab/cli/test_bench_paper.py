@@ -5,6 +5,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,13 +90,13 @@ def test_the_papers_are_of_real_weights_unless_told_otherwise(
     run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr("whispertide.checkpoint.names.find_model", lambda name: None)
 
-    def noted(runner: Runner) -> Outcome:
+    def beam_table(runner: Any) -> Outcome:
         asked.append(runner.models)
         return Outcome()
 
-    monkeypatch.setattr("whispertide.checkpoint.names.find_model", lambda name: None)
-    monkeypatch.setattr(made, "beam_table", noted)
+    monkeypatch.setattr(made, "beam_table", beam_table)
     result = run("bench", "paper", "whisperflow", "--items", "table 4")
     assert (result.exit_code, asked) == (0, [("tiny.en",)])
 

@@ -95,7 +95,7 @@ def test_the_page_counts_verdicts_and_names_results(monkeypatch: pytest.MonkeyPa
     text = build()
     count = len(PAPERS["whisperkit"].items)
     assert f"| whisperkit | {count} | {count} | 0 | 0 | {count} |" in text
-    assert '[../log/2026-11.md](../log/2026-11.md), "A": `whispertide bench`' in text
+    assert '[log](../log/2026-11.md), "A": `whispertide bench`' in text
 
 
 def test_what_was_measured_with_our_own_stands_below_and_not_beside_the_statement(

@@ -4,9 +4,9 @@ import pytest
 
 from whispertide.errors import OptionError
 from whispertide.tuning.page import Table
-from whispertide.tuning.plots import Bar, bars
 from whispertide_lab.evaluation import paper
 from whispertide_lab.evaluation.paper import Claim, Item, Outcome, Plot, joined, missing_line
+from whispertide_lab.evaluation.plots import Bar, bars
 
 
 def item(needs: tuple[str, ...], measure: str = "whisperflow.step_figure", covers: str = "") -> Item:

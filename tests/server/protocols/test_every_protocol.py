@@ -47,7 +47,7 @@ NAMES = st.sampled_from(
     [
         *("sample_rate", "encoding", "channels", "model", "language", "language_code", "language_codes", "intent"),
         *("endpointing", "utterance_end_ms", "keyterms_prompt", "min_turn_silence", "interim_results", "speech_model"),
-        "mode",
+        *("mode", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms", "language_hint"),
     ]
 )
 VALUES = st.sampled_from(["opus", "linear16", "-1", "1e999", "[[", "true", "en", "8000", "diff"])
@@ -121,5 +121,5 @@ def test_a_session_is_asked_for_before_anything_is_done_with_it(kind: type[WireP
 
 
 def test_every_route_has_a_name_of_its_own() -> None:
-    assert set(ROUTES) == {"/v1/realtime", "/v1/listen", "/v3/ws", "/asr", "/"}
+    assert set(ROUTES) == {"/v1/realtime", "/v1/listen", "/v2/listen", "/v3/ws", "/asr", "/"}
     assert len({kind.name for kind in EVERY}) == len(EVERY)

@@ -57,8 +57,8 @@ def paper(
             "--corpus",
             "-c",
             metavar="A,B",
-            help=f"{CORPORA_HELP}. Default: talks, or noisy for what is about inventions; two for what the paper has "
-            "of two corpora.",
+            help=f"{CORPORA_HELP}. Default: talks, or noisy for items on invented words; two if the paper has "
+            "two corpora.",
             autocompletion=completion.complete_last(corpora),
         ),
     ] = "",
@@ -75,7 +75,7 @@ def paper(
     seed: SeedOption = 0,
     engine: arguments.Engine,
 ) -> ExitCode:
-    """Repeat the tables and figures of a paper, or of all, where that is possible. For the others say what is missing.
+    """Repeat the tables and figures of a paper, or of all, and list the missing parts of the others.
 
     `whispertide models pull tiny.en` gets the usual model; `--models base` is what most of the papers take. An
     item that fails says why, and the others go on.

@@ -30,7 +30,7 @@ def causal(
     rank: RankOption = 32,
     rate: RateOption = 1e-3,
     batch_s: Annotated[
-        float, typer.Option("--batch", metavar="S", min=1, help="Seconds of sound in an update.")
+        float, typer.Option("--batch", metavar="S", min=1, help="Seconds of audio in an update.")
     ] = 40.0,
     order: Annotated[
         Literal["together", "ordered", "random"],
@@ -42,7 +42,7 @@ def causal(
     ] = "together",
     training: Annotated[Training, {**SPEECH, **length(2000), **RUN}],
 ) -> ExitCode:
-    """Make a model causal: train an adapter, so that sound is encoded once, chunk by chunk (recipe whisperrt).
+    """Make a model causal: train an adapter, so that audio is encoded once, chunk by chunk (recipe whisperrt).
 
     Where speech has no word times, the model's own attention places the words first. Ctrl-C saves and stops. The same
     command continues.
@@ -57,8 +57,8 @@ def causal(
     checkpoint = load_checkpoint(model, announce=say)
     if is_inside(checkpoint):
         raise OptionError(
-            f"expected a model without a causal adapter; {checkpoint.name} has one inside, which would be used "
-            "whatever is trained: use it as it is, or train one for another model"
+            f"expected a model without a causal adapter; {checkpoint.name} already contains one, which would be used "
+            "instead: use it as it is, or train one for another model"
         )
     path = file_for(checkpoint, KIND, asked=output)
     options = CausalOptions(

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.deepgram import DeepgramProtocol
+from whispertide.server.protocols.deepgram_flux import FluxProtocol
 from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
 from whispertide.server.protocols.whisperlive import WhisperLiveProtocol
 from whispertide.server.protocols.whisperlivekit import WhisperLiveKitProtocol
@@ -18,6 +19,7 @@ ROUTES: Mapping[str, type[WireProtocol]] = MappingProxyType(
     {
         "/v1/realtime": OpenAIRealtimeProtocol,
         "/v1/listen": DeepgramProtocol,
+        "/v2/listen": FluxProtocol,
         "/v3/ws": AssemblyAIProtocol,
         "/asr": WhisperLiveKitProtocol,
         "/": WhisperLiveProtocol,

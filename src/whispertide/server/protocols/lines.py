@@ -53,7 +53,7 @@ class TextLinesProtocol(base.WireProtocol):
     def events(self, events: Sequence[Event]) -> base.Actions:
         """Send one line for the confirmed words."""
         words = tuple(word for event in events if isinstance(event, Confirmed) for word in event.words)
-        turn_ended = any(isinstance(event, TurnEnd) for event in events)
+        turn_ended = any(isinstance(event, TurnEnd) and not event.eager for event in events)
         actions: list[base.Action] = []
         if line := self._line(words, turn_ended, seconds(events[-1].at) if events else 0.0):
             actions.append(base.Reply(line + "\n"))

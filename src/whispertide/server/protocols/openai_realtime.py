@@ -24,6 +24,7 @@ from whispertide.server.protocols.encodings import AudioInput
 from whispertide.server.protocols.openai_session import RealtimeSession, default_session
 from whispertide.types import Word, seconds
 
+_CHANGEABLE = ("language", "languages", "prompt", "keyterms")  # in a session that has begun
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 # Client events of the conversational API that mean nothing here. They are refused by name, not as unknown.
 _CONVERSATION = ("response.", "conversation.item.", "output_audio_buffer.")
@@ -107,7 +108,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         raise base.ProtocolError(f"expected type to be one of {', '.join(handlers)}; got {messages.abbreviate(kind)}")
 
     def _update(self, data: Mapping[str, Any]) -> base.Actions:
-        """Change language and prompt at once, the silence that ends a turn only before the first audio."""
+        """Change languages, prompt and keywords at once, the silence that ends a turn only before the first audio."""
         before = self._session
         session = before.updated(messages.mapping(data, "session"), self.opening.server)
         actions: list[base.Action] = []
@@ -117,8 +118,11 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
             self._audio = _audio_input(session)
         settings, old = session.settings(self.opening.server), before.settings(self.opening.server)
         self._session = session
-        if self._has_session and (settings.language, settings.prompt) != (old.language, old.prompt):
-            actions.append(base.Configure({"language": settings.language, "prompt": settings.prompt}))
+        changes = {name: getattr(settings, name) for name in _CHANGEABLE}
+        if self._has_session and any(value != getattr(old, name) for name, value in changes.items()):
+            actions.append(base.Configure(changes))
+        if self._has_session and before.is_semantic and session.is_semantic and settings.changes != old.changes:
+            actions.append(base.Configure({**settings.changes}))
         older = data.get("type") == "transcription_session.update"
         self._older = self._older or older
         kind = "transcription_session.updated" if older else "session.updated"
@@ -197,7 +201,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
                     actions += self._speech_stopped(end)
                 case Confirmed(words=words):
                     actions += self._delta(words)
-                case TurnEnd(end=end):
+                case TurnEnd(end=end, eager=False):
                     actions += self._turn_ended(end)
                 case Error(message=message, fatal=fatal):
                     actions += self.problem(base.Problem("internal", message, fatal))
@@ -213,8 +217,9 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return self._error(self._overtime, code="session_expired"), base.Close(1001, self._overtime)
 
     def _speech_started(self, start: int) -> list[base.Action]:
-        if self._session.detection is None:
-            return []
+        goes_on = self._session.is_semantic and self._items and not self._items[0].awaited
+        if self._session.detection is None or goes_on:
+            return []  # the client commits, or the turn goes on after a pause
         item = self._items[0] if self._items else self._new_item(start)
         item.start = start if not item.text else item.start
         return [
@@ -226,6 +231,10 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
             return []
         item = self._items[0]
         item.end = max(end, item.end)
+        return [] if self._session.is_semantic else self._stop(item, end)
+
+    def _stop(self, item: _Item, end: int) -> list[base.Action]:
+        """Send that nobody speaks any more, and that the item is committed."""
         stopped = self._say(
             "input_audio_buffer.speech_stopped", audio_end_ms=messages.milliseconds(end), item_id=item.id
         )
@@ -248,8 +257,10 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
             return []
         if self._session.detection is None and not self._items[0].announced:
             return []
-        self._items[0].end = max(self._items[0].end, end)
-        return self._complete()
+        item = self._items[0]
+        item.end = max(item.end, end)
+        stopped = self._stop(item, end) if self._session.is_semantic and not item.announced else []
+        return [*stopped, *self._complete()]
 
     def flushed(self) -> base.Actions:
         """Report that the committed audio is transcribed."""

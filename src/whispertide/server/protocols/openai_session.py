@@ -1,5 +1,8 @@
 """The settings of an OpenAI Realtime transcription session, in both shapes that clients send and expect.
 
+An answer describes the session in force, so a client sees there what it asked for in vain: noise reduction. Their
+service has no other warning; an `error` ends many clients.
+
 The current one nests them (`session.audio.input.format`, `.transcription`, `.turn_detection`); the older one is flat
 (`session.input_audio_format`, `.input_audio_transcription`, `.turn_detection`). Knows no messages but these objects.
 """
@@ -18,6 +21,9 @@ _G711_RATE = 8_000
 _FLAT = {"pcm16": "s16le", "g711_ulaw": "mulaw", "g711_alaw": "alaw"}
 _NESTED = {"audio/pcm": "s16le", "audio/pcmu": "mulaw", "audio/pcma": "alaw"}
 _LOGPROBS = "item.input_audio_transcription.logprobs"
+# How soon a turn ends by `semantic_vad`: the probability that it needs, and the longest silence. Theirs are these
+# silences; what their network needs they do not say (lab/log has what ours brings).
+_EAGERNESS = {"low": (0.8, 8.0), "medium": (0.5, 4.0), "auto": (0.5, 4.0), "high": (0.3, 2.0)}
 _DETECTION = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300, "silence_duration_ms": 500}
 
 
@@ -29,20 +35,35 @@ class RealtimeSession:
     rate: int = _PCM_RATE
     model: str | None = None
     language: str | None = None
+    languages: tuple[str, ...] = ()  # that may be detected
     prompt: str = ""
+    keywords: tuple[str, ...] = ()
     detection: Mapping[str, Any] | None = None
-    noise_reduction: Mapping[str, Any] | None = None
     logprobs: bool = False
 
     def settings(self, server: ServerInfo) -> Settings:
         """The settings of the session to start."""
-        silence = messages.number(self.detection or {}, "silence_duration_ms")
         return Settings(
             model=self.model,
             language=messages.language(self.language, server),
+            languages=messages.languages(self.languages, server),
             prompt=self.prompt,
-            changes=messages.pause(silence),
+            keyterms=self.keywords,
+            changes=self.turn_changes,
         )
+
+    @property
+    def is_semantic(self) -> bool:
+        """True if turns end where the speaker is done, whatever the pauses."""
+        return self.detection is not None and self.detection["type"] == "semantic_vad"
+
+    @property
+    def turn_changes(self) -> dict[str, Any]:
+        """The changes of the recipe for the turn detection."""
+        if self.detection is None or not self.is_semantic:
+            return messages.pause(messages.number(self.detection or {}, "silence_duration_ms"))
+        threshold, timeout_s = _EAGERNESS[self.detection["eagerness"]]
+        return {"turn_end": "smart-turn", "turn_threshold": threshold, "turn_timeout_s": timeout_s}
 
     def updated(self, session: Mapping[str, Any], server: ServerInfo) -> "RealtimeSession":
         """Apply an update: fields that are not in it stay. Unknown ones have no effect.
@@ -63,13 +84,14 @@ class RealtimeSession:
             changed = _with_format(changed, values.get("format"))
             changed = _with_transcription(changed, messages.mapping(values, "transcription"))
             if "turn_detection" in values:
-                changed = _with_detection(changed, values)
+                changed = _with_detection(changed, values, server)
             if "noise_reduction" in values:
-                changed = replace(changed, noise_reduction=messages.mapping(values, "noise_reduction") or None)
+                messages.mapping(values, "noise_reduction")  # for its error alone
         if session.get("include") is not None:
             changed = replace(changed, logprobs=_LOGPROBS in messages.texts(session["include"], "include"))
         # For its error alone: a language that cannot be must not get into the session.
         messages.language(changed.language, server)
+        messages.languages(changed.languages, server)
         return changed
 
     def nested(self) -> dict[str, Any]:
@@ -81,7 +103,7 @@ class RealtimeSession:
                 "input": {
                     "format": {"type": name, "rate": self.rate} if name == "audio/pcm" else {"type": name},
                     "transcription": self._transcription(),
-                    "noise_reduction": self.noise_reduction,
+                    "noise_reduction": None,
                     "turn_detection": self.detection,
                 }
             },
@@ -93,14 +115,16 @@ class RealtimeSession:
         return {
             "input_audio_format": next(name for name, encoding in _FLAT.items() if encoding == self.encoding),
             "input_audio_transcription": self._transcription(),
-            "input_audio_noise_reduction": self.noise_reduction,
+            "input_audio_noise_reduction": None,
             "turn_detection": self.detection,
             "modalities": ["audio", "text"],
             "include": [_LOGPROBS] if self.logprobs else None,
         }
 
     def _transcription(self) -> dict[str, Any]:
-        return {"model": self.model, "language": self.language, "prompt": self.prompt}
+        lists = {"languages": list(self.languages), "keywords": list(self.keywords)}
+        told = {name: values for name, values in lists.items() if values}
+        return {"model": self.model, "language": self.language, "prompt": self.prompt, **told}
 
 
 def default_session(model: str | None) -> RealtimeSession:
@@ -132,16 +156,16 @@ def _with_transcription(session: RealtimeSession, values: Mapping[str, Any]) -> 
     if "language" in values or "languages" in values:
         tags = messages.texts(values.get("languages"), "languages")
         changes["language"] = messages.text(values, "language") or (tags[0] if len(tags) == 1 else None)
-    if "prompt" in values or "keywords" in values:
-        terms = messages.texts(values.get("keywords"), "keywords")
-        changes["prompt"] = messages.prompt(terms, messages.text(values, "prompt"))
+        changes["languages"] = () if changes["language"] else tuple(tags)
+    if "prompt" in values:
+        changes["prompt"] = messages.prompt(messages.text(values, "prompt"))
+    if "keywords" in values:
+        changes["keywords"] = messages.keyterms(messages.texts(values["keywords"], "keywords"))
     return replace(session, **changes)
 
 
-def _with_detection(session: RealtimeSession, values: Mapping[str, Any]) -> RealtimeSession:
-    """Apply turn detection. `semantic_vad` is accepted: the gate has no semantics, but utterances end by themselves as
-    the client expects.
-    """
+def _with_detection(session: RealtimeSession, values: Mapping[str, Any], server: ServerInfo) -> RealtimeSession:
+    """Apply turn detection. Where nothing hears turns `semantic_vad` becomes `server_vad`, and the answer says so."""
     if values["turn_detection"] is None:
         return replace(session, detection=None)
     wanted = messages.mapping(values, "turn_detection")
@@ -152,6 +176,10 @@ def _with_detection(session: RealtimeSession, values: Mapping[str, Any]) -> Real
     for name in ("threshold", "prefix_padding_ms", "silence_duration_ms"):
         messages.number(wanted, name)
     if wanted.get("type") == "semantic_vad":
-        return replace(session, detection=wanted)
+        eagerness = messages.text(wanted, "eagerness") or "auto"
+        if eagerness not in _EAGERNESS:
+            known = ", ".join(_EAGERNESS)
+            raise ProtocolError(f"expected eagerness to be one of {known}; got {messages.abbreviate(eagerness)}")
+        return replace(session, detection={**wanted, "eagerness": eagerness} if server.hears_turns else _DETECTION)
     before = session.detection if session.detection and session.detection.get("type") == "server_vad" else _DETECTION
     return replace(session, detection={**before, **wanted, "type": "server_vad"})

@@ -115,7 +115,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
                         self._add(word)
                 case Hypothesis(words=words):
                     self._guess = words
-                case TurnEnd(at=at):
+                case TurnEnd(at=at, eager=False):
                     self._end_line()
                     self._guess, self._settled = (), at
                 case Error(message=message, fatal=fatal):

@@ -12,6 +12,7 @@ import { lengthOf, Player } from "./player.js";
 import { describe, Problem } from "./problems.js";
 import { Server } from "./server.js";
 import { Settings } from "./settings.js";
+import { Share } from "./share.js";
 import { LiveSession } from "./socket.js";
 import { RATE } from "./sound.js";
 import { TabStorage } from "./storage.js";
@@ -52,6 +53,11 @@ const storage = new TabStorage(
 // --- server ----------------------------------------------------------------------------------------------------------
 
 const server = new Server(() => settings.key);
+
+const share = new Share($("share"), server, {
+  onChange: (isOpen) => $("share-show").setAttribute("aria-pressed", String(isOpen)),
+  onProblem: (problem) => showProblem(problem),
+});
 
 async function greet() {
   if (!running) showState("connecting", "Connecting");
@@ -244,6 +250,7 @@ function unreadBy({ source, batch }, { kind }) {
 function changed(recording, { state, problem }) {
   if (state === "live" || state === "finishing") {
     begin(recording, recording.session.details);
+    share.attach(recording.session.details.session);
     if (recording.isFile) showReading(recording);
     else showState(state === "live" ? "live" : "connecting", state === "live" ? "Listening" : "Last words");
   } else if (state === "away") showAway(recording);
@@ -274,7 +281,7 @@ function take(event, recording = null) {
     showTools();
   }
   if (event.type === "hypothesis") captions.showGuess(transcript.guess);
-  if (event.type === "turn_end") captions.endTurn();
+  if (event.type === "turn_end" && !event.eager) captions.endTurn();
   if (event.type === "language" && recording?.task !== "translate") captions.setLanguage(event.language);
   if (event.type === "lag" && live && !recording.stopping) {
     showState("live", event.behind > 2 ? `Listening, ${Math.round(event.behind)} s behind` : "Listening");
@@ -397,7 +404,7 @@ const SHORTCUTS = {
 
 function pressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || !settings.shortcuts) return;
-  if (event.target.closest("input, select, textarea") || $("settings").open || $("key").open) return;
+  if (event.target.closest("input, select, textarea") || document.querySelector("dialog[open]:not(#big)")) return;
   const action = SHORTCUTS[event.key.toLowerCase()];
   if (action && !event.repeat) {
     event.preventDefault();
@@ -424,6 +431,7 @@ on("settings-open", () => {
   settings.offerMicrophones();
   $("settings").showModal();
 });
+on("share-show", () => share.show());
 on("big-open", () => big.toggle());
 on("big-close", () => big.toggle());
 on("big-record", startOrStop);

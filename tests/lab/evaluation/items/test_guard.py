@@ -9,8 +9,8 @@ import pytest
 
 from attention_ramps import looking_at
 from whispertide.checkpoint import load_checkpoint
+from whispertide.checkpoint.tokenizer import token_kinds
 from whispertide.decoding.guards import Scene
-from whispertide.decoding.token_words import TokenKinds
 from whispertide.methods.attention.backward_shift import BackwardShift
 from whispertide_lab.evaluation.clips import Clip
 from whispertide_lab.evaluation.items import guard as items
@@ -30,7 +30,7 @@ def decode(text: str, places: list[int]) -> Unguarded:
     """`places`: where the queries look that predict the tokens of `text`."""
     tokens = tuple(TOKENIZER.encode(text))
     assert len(tokens) == len(places)
-    scene = Scene(TokenKinds(TOKENIZER, "en"), ((0, 0), (0, 1)), 2, (), FRAMES)
+    scene = Scene(token_kinds(TOKENIZER, "en"), ((0, 0), (0, 1)), 2, (), FRAMES)
     return Unguarded(tokens, looking_at([0, *places], FRAMES), scene)
 
 

@@ -27,11 +27,10 @@ from whispertide.streaming.framing import BARE, PAD30, Framing
 from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve
+from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import FloatArray, Span
-from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.bootstrap import Ratio, interval
 from whispertide_lab.evaluation.clips import ABOUT, Clip
 from whispertide_lab.evaluation.paper import Outcome, Plot
@@ -163,9 +162,7 @@ def outcome_figure(runner: "Runner") -> Outcome:
     fates, both = "What becomes of the clips", "Precision and recall of the guard"
     drawn = (
         Plot(plots.stacked(parts, x_label="clips (%)", title=fates.lower()), fates),
-        Plot(
-            plots.scatter(points, x_label="recall (%)", y_label="precision (%)", title=both.lower(), zero=False), both
-        ),
+        Plot(scatter(points, x_label="recall (%)", y_label="precision (%)", title=both.lower(), zero=False), both),
     )
     note = (
         f"{_about(runner, len(labels[0]))} Of each clip one thing is said: the guard stopped a hallucination and lost "

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.errors import OptionError
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve
+from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE
 from whispertide.understand.checkpoint import is_late
-from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.clips import CUT_BY, evenly
 from whispertide_lab.evaluation.energy import Meter
 from whispertide_lab.evaluation.items.commands import BASE, WAYS, Sentence, Way, area, hear, sentences
@@ -209,7 +208,7 @@ def trade_off(heard: Sequence[Both], about: str) -> Outcome:
     first, scores = scored_choices(heard)[0]
     rows += [(what, f"{delay_with(heard, scores, n):.3f}", report.percent(first.errors[n])) for what, n in ends]
     caption = "Word errors against delay, from all here to all sent"
-    drawing = plots.scatter(curves, x_label="delay, of real time", y_label="WER (%)", title=caption.lower())
+    drawing = scatter(curves, x_label="delay, of real time", y_label="WER (%)", title=caption.lower())
     columns = ("system", "delay, of real time", "WER %")
     return Outcome((Table(columns, tuple(rows)),), (Plot(drawing, caption),), about)
 

@@ -19,10 +19,9 @@ import numpy as np
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import parse_overrides
-from whispertide.tuning import plots
 from whispertide.tuning.drawing import SERIES
 from whispertide.tuning.page import Table
-from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.bootstrap import Ratio, times
 from whispertide_lab.evaluation.items.whisperflow import load_curve
 from whispertide_lab.evaluation.paper import Outcome, Plot

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.errors import OptionError
-from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import Table
-from whispertide_lab.evaluation import charts, report
+from whispertide_lab.evaluation import charts, plots, report
 from whispertide_lab.evaluation.bootstrap import MANY, latencies, times
 from whispertide_lab.evaluation.paper import Outcome, Plot
 

@@ -10,9 +10,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from whispertide.errors import CheckpointNotFoundError
-from whispertide.tuning import plots
 from whispertide.tuning.page import Table
-from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.paper import Outcome, Plot
 
 if TYPE_CHECKING:
@@ -93,8 +92,8 @@ def _cells(runner: "Runner") -> Iterator[tuple[str, "Cell"]]:
         with suppress(CheckpointNotFoundError):  # then only the mask alone can be measured
             yield mask, runner.cell(SYSTEM, *settings)
         yield f"{mask}, the mask alone", runner.cell(SYSTEM, *settings, "trained=false")
-    for name, (recipe, settings) in RIVALS:
-        yield name, runner.cell(recipe, *settings)
+    for name, (recipe, changes) in RIVALS:
+        yield name, runner.cell(recipe, *changes)
 
 
 def _row(name: str, cell: "Cell") -> tuple[str, ...]:

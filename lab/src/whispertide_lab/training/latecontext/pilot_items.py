@@ -17,14 +17,13 @@ import numpy as np
 from whispertide.errors import OptionError
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve
+from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE
 from whispertide.understand.checkpoint import is_late, load_late
 from whispertide.understand.intent_words import plain
 from whispertide.understand.model import LateModel
-from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.items import pilot as by_whisper
 from whispertide_lab.evaluation.items.commands import Sentence
 from whispertide_lab.evaluation.items.offloading import (
@@ -149,7 +148,7 @@ def trade_off_figure(runner: "Runner") -> Outcome:
             row = (f"{Path(model).name} alone, {pilots}", f"{way.delay:.4f}", report.percent(way.wer))
             rows.append((*row, f"{100 * way.intents:.1f}"))
     caption = "Intents against delay, from all here to all sent"
-    drawn = plots.scatter(curves, x_label="delay, of real time", y_label="intents right (%)", title=caption.lower())
+    drawn = scatter(curves, x_label="delay, of real time", y_label="intents right (%)", title=caption.lower())
     columns = ("system", "delay, of real time", "WER %", "intents right %")
     title = f"Intents, and the other networks on {len(said)} commands"
     return Outcome(
