@@ -89,13 +89,16 @@ def test_the_papers_are_of_real_weights_unless_told_otherwise(
     run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr("whispertide.checkpoint.names.find_model", lambda name: None)
+    monkeypatch.setattr(made, "beam_table", noted)
+=======
 
-    def noted(runner: Runner) -> Outcome:
+    def beam_table(runner: Any) -> Outcome:
         asked.append(runner.models)
         return Outcome()
 
-    monkeypatch.setattr("whispertide.checkpoint.names.find_model", lambda name: None)
-    monkeypatch.setattr(made, "beam_table", noted)
+    monkeypatch.setattr(made, "beam_table", beam_table)
+>>>>>>> theirs
     result = run("bench", "paper", "whisperflow", "--items", "table 4")
     assert (result.exit_code, asked) == (0, [("tiny.en",)])
 
