@@ -91,7 +91,6 @@ def test_the_papers_are_of_real_weights_unless_told_otherwise(
     asked: list[tuple[str, ...]] = []
     monkeypatch.setattr("whispertide.checkpoint.names.find_model", lambda name: None)
     monkeypatch.setattr(made, "beam_table", noted)
-=======
 
     def beam_table(runner: Any) -> Outcome:
         asked.append(runner.models)
