@@ -91,13 +91,6 @@ def test_the_papers_are_of_real_weights_unless_told_otherwise(
     asked: list[tuple[str, ...]] = []
     monkeypatch.setattr("whispertide.checkpoint.names.find_model", lambda name: None)
     monkeypatch.setattr(made, "beam_table", noted)
-
-    def beam_table(runner: Any) -> Outcome:
-        asked.append(runner.models)
-        return Outcome()
-
-    monkeypatch.setattr(made, "beam_table", beam_table)
->>>>>>> theirs
     result = run("bench", "paper", "whisperflow", "--items", "table 4")
     assert (result.exit_code, asked) == (0, [("tiny.en",)])
 
