@@ -89,6 +89,11 @@ def test_the_papers_are_of_real_weights_unless_told_otherwise(
     run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []
+
+    def noted(runner: Runner) -> Outcome:
+        asked.append(runner.models)
+        return Outcome()
+
     monkeypatch.setattr("whispertide.checkpoint.names.find_model", lambda name: None)
     monkeypatch.setattr(made, "beam_table", noted)
     result = run("bench", "paper", "whisperflow", "--items", "table 4")
