@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-cli check audit lock pin-image bench soak slow real thorough golden pictures screenshots mutants clean
+.PHONY: demo test test-cli check audit lock pin-image bench soak slow real thorough golden pictures screenshots agents mutants dist site clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
@@ -59,6 +59,18 @@ bench: $(VENV)/.test
 pictures: $(VENV)/.torch screenshots
 	$(BIN)/python lab/docs/pictures.py
 
+# The plug-ins for agents with the frameworks that they are for, next to what the other tests need.
+AGENTS := .venv-agents
+agents: $(AGENTS)/.ready
+	PYTHONUTF8=1 PYTHONPATH=src $(AGENTS)/bin/python -m pytest tests/integrations
+
+$(AGENTS)/.ready: integrations/pyproject.toml $(VENV)/.test
+	@echo "Installing Pipecat and LiveKit Agents into $(AGENTS): some hundred megabytes to download, a minute or more ..."
+	@$(PYTHON) -m venv $(AGENTS) && echo '*' > $(AGENTS)/.gitignore
+	@$(AGENTS)/bin/pip install --quiet './integrations[livekit,pipecat]'
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$($(AGENTS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tests.pth
+	@touch $@
+
 # All of it, or MINUTES=10 for a fair share of everything; then lab/docs/soak.md has the figures of what was run.
 soak: $(VENV)/.torch
 	$(PYTEST) -m soak
@@ -73,6 +85,14 @@ mutants: $(VENV)/.mutants
 	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false nice $(BIN)/mutmut run --max-children $(or $(JOBS),1) \
 		$(if $(FILE),'$(subst /,.,$(FILE:src/%.py=%)).*')
 	$(BIN)/python benchmarks/mutants.py $(FILE)
+
+# What goes to the package index, built into dist/, and tried in an empty environment of every Python that is here.
+dist: $(VENV)/.dist | $(BIN)/uv
+	$(BIN)/python deploy/dist.py
+
+# The pages as a site, in site/. A link that leads nowhere, or a page that the menu lacks, is an error.
+site: $(VENV)/.site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -104,12 +124,17 @@ $(VENV)/.torch: $(VENV)/.test
 	@$(BIN)/python -m compileall -q -j 0 -x '/torch/(_inductor|testing|_vendor)/' $(VENV)/lib/python*/site-packages/torch >/dev/null || true
 	@touch $@
 
+$(VENV)/.%: deploy/%.txt | $(VENV)/bin/python
+	@echo "Installing what deploy/$*.txt names into $(VENV) (some seconds) ..."
+	@$(BIN)/pip install --quiet --requirement $<
+	@touch $@
+
 $(VENV)/.mutants: pyproject.toml $(VENV)/.test
 	$(BIN)/pip install --quiet --editable '.[mutants]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist lab/build lab/dist mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site lab/build lab/dist mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # One virtual environment per peer program; one that cannot be installed here does not keep the others from it.
 PEERS := $(basename $(notdir $(wildcard lab/src/whispertide_lab/evaluation/peers/requirements/*.txt)))
@@ -145,7 +170,7 @@ lock: | $(BIN)/uv
 	printf 'torch\ntriton\npip\n' | $(LOCK) "$$WITHOUT_TORCH" --extra test --extra train --no-emit-package whispertide \
 		--excludes /dev/stdin -o requirements-dev.lock pyproject.toml lab/pyproject.toml
 	$(LOCK) $(AS_TESTED) --extra fleet -o deploy/requirements.lock pyproject.toml
-	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' | \
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' | \
 		$(LOCK) $(AS_TESTED) -o deploy/build.lock -
 
 $(BIN)/uv: | $(VENV)/bin/python

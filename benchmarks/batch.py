@@ -60,13 +60,13 @@ def cpu_s() -> float:
 
 def throughput(tasks: list[Task], workers: "LocalWorkers | RayWorkers") -> tuple[float, float]:
     """Seconds of audio per second and core, and per CPU second, from when all workers are at work until one is idle."""
-    heard, marks = 0.0, []
+    audio_s, marks = 0.0, []
     try:
         for number, (_, outcome) in enumerate(transcribe_all(tasks, workers), start=1):
             assert outcome.state == "done", outcome
-            heard += outcome.audio_s
+            audio_s += outcome.audio_s
             if number in (workers.count, len(tasks) - workers.count):
-                marks.append(np.array([heard, time.perf_counter() * workers.count, cpu_s()]))
+                marks.append(np.array([audio_s, time.perf_counter() * workers.count, cpu_s()]))
     finally:
         workers.stop()
     audio, wall, cpu = marks[1] - marks[0]

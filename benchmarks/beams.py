@@ -44,10 +44,10 @@ BASE = "beam 5"
 
 def following(plan: RoundPlan, how: Reference | None) -> RoundPlan:
     """The same round, and how it follows what was heard."""
-    heard = plan.reference
-    if how is None or heard is None:
+    known = plan.reference
+    if how is None or known is None:
         return replace(plan, reference=None)
-    return replace(plan, reference=replace(heard, align=how.align, recover=how.recover, block=how.block))
+    return replace(plan, reference=replace(known, align=how.align, recover=how.recover, block=how.block))
 
 
 @dataclass(frozen=True, slots=True)

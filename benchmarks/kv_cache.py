@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from onnx import TensorProto
 from random_checkpoint import random_checkpoint
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.graphs.arithmetic import linear_kind
 from whispertide.graphs.builder import CONTRIB, GraphBuilder, WeightFile
 from whispertide.graphs.decoder import DecoderGraph
+from whispertide.graphs.onnx_file import ElementType
 from whispertide.options import PRECISIONS, EngineOptions, Precision
 
 POSITIONS = (50, 200, 447)  # cached; the token that is fed is the next one
@@ -42,7 +42,7 @@ class Gathered(DecoderGraph):
 
     def build(self) -> GraphBuilder:
         """With the rows' parents as an input."""
-        self.parents = self.graph.input("parents", TensorProto.INT64, ["rows"])
+        self.parents = self.graph.input("parents", ElementType.INT64, ["rows"])
         return super().build()
 
     def _past(self, name: str) -> str:
@@ -57,7 +57,7 @@ class Scattered(DecoderGraph):
         graph, name = self.graph, f"decoder.layers.{layer}.self_attn"
         query, *new = self.layers.queries_keys_values(value, name)
         if layer == 0:  # the places [1, heads, 1, 3] of the one new position
-            self.places = graph.input("places", TensorProto.INT64, [1, self.heads, 1, 3])
+            self.places = graph.input("places", ElementType.INT64, [1, self.heads, 1, 3])
         cached = []
         for which, part in zip("kv", new, strict=True):
             shape = [1, self.heads, self.dims.n_text_ctx, self.size]
@@ -79,8 +79,8 @@ class Grouped(DecoderGraph):
         graph, name = self.graph, f"decoder.layers.{layer}.self_attn"
         query, key, content = self.layers.queries_keys_values(value, name)
         if layer == 0:
-            self.lengths = graph.input("lengths", TensorProto.INT32, [1])
-            self.total = graph.input("total", TensorProto.INT32, [])
+            self.lengths = graph.input("lengths", ElementType.INT32, [1])
+            self.total = graph.input("total", ElementType.INT32, [])
         shape = [1, self.heads, self.dims.n_text_ctx, self.size]
         past = [graph.float_input(f"past_{which}.{layer}", shape) for which in "kv"]
         mixed, *present = graph.nodes(

@@ -27,7 +27,7 @@ from itertools import chain
 from pathlib import Path
 
 from whispertide.errors import CorpusError, OptionError, WhispertideError
-from whispertide.options import EngineOptions
+from whispertide.options import DEFAULT_MODEL, EngineOptions
 from whispertide.tuning.page import Table, markdown_table, stored_tables
 from whispertide_lab.evaluation import publish
 from whispertide_lab.evaluation.bootstrap import compare
@@ -253,6 +253,11 @@ def _surest(requests: Sequence[CellRequest]) -> CellRequest:
     return next((request for request in requests if request.settings.get("fallback") is False), requests[0])
 
 
+def _as_it_comes(requests: Sequence[CellRequest]) -> CellRequest:
+    """With its own settings: what a server's users get."""
+    return next((request for request in requests if not request.settings), requests[0])
+
+
 def best(study: Study, model: str, name: str, half: str) -> float | None:
     """The best step of a recipe or peer, on the seconds for choosing of a half."""
     seconds = study.options.choosing / len(study.options.parts)
@@ -275,7 +280,7 @@ def contenders(model: str, steps: Mapping[str, float]) -> list[CellRequest]:
             requests += grid((name,), (model,), (ANY,), (step,), (SHORT,))
     for settings in ((), (SHORT,)):
         requests += grid((HELD,), (model,), (ANY,), (), settings)
-    return [*requests, *(_surest(_peer(model, name, None)) for name in LIVE)]
+    return [*requests, *(_as_it_comes(_peer(model, name, None)) for name in LIVE)]
 
 
 def as_they_come(model: str) -> list[CellRequest]:
@@ -360,14 +365,35 @@ Ours run in int8, as they come. Nothing is clamped, rounded or truncated.
 """
 
 
-def glance(study: Study, found: Sequence[Measured]) -> publish.Part:
-    """The table of all programs and models."""
-    note = f"Each program at its best step. `{PEER}`: another program. The last rows wait for all audio."
-    shown = {
-        model.title: [cell for cell in model.cells if cell.spec.recogniser != OURS or cell.spec.label == OURS]
-        for model in found
-    }
-    return publish.glance_part("At a glance", note, shown)
+NAMES = {
+    OURS: "**whispertide**, `tide`",
+    f"{PEER}whisper-streaming": "whisper_streaming, its algorithm",
+    f"{PEER}simulstreaming": "SimulStreaming, its algorithm",
+    f"{PEER}whisperlivekit-localagreement": "WhisperLiveKit, LocalAgreement",
+    f"{PEER}whisperlivekit-simulstreaming": "WhisperLiveKit, SimulStreaming",
+    f"{PEER}moonshine": "Moonshine tiny-en",
+    **{f"{PEER}{name}": f"{name}, all audio at once" for name in WHOLE},
+    OFFLINE: "whispertide, all audio at once",
+}  # as people know them
+
+
+def name_of(cell: Cell) -> str:
+    """A program or recipe as people know it, with the delay that `tide` was given."""
+    delay = cell.spec.label.partition(" delay_s=")[2]
+    name = NAMES.get(cell.spec.recogniser, f"our `{cell.spec.recogniser}`")
+    return f"{name} `--delay {delay}`" if delay else name
+
+
+def glance(found: Sequence[Measured]) -> publish.Part:
+    """A table of all programs for each model, the default model's first."""
+    note = "Each program at its best step, on one thread of a processor."
+    order = sorted(found, key=lambda each: each.title != DEFAULT_MODEL)
+    return publish.glance_part("At a glance", note, {each.title: shown(each) for each in order}, name_of)
+
+
+def shown(found: Measured) -> list[Cell]:
+    """Whatever comes without short windows of its own making: those are another table's."""
+    return [cell for cell in found.cells if SHORT not in cell.spec.label]
 
 
 def parts(found: Measured) -> list[publish.Part]:
@@ -475,7 +501,7 @@ def run(options: argparse.Namespace) -> None:
     deadline = 0.0 if options.page else time.monotonic() + 60 * options.minutes
     study = Study(options, Clerk(deadline))
     found = [measured(study, name) for name in options.models]
-    write_page(study, list(chain(*map(parts, found))), glance(study, found))
+    write_page(study, list(chain(*map(parts, found))), glance(found))
 
 
 def main() -> None:

@@ -168,7 +168,7 @@ def breaks(given: Inputs, limits: dict[str, float]) -> list[tuple[float, str, st
 
 
 def number(value: float) -> str:
-    """With three digits that count, and words for large ones."""
+    """A number with three significant digits and a unit prefix."""
     for size, name in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= size:
             return f"{value / (1e3 if name == 'k' else size):.3g} {name}"
@@ -193,7 +193,7 @@ def inputs(figures: dict[str, Any], row: int, cores: int, price: float) -> Input
 def _plans(given: Inputs) -> list[str]:
     lines = [
         "| live sessions | servers | NATS | cells | messages/s | bytes/s | on NATS' disks | free places "
-        "| an hour of audio | a dead server's are back in | without a place if a third dies |",
+        "| cost of an hour of audio | sessions of a failed server are back in | without a place if a third fails |",
         "|---:|" + "---:|" * 10,
     ]
     for live in LIVE:
@@ -224,7 +224,7 @@ def page(figures: dict[str, Any], cores: int, price: float) -> str:
         given = inputs(figures, row, cores, price)
         lines += [f"With {model['model']}, {given.per_machine} sessions a machine:", "", *_plans(given), ""]
     lines += [
-        "## Where it breaks first",
+        "## Limits of one cell",
         "",
         _BREAKS,
         "",
@@ -232,8 +232,8 @@ def page(figures: dict[str, Any], cores: int, price: float) -> str:
         "|---:|---|---|",
     ]
     lines += [f"| {math.floor(count):,} | {what} | {do} |" for count, what, do in breaks(one, limits)]
-    lines += ["", "## How fast sessions may come", "", _GROWTH.format(places=limits["places"]), ""]
-    lines += ["| live sessions | a replica starts in | sessions that may be added each minute |", "|---:|---:|---:|"]
+    lines += ["", "## Growth", "", _GROWTH.format(places=limits["places"]), ""]
+    lines += ["| live sessions | a replica starts in | new sessions a minute |", "|---:|---:|---:|"]
     for live in (20, 200):
         for start_s in (20, 60, 180):
             lines.append(f"| {live} | {start_s} s | {fastest_growth(scaling, live, start_s):.0f} |")
@@ -243,46 +243,45 @@ def page(figures: dict[str, Any], cores: int, price: float) -> str:
 
 
 _HEAD = """\
-# How far it scales
+# Scaling to many servers
 
-Made by `python benchmarks/scale.py --write lab/docs/scale.md`: do not edit. It is arithmetic and a small simulation
-on measured figures, not a test with so many clients. The largest fleet that ran here was two servers and one
-NATS on two cores.
+`python benchmarks/scale.py --write lab/docs/scale.md` writes this page; do not edit it. The figures are arithmetic
+and a small simulation on measured values, not from a test with so many clients. The largest fleet tested was two
+servers and one NATS on two cores.
 
-Inputs that are assumptions: a machine has {cores} cores, a core costs {price:g} an hour (`--price`; put in what
-you pay), a link carries {link}B/s, and sessions per core stay the same on larger machines. NATS is planned with
-{used:g} of what it takes at most.
+Assumptions: a machine has {cores} cores, a core costs {price:g} an hour (`--price` sets your own price), a link carries
+{link}B/s, and sessions per core are the same on larger machines. NATS is planned at {used:g} of its capacity.
 
 ## Measured
 
 """
 
 _EXPLAINED = """\
-The fewest machines where every client finds a place after one server has died. A NATS cluster is three
-machines. All of a fleet's sessions are in one stream, and a stream has one leader; beyond what that takes there
-are several cells. A cell is a fleet of its own, with its own NATS. Clients must be sent to their cell by its
-address: no part of whispertide does that.
+The tables have the smallest number of machines with a place for every client after the failure of one server. A NATS
+cluster is three machines. All of a fleet's sessions are in one stream, and a stream has one leader. More sessions than
+the leader can serve need several cells, each a fleet of its own with its own NATS. Clients must connect to their cell
+by its address: no part of whispertide does that.
 
-An hour of audio costs what its share of all machines costs. The clients of a dead server come back one after
-another, each in the p95 above."""
+The cost of an hour of audio is its share of all machines. The clients of a failed server come back one after another,
+each in the p95 above."""
 
 _MADE = """\
-`python benchmarks/scale.py --write lab/docs/scale.md` reads `benchmarks/scale.json`, which names what each figure was
-measured with."""
+`python benchmarks/scale.py --write lab/docs/scale.md` reads `benchmarks/scale.json`, which has the command of each
+measured figure."""
 
 _BREAKS = """\
-One cell, with the settings of `deploy/fleet`, first things first:"""
+With the settings of `deploy/fleet`, in the order in which the limits are reached:"""
 
 _GROWTH = """\
-With `deploy/fleet/kubernetes/scaling.yaml` and as many machines as it asks for. Sessions are simulated second
-by second for a quarter of an hour. Kubernetes looks every 15 s. There are {places:,.0f} places in all. Nobody
-is refused up to:"""
+With `deploy/fleet/kubernetes/scaling.yaml` and all the machines that it requests. Sessions are simulated second by
+second for a quarter of an hour. Kubernetes checks every 15 s. There are {places:,.0f} places in all. The table has the
+fastest growth without a refused session:"""
 
 _WARNING = """\
-What one stream takes is an estimate: as many messages as a core's time is enough for, since a stream's leader
-writes them one after another. What was written here is less, because NATS, the client that writes (Python, one
-thread) and other work shared two cores; one replica, not three. Sessions per core are those of a server without
-a journal: what the journal takes of a core is not in them."""
+The capacity of one stream is an estimate: the number of messages that one core can write, since a stream's leader
+writes them one after another. The measured rate is lower, because NATS, the writing client (Python, one thread) and
+other work shared two cores. It had one replica, not three. Sessions per core are those of a server without a journal;
+the journal's share of a core is not included."""
 
 
 def _measured(figures: dict[str, Any]) -> list[str]:
@@ -293,13 +292,13 @@ def _measured(figures: dict[str, Any]) -> list[str]:
         lines.append(f'| {what} | {one["sessions"]} | {_SERVER}, "Measured" |')
     taken = "`python benchmarks/journal_load.py`"
     lines += [
-        f"| from a server's death to the session at another, p95 | {failover['p95_s']:.3f} s "
+        f"| from a server's failure to the session on another, p95 | {failover['p95_s']:.3f} s "
         "| [log](../log/README.md), `benchmarks/failover.py` |",
-        f"| a session writes (nano.en, `tide`) | {number(journal['bytes_per_s'])}B/s on the wire | {taken} |",
-        f"| in | {journal['messages_per_s']:.1f} messages/s | the same |",
-        f"| of it stays in the stream, p95, with `ack` | {number(journal['kept_bytes'])}B | the same |",
-        f"| NATS takes for each such message | {1000 * journal['nats_cpu_s']:.2f} ms of a core | the same |",
-        f"| of them were written here | {journal['nats_messages_per_s']:,.0f} a second | the same |",
+        f"| written by a session (nano.en, `tide`) | {number(journal['bytes_per_s'])}B/s on the wire | {taken} |",
+        f"| the same, in messages | {journal['messages_per_s']:.1f} messages/s | the same |",
+        f"| kept in the stream, p95, with `ack` | {number(journal['kept_bytes'])}B | the same |",
+        f"| NATS, for each such message | {1000 * journal['nats_cpu_s']:.2f} ms of a core | the same |",
+        f"| messages written in the test | {journal['nats_messages_per_s']:,.0f} a second | the same |",
     ]
     return [*lines, "", *_WARNING.splitlines()]
 
@@ -317,18 +316,18 @@ def _costs(journal: dict[str, Any], one: Inputs) -> list[str]:
         ),
         (
             "`sync_interval` of NATS",
-            f"time of a write, p50 / p95: {syncs}. A power cut of all replicas loses as much",
+            f"time of a write, p50 / p95: {syncs}. A power cut of all replicas loses one interval",
         ),
         ("a client without `ack`", f"its records stay: {number(3_600 * journal['bytes_per_s'])}B an hour at most"),
         (
             "a replica to spare",
-            f"{one.cores * one.price:.2f} an hour; without it the sessions of one that dies find no place",
+            f"{one.cores * one.price:.2f} an hour; without it the sessions of a failed replica find no place",
         ),
-        ("`--max-sessions`", f"higher: fewer machines and words later; see the latencies in {_SERVER}"),
-        ("`threshold` of the ScaledObject", "lower: more free places for bursts and deaths, and as many more machines"),
+        ("`--max-sessions`", f"higher: fewer machines, later words; see the latencies in {_SERVER}"),
+        ("`threshold` of the ScaledObject", "lower: more free places for bursts and failures, and more machines"),
         (
             "`--drain-s`, grace period",
-            "a rolling restart takes at most so long for each replica; sessions in the journal do not wait for it",
+            "the longest time of a rolling restart for each replica; sessions in the journal do not wait for it",
         ),
     ]
     return ["| setting | cost |", "|---|---|", *(f"| {what} | {cost} |" for what, cost in rows)]

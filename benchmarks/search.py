@@ -20,9 +20,9 @@ from whispertide.errors import OptionError
 from whispertide.options import EngineOptions, Precision
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
-from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import Table, text_table
+from whispertide_lab.evaluation import plots
 from whispertide_lab.evaluation.grid import CellRequest, Setup, changes_of
 from whispertide_lab.evaluation.runner import Runner
 from whispertide_lab.evaluation.watch import Watch

@@ -1,14 +1,14 @@
 """Right intents against the share of commands that a server hears (pilot inference, table 5 and figure 4).
 
     whispertide train commands slurp/test.jsonl --voices held-out -o spoken-test
-    python benchmarks/sent_commands.py commands --data spoken-test [--server FOLDER]
+    python benchmarks/sent_commands.py commands --data spoken-test [--server MODEL]
 
 Here each command is understood as from a microphone, with pilots; what the server hears tells the intent by the same
-words' weights. The server is another network of `whispertide train latecontext`, of any kind, or, without one, a
-server that hears every word: no real one does, so that is the most a server can bring. "Sent" is how many commands
-must be sent, those first that the signal finds worst, for at most one point of intents fewer than when all are. Ways
-are those of `whispertide_lab.training.latecontext.understood`: when pilots run. Needs the laboratory; with --server
-also its extra train.
+words' weights. The server has base, or another Whisper checkpoint, or another network of `whispertide train
+latecontext`, of any kind; or it knows the text: no real one does, so that is the most a server can bring. "Sent" is how
+many commands must be sent, those first that the signal finds worst, for at most one point of intents fewer than when
+all are. Ways are those of `whispertide_lab.training.latecontext.understood`: when pilots run. Needs the laboratory;
+with a network for the server also its extra train.
 """
 
 import argparse
@@ -19,14 +19,19 @@ from pathlib import Path
 
 import numpy as np
 
+from whispertide import api
 from whispertide.cli.progress import counting
 from whispertide.tuning.page import Table, markdown_table
-from whispertide.understand.checkpoint import LateCheckpoint, load_late
+from whispertide.understand.checkpoint import is_late, load_late
+from whispertide.understand.intent_words import plain
 from whispertide.understand.model import LateModel
 from whispertide_lab.evaluation.items.commands import area
-from whispertide_lab.evaluation.items.offloading import POINT, in_order, needed, needed_by_chance
+from whispertide_lab.evaluation.items.offloading import GREEDY, POINT, in_order, needed, needed_by_chance
+from whispertide_lab.evaluation.items.pilot import SERVER
 from whispertide_lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear
 from whispertide_lab.training.shards import Shards, Utterance, open_shards
+
+TEXT = "text"  # in place of a server's model
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +43,10 @@ class Sent:
     signals: dict[str, float]
 
 
-def measure(
-    model: LateModel, server: LateCheckpoint | None, commands: Shards, ways: Sequence[str]
-) -> dict[str, list[Sent]]:
+def measure(model: LateModel, server: str, commands: Shards, ways: Sequence[str]) -> dict[str, list[Sent]]:
     """Every command here, by each way, and there."""
     found: dict[str, list[Sent]] = {way: [] for way in ways}
-    listens = _listening(server)
+    listens = listening(server)
     with counting("commands") as advance:
         for number, said in enumerate(commands, 1):
             meant = model.checkpoint.meaning(listens(said))
@@ -59,16 +62,25 @@ def measure(
     return found
 
 
-def _listening(server: LateCheckpoint | None) -> Callable[[Utterance], str]:
-    if server is None:
+def listening(server: str) -> Callable[[Utterance], str]:
+    """What the server hears of a command, as plain words. Raises what loading raises."""
+    if server == TEXT:
         return lambda said: said.text
+    if is_late(Path(server)):
+        return _by_network(Path(server))
+    whisper = api.load(server)
+    return lambda said: plain(whisper.transcribe(around(said), options=GREEDY).text)
+
+
+def _by_network(folder: Path) -> Callable[[Utterance], str]:
     from whispertide_lab.training.latecontext.accuracy import Listener
 
-    listener = Listener(server)
+    checkpoint = load_late(folder)
+    listener = Listener(checkpoint)
 
     def text(said: Utterance) -> str:
         tokens, _ = listener.tokens(around(said))
-        return server.vocabulary.decode(tokens)[1]
+        return checkpoint.vocabulary.decode(tokens)[1]
 
     return text
 
@@ -106,17 +118,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path, help="a folder of `whispertide train latecontext`")
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FOLDER", help="shards of commands")
-    parser.add_argument("--server", type=Path, metavar="FOLDER", help="a network; default: what was said")
+    told = f"a Whisper checkpoint or a network, or {TEXT!r}: what was said; default: {SERVER}"
+    parser.add_argument("--server", default=SERVER, metavar="MODEL", help=told)
     parser.add_argument("--count", type=int, default=1000, help="commands, spread evenly over the shards")
     parser.add_argument("--ways", nargs="+", default=[AT_PAUSES], choices=list(WAYS), metavar="WAY")
     given = parser.parse_args()
     commands = open_shards(given.data).spread(given.count)
-    server = None if given.server is None else load_late(given.server)
     model = LateModel.open(given.model)
-    found = measure(model, server, commands, list(dict.fromkeys(given.ways)))
+    found = measure(model, given.server, commands, list(dict.fromkeys(given.ways)))
     there = 100 * sum(one.there for one in next(iter(found.values()))) / len(commands)
     print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech; intents right by ", end="")
-    print(f"{given.server or 'a server that hears every word'} {there:.1f} %\n")
+    print(f"{'a server that knows the text' if given.server == TEXT else given.server} {there:.1f} %\n")
     print(markdown_table(table(found)))
 
 

@@ -90,14 +90,14 @@ def run_load(contender: Contender, talk: Talk, sessions: int, limit_s: float, al
     with started(contender) as port:
         given_up_s = asyncio.run(together(contender.listen, port, talk, everybody, limit_s))
     texts = [[word for word, _ in heard.words] for heard in everybody]
-    said = alone or (texts[0] if sessions == 1 else ())
+    usual = alone or (texts[0] if sessions == 1 else ())
     latencies = sorted(latency for heard in everybody for latency in heard.latencies(talk))
     return {
         "sessions": sessions,
         "p50_s": round(statistics.median(latencies), 3) if latencies else None,
         "p95_s": round(latencies[int((1 - LATE) * (len(latencies) - 1))], 3) if latencies else None,
         "matched": round(len(latencies) / max(1, sessions * len(talk.words)), 3),
-        "as_alone": round(statistics.mean(in_common(text, said) for text in texts), 4) if said else None,
+        "as_alone": round(statistics.mean(in_common(text, usual) for text in texts), 4) if usual else None,
         "complete": sum(heard.complete for heard in everybody),
         "given_up_s": given_up_s,
         "client_cpu_s": round(time.process_time() - busy, 1),

@@ -186,11 +186,11 @@ async def many(one: Town, sent: Sequence[Party], rounds: int, before: Vitals) ->
 def rows(asked: argparse.Namespace, talk: Talk, folder: Path) -> Iterator[Row]:
     """What was asked for, one after the other."""
     notes = Notes(asked.rows)
-    said = [path.name for path in asked.audio]
+    names = [path.name for path in asked.audio]
     for protocol in asked.protocol:
         for siege in asked.kinds:
             key = json.dumps(
-                [code(), protocol, named(siege), asked.model, asked.duration, asked.rounds, asked.hours, *said]
+                [code(), protocol, named(siege), asked.model, asked.duration, asked.rounds, asked.hours, *names]
             )
             if asked.again:
                 notes.rows.pop(key, None)

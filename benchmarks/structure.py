@@ -58,8 +58,8 @@ def code_lines(text: str, tree: ast.Module) -> set[int]:
             found.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(tree):
         if isinstance(node, (*_DEFINITIONS, ast.ClassDef, ast.Module)) and ast.get_docstring(node, clean=False):
-            said = node.body[0]
-            found -= set(range(said.lineno, (said.end_lineno or said.lineno) + 1))
+            docstring = node.body[0]
+            found -= set(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The files of deploy/: what they promise is in docs/reference/server.md, "Running it for others"."""
+"""The files of deploy/: what they promise is in docs/guides/deploy.md."""
 
 import json
 import os
@@ -124,7 +124,8 @@ class TestDockerfile:
         made = next(rest for name, rest in stage if name == "RUN")
         assert f"install -d -m 555 {folder}" in made
         assert not [rest for name, rest in stage if name in ("COPY", "ADD") and rest.split()[-1].startswith(folder)]
-        assert stage.index(("USER", "whispertide")) > stage.index(("WORKDIR", folder))
+        assert stage.index(("USER", "10001")) > stage.index(("WORKDIR", folder))
+        assert "useradd --create-home --uid 10001 " in made
 
     def test_every_package_is_installed_by_its_hash(self) -> None:
         """Or comes from a wheel that was built a line before."""

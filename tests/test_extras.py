@@ -25,6 +25,7 @@ def test_the_extras_are_those_of_the_package() -> None:
     assert "whispertide[plots]" in declared["lab"]
     named["lab"] = (named["lab"] - {"whispertide"}) | named["plots"] | {"whispertide-lab"}
     named["train"] |= named["lab"] | named["torch"]
+    named["discovery"] = (named["discovery"] - {"whispertide"}) | named["server"]
     named["fleet"] = (named["fleet"] - {"whispertide"}) | named["server"]
     named["tracing"] = (named["tracing"] - {"whispertide"}) | named["server"]
     brings = packages_distributions()

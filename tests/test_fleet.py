@@ -149,7 +149,7 @@ class TestAddresses:
         """It is answered when all of it is, and others are before it; until then nothing comes."""
         (proxy,) = re.findall(r"timeout server (\d+)h", (FLEET / "haproxy.cfg").read_text())
         ingress = of_kind("Ingress")["metadata"]["annotations"]["haproxy.org/timeout-server"]
-        (nginx,) = re.findall(r"proxy_read_timeout (\d+)h", (FLEET.parents[1] / "docs/reference/server.md").read_text())
+        (nginx,) = re.findall(r"proxy_read_timeout (\d+)h", (FLEET.parents[1] / "docs/guides/deploy.md").read_text())
         assert {f"{proxy}h", f"{nginx}h"} == {ingress}
         assert int(proxy) * 3600 >= 2 * Limits().upload_s
 

@@ -85,6 +85,7 @@ class TestAgainstOpenAI:
             assert mine.span.end / SAMPLE_RATE == pytest.approx(end, abs=0.0201)
             assert mine.avg_logprob == pytest.approx(other["avg_logprob"], abs=1e-4)
             assert mine.no_speech_prob == pytest.approx(other["no_speech_prob"], abs=1e-6)
+            assert mine.window // HOP_LENGTH == other["seek"]
             assert mine.compression_ratio == other["compression_ratio"]
             for word, their_word in zip(mine.words, other.get("words", ()), strict=True):
                 assert word.text == their_word["word"]

@@ -1,7 +1,7 @@
 """What was said once is confirmed once: real decoding by nano.en, over gains, rates, codecs, rules and framings.
 
 nano.en seldom loses its place. Checkpoints that know no short windows do, and begin anew with what they have written.
-So rounds are made to forget what was confirmed, too: without the guard (`attention/said_once.py`) nearly every such
+So rounds are made to forget what was confirmed, too: without the guard (`attention/listening.py`) nearly every such
 stream has a sentence twice.
 """
 

@@ -414,7 +414,7 @@ class Polyglot(Oracle):
 def test_a_detected_language_is_told_once() -> None:
     session = Session(RECIPE, Polyglot(TALK))
     events = push(session, 4.0) + session.finish()
-    assert [e for e in events if isinstance(e, Language)] == [Language(0, S, "de", 0.75)]
+    assert [e for e in events if isinstance(e, Language)] == [Language(0, S, "de", 0.75, took=S)]
     told = Session(RECIPE, Polyglot(TALK), options=DecodeOptions(language="en"))
     assert not [e for e in push(told, 4.0) if isinstance(e, Language)]
 

@@ -1,14 +1,21 @@
-"""A transcript only grows, and its times rise."""
+"""A transcript only grows, and its times rise; what of a verdict goes into it."""
 
+from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.session_state import Change, Transcript
-from whispertide.streaming.repetition import CONTEXT
-from whispertide.streaming.round import Commit
-from whispertide.types import Word
+from whispertide.methods.agreement.local_agreement import LocalAgreement
+from whispertide.methods.agreement.whole_window import WholeWindow
+from whispertide.options import DecodeOptions
+from whispertide.recipes.recipe import Recipe
+from whispertide.session_state import Change, SessionState, Transcript, drop_unlikely
+from whispertide.streaming.repetition import BEFORE, CONTEXT
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.turn_state import Utterance
+from whispertide.types import Span, Word
 
 END = 10_000
 words = st.lists(
@@ -80,3 +87,50 @@ def test_a_copy_is_independent() -> None:
     copy = transcript.copy()
     transcript.apply(Commit((Word(" b", 1, 2),), (), 0), end=END)
     assert copy == Transcript([Word(" a", 0, 1)], (Word(" b", 1, 2),))
+
+
+def spoken(text: str, probability: float) -> tuple[Word, ...]:
+    return tuple(Word(f" {word}", at, at + 1, probability) for at, word in enumerate(text.split()))
+
+
+MUTTERED = Commit(spoken("or as a", 0.1), spoken("by the", 0.1), 7, level=2)
+
+
+def test_unlikely_words_are_neither_written_nor_shown() -> None:
+    commit, chances = drop_unlikely(MUTTERED, (), 0, 0.5)
+    assert commit == replace(MUTTERED, confirmed=(), hypothesis=())
+    assert chances == (0.1, 0.1, 0.1)
+
+
+def test_all_words_are_written_where_nothing_is_to_be_left_out() -> None:
+    assert drop_unlikely(MUTTERED, (), 0, 0.0)[0] == MUTTERED
+
+
+def test_what_is_not_shown_of_the_guess_tells_as_well() -> None:
+    verdict = Commit(spoken("or as", 0.45), (), 0)
+    assert drop_unlikely(verdict, (), 0, 0.5)[0].confirmed == verdict.confirmed, "two words tell nothing"
+    assert drop_unlikely(replace(verdict, guess=spoken("a by", 0.1)), (), 0, 0.5)[0].confirmed == ()
+    assert drop_unlikely(replace(verdict, guess=spoken("of the", 0.9)), (), 0, 0.5)[0].confirmed == verdict.confirmed
+
+
+def test_words_of_the_utterance_before_tell_how_noisy_it_is_and_no_more() -> None:
+    alone = Commit(spoken("seven", 0.1), (), 0)
+    assert drop_unlikely(alone, (0.1,) * 5, 0, 0.5)[0] == alone
+    assert drop_unlikely(alone, (0.1,) * 5, 5, 0.5)[0].confirmed == ()
+    assert drop_unlikely(MUTTERED, (0.9,) * 12, 0, 0.5)[0].confirmed == MUTTERED.confirmed
+
+
+def test_no_more_is_remembered_than_is_asked_for() -> None:
+    _, chances = drop_unlikely(Commit(spoken("a " * 20, 0.9), (), 0), (0.1,) * 5, 0, 0.5)
+    assert chances == (0.9,) * BEFORE
+
+
+@pytest.mark.parametrize(("loop_guard", "shown"), [(True, 1), (False, 6)])
+def test_the_guard_against_loops_takes_from_the_guess_alone(loop_guard: bool, shown: int) -> None:
+    loop = spoken("you " * 6, 0.9)
+    state = SessionState(Recipe("loops", policy=LocalAgreement(loop_guard=loop_guard)), DecodeOptions())
+    policy = state.recipe.policy.start(0)
+    state.turns.utterance = Utterance(0, 0, policy=policy, keep_from=0, last_end=0)
+    result: RoundResult[object] = RoundResult(RoundPlan(0, Span(0, 320), WholeWindow()))
+    assert len(state.filter_commit(Commit(loop, loop, 0), result, gated=False).confirmed) == 6
+    assert len(state.filter_commit(Commit((), loop, 0), result, gated=False).hypothesis) == shown

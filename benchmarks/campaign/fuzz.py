@@ -47,8 +47,8 @@ class Target:
         """What it says of itself, when nobody is connected to it any more."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.ports["state"])
         try:
-            said: dict[str, Any] = json.loads(await asyncio.wait_for(reader.read(), STATE_S))
-            return said
+            state: dict[str, Any] = json.loads(await asyncio.wait_for(reader.read(), STATE_S))
+            return state
         finally:
             writer.close()
 

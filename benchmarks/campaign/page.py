@@ -10,9 +10,10 @@ from pathlib import Path
 from campaign.lines import Line, Notes
 from campaign.scenario import Scenario
 from whispertide.recipes.allocation import processor
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve, read
+from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import stored_tables
+from whispertide_lab.evaluation import plots
+from whispertide_lab.evaluation.plots import read
 
 BEGIN, END = "<!-- figures: written by benchmarks/soak.py -->", "<!-- end of the figures -->"
 WARM = 0.25  # of a process's lines come before its memory counts

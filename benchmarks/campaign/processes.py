@@ -46,18 +46,18 @@ def make_folder(folder: Path, talk: Talk) -> None:
 async def process(command: Sequence[str]) -> AsyncIterator[tuple["subprocess.Popen[bytes]", int]]:
     """A server's process, and the port that it says on a line of its own or at the end of one; killed at the end."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    with tempfile.TemporaryFile() as said:
-        running = subprocess.Popen(command, stdout=said, stderr=said, env=environment)
+    with tempfile.TemporaryFile() as output:
+        running = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
         try:
-            yield running, await _port(running, said.fileno())
+            yield running, await _port(running, output.fileno())
         finally:
             running.kill()
             await asyncio.to_thread(running.wait)
 
 
-async def _port(running: "subprocess.Popen[bytes]", said: int) -> int:
+async def _port(running: "subprocess.Popen[bytes]", output: int) -> int:
     for _ in range(round(STARTING_S / 0.02)):
-        for line in os.pread(said, 100_000, 0).decode(errors="replace").splitlines():
+        for line in os.pread(output, 100_000, 0).decode(errors="replace").splitlines():
             if line.isdigit():
                 return int(line)
             if line.startswith("serving "):
@@ -65,7 +65,7 @@ async def _port(running: "subprocess.Popen[bytes]", said: int) -> int:
         if running.poll() is not None:
             break
         await asyncio.sleep(0.02)
-    raise RuntimeError(f"the server did not start: {os.pread(said, 2000, 0).decode(errors='replace')}")
+    raise RuntimeError(f"the server did not start: {os.pread(output, 2000, 0).decode(errors='replace')}")
 
 
 async def killed(one: Speaker, folder: Path) -> int:

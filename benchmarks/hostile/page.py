@@ -14,14 +14,14 @@ from hostile.goals import changed, grown_mb, lost, missed_goals
 from hostile.kinds import EVERYTHING, KINDS, named
 from hostile.material import SILENCE_HOURS
 from whispertide.recipes.allocation import processor
-from whispertide.tuning import plots
 from whispertide.tuning.page import stored_tables
+from whispertide_lab.evaluation import plots
 
 BEGIN, END = "<!-- figures: written by benchmarks/siege.py -->", "<!-- end of the figures -->"
 HEAD = (
-    "| beside it | alone: median s, worst | median s | worst s | ended | lost | changed | /healthz p99 s "
+    "| hostile clients | alone: median s, worst | median s | worst s | ended | lost | changed | /healthz p99 s "
     "| memory MB: before, most, after "
-    "| files | log kB | server CPU s: had, waited for | hostile CPU s | what the hostile met "
+    "| files | log kB | server CPU s: used, waited | hostile CPU s | answers to them "
     "| load | code | missed |"
 )
 MANY = "Many attacks"
@@ -52,7 +52,7 @@ def write_page(path: Path, rows: Sequence[Row]) -> None:
     the tables as data into siege/figures.json. The last row of its kind counts; one that is on the page and was not
     measured again stays there.
     """
-    text = path.read_text(encoding="utf-8") if path.is_file() else f"# The siege\n\n{BEGIN}\n{END}\n"
+    text = path.read_text(encoding="utf-8") if path.is_file() else f"# Hostile clients\n\n{BEGIN}\n{END}\n"
     before, rest = text.split(BEGIN)
     there, after = rest.split(END)
     tables = merged(there, rows)
@@ -166,8 +166,8 @@ def delays(tables: Tables, stem: Path) -> None:
                 bars.append(plots.Bar(label, float(median), float(median), float(worst)))
     plots.bars(
         bars,
-        x_label="seconds until a word stands for good: median, worst",
-        title="An honest session beside hostile clients",
+        x_label="seconds until a word is confirmed: median, worst",
+        title="An honest session next to hostile clients",
     ).save(stem)
 
 

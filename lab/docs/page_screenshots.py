@@ -28,6 +28,11 @@ FOLDER = Path(__file__).parents[2] / "docs" / "guides" / "page"
 WORDS = "document.querySelectorAll('.word').length"
 MICROPHONE_RATE = 48_000  # of Chromium's fake microphone
 START_S = 120.0  # the graphs may have to be built first
+PICTURE = """Object.assign(document.documentElement.style, {
+  minHeight: "100vh",
+  background: "radial-gradient(circle at 76% 28%, #ffe9b0 0 4%, transparent 4.6%), "
+    + "linear-gradient(#27406b, #d98a5b 62%, #16323a 62%, #0b1d24)",
+})"""
 
 
 @contextmanager
@@ -79,8 +84,32 @@ def while_recording(tab: Page) -> None:
     look(tab, 390, 760, "dark")
     tab.click("#caution-close")
     take(tab, "phone.png")
+    while_watched(tab)
     tab.click("#record")
     tab.wait(f"{STATE} === 'ready'")
+
+
+def while_watched(tab: Page) -> None:
+    """Others read along: over a picture, and on a phone."""
+    tab.click("#share-show")
+    tab.click("#share-open")
+    tab.wait("Boolean(document.querySelector('#share-code svg'))")
+    url = tab.evaluate("document.getElementById('share-address').value")
+    tab.evaluate("document.getElementById('share').close()")
+    with page() as viewer:
+        viewer.size(1100, 620)
+        viewer.go(f"{url}?background=transparent&size=1.3")
+        viewer.wait("document.getElementById('text').innerText.split(' ').length >= 16")
+        viewer.evaluate(PICTURE)
+        take(viewer, "watching.png")
+        viewer.size(390, 560, mobile=True)
+        viewer.go(url)
+        viewer.wait("document.getElementById('text').innerText.split(' ').length >= 16")
+        take(viewer, "watching-phone.png")
+    tab.click("#share-show")
+    tab.click("#share-end")
+    tab.wait("document.getElementById('share-open').checkVisibility()")
+    tab.evaluate("document.getElementById('share').close()")
 
 
 def while_playing(tab: Page, recording: Path) -> None:

@@ -26,11 +26,11 @@ from whispertide.options import BUNDLED_MODEL, DEFAULT_RECIPE, EngineOptions
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session_state import Transcript
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Drawing, read
+from whispertide.tuning.drawing import Drawing, scatter
 from whispertide.types import FloatArray, join_words, to_samples
-from whispertide_lab.evaluation import publish
+from whispertide_lab.evaluation import plots, publish
 from whispertide_lab.evaluation.grid import Setup, grid
+from whispertide_lab.evaluation.plots import read
 from whispertide_lab.evaluation.runner import Runner
 from whispertide_lab.evaluation.watch import Watch
 
@@ -108,7 +108,7 @@ def drawn(numbers: Path) -> Drawing:
     if numbers.stem == "memory":
         return plots.over_time(curves, zero=False, **about)
     if numbers.stem.endswith("trade-off"):
-        return plots.scatter(curves, levels=levels, **about)
+        return scatter(curves, levels=levels, **about)
     return plots.front(*curves, **about) if numbers.stem == "search" else plots.shares(curves, **about)
 
 

@@ -22,7 +22,7 @@ def recipes() -> str:
         (f"`{name}`", *(f"`{choice.kind}`" for choice in recipe.choices.values()), ABOUT[name])
         for name, recipe in RECIPES.items()
     )
-    return markdown_table(Table(("recipe", *CHOICES, "in a line"), tuple(rows)))
+    return markdown_table(Table(("recipe", *CHOICES, "description"), tuple(rows)))
 
 
 def settings() -> str:
@@ -54,7 +54,7 @@ def _fields(axis: str) -> str:
     shown = sorted(rows.items(), key=lambda row: -len(row[1]))
     return markdown_table(
         Table(
-            ("setting", "default", "range", "of", "in recipes", "meaning"),
+            ("setting", "default", "range", "choice", "in recipes", "meaning"),
             tuple(
                 (f"`{name}`", default, bounds, _owners(axis, kinds), _changed(axis, name, kinds), about)
                 for (name, default, bounds, about), kinds in shown

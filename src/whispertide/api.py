@@ -15,16 +15,14 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from whispertide.atomic import printable
-from whispertide.audio.buffer import check_samples
+from whispertide.audio.given import Audio, audio_blocks
 from whispertide.audio.whole import Recording
 from whispertide.checkpoint import ModelDims, Tokenizer
-from whispertide.checkpoint.languages import language_choice
+from whispertide.checkpoint.languages import allowed_languages
 from whispertide.decoding.longform import OfflineSegment, pad_or_trim
 from whispertide.errors import AudioError
 from whispertide.events import Event
@@ -53,9 +51,6 @@ from whispertide.streaming.policy import Executor
 from whispertide.types import Announce, FloatArray
 
 _MOST_EXECUTORS = 32  # kept for further sessions of the same settings
-
-Samples = npt.NDArray[Any]  # float32 or float64 with full scale at 1, or int16
-Audio = str | Path | BinaryIO | Samples | Iterable[Samples]  # a file, samples at 16 kHz, or blocks of them
 
 
 class Transcriber:
@@ -176,7 +171,7 @@ class Transcriber:
         False. Raises `AudioError` where there is no audio that can be used, `OptionError` for what this model cannot
         write (`UnknownLanguageError` for a language), and `GraphError`.
         """
-        recording = Recording(_blocks(audio))
+        recording = Recording(audio_blocks(audio))
         segments = tuple(self._segments(recording, options, progress, None, vad=vad))
         if recording.broken is not None:
             warnings.warn(str(recording.broken), stacklevel=2)
@@ -206,7 +201,7 @@ class Transcriber:
         None: padded as by openai/whisper and faster-whisper. `vad` as there.
         Raises `OptionError` for an unknown one, and what `suffix_for` raises for want of a hush word.
         """
-        recording = Recording(_blocks(audio))
+        recording = Recording(audio_blocks(audio))
         return _then_fail(self._segments(recording, options, progress, framing, vad=vad), recording)
 
     def _segments(
@@ -235,7 +230,7 @@ class Transcriber:
         knows; None: unknown.
         """
         only = None if self.dims.is_multilingual else "en"
-        return language_choice(options.language) or detected or only
+        return allowed_languages(options.languages, options.language)[1] or detected or only
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
@@ -285,12 +280,12 @@ class Transcriber:
         return executor
 
     def _possible(self, options: DecodeOptions) -> DecodeOptions:
-        """Check the options, with the language as a code, or None. Raises `OptionError` for one that this model does
-        not know.
+        """Check the options, with languages as codes, or None. Raises `OptionError` for one that this model does not
+        know.
         """
-        language = language_choice(options.language)
+        allowed, language = allowed_languages(options.languages, options.language)
         self.tokenizer.sot_sequence(language, options.task)
-        return replace(options, language=language)
+        return replace(options, language=language, languages=tuple(map(self.tokenizer.language, allowed)))
 
     def stream(
         self,
@@ -379,16 +374,6 @@ def load(
     return Transcriber(load_tuned(model, options, revision=revision, announce=announce))
 
 
-def _blocks(audio: Audio) -> Iterable[FloatArray]:
-    if isinstance(audio, np.ndarray):
-        return (check_samples(audio)[0],)
-    if isinstance(audio, str | Path) or hasattr(audio, "read"):
-        from whispertide.audio.file import decode_blocks
-
-        return decode_blocks(cast("str | Path | BinaryIO", audio))
-    return (check_samples(block)[0] for block in audio)
-
-
 def _then_fail(segments: Iterable[OfflineSegment], recording: Recording) -> Iterator[OfflineSegment]:
     """Yield the segments; then raise the error of the rest of the recording."""
     yield from segments
@@ -404,4 +389,6 @@ def text_segment(segment: OfflineSegment) -> TextSegment:
     """Convert a segment to that of documents, with its scores."""
     names = ("avg_logprob", "compression_ratio", "no_speech_prob", "temperature")
     scores = {name: getattr(segment, name) for name in names}
-    return TextSegment(segment.span.start, segment.span.end, segment.text, segment.words, scores)
+    return TextSegment(
+        segment.span.start, segment.span.end, segment.text, segment.words, scores, segment.tokens, segment.window
+    )

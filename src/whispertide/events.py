@@ -99,11 +99,14 @@ class Unheard(Event):
 
 @dataclass(frozen=True, slots=True)
 class Language(Event):
-    """The language that was detected."""
+    """The language that was detected. `took` samples of the utterance were heard before it was known, in another one or
+    without a text.
+    """
 
     kind: ClassVar[str] = "language"
     language: str
     probability: float
+    took: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +161,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
 }
 
 # Fields that hold sample indices and leave this program as seconds.
-_TIMES = frozenset({"at", "start", "end", "behind", "duration", "window_start", "window_end"})
+_TIMES = frozenset({"at", "start", "end", "behind", "duration", "took", "window_start", "window_end"})
 
 
 def _plain(value: Any) -> Any:

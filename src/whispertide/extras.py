@@ -13,13 +13,14 @@ from types import MappingProxyType
 from whispertide.errors import OptionError
 
 _PLOTS = ("matplotlib", "textalloc")
-_SERVER = ("prometheus_client", "python_multipart", "starlette", "uvicorn", "websockets")
-_LAB = ("whispertide_lab", "espeakng_loader", "jiwer", "whisper_normalizer", *_PLOTS)
+_SERVER = ("prometheus_client", "python_multipart", "segno", "starlette", "uvicorn", "websockets")
+_LAB = ("whispertide_lab", "espeakng_loader", "jiwer", "onnx", "whisper_normalizer", *_PLOTS)
 
 # Extra (pyproject.toml) -> the modules that its packages bring. `lab` is the laboratory, a distribution of its own in
 # the checkout, and `train` is its extra (lab/pyproject.toml).
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "discovery": (*_SERVER, "zeroconf", "ifaddr"),
         "fleet": (*_SERVER, "nats"),
         "lab": _LAB,
         "plots": _PLOTS,

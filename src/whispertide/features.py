@@ -317,9 +317,7 @@ class Columns:
         if begin >= end:
             return raw_columns(samples, n_mels, 0, total)
         known = self.raw[:, begin + at - self.first : end + at - self.first]
-        before, after = (
-            raw_columns(samples, n_mels, first, last - first) for first, last in ((0, begin), (end, total))
-        )
+        before, after = raw_columns(samples, n_mels, 0, begin), raw_columns(samples, n_mels, end, total - end)
         return np.concatenate([before, known, after], axis=1)
 
     @classmethod
@@ -403,8 +401,9 @@ class Features:
         raw = np.concatenate([self.raw[:, start : self.after_from], after], axis=1)
         return normalise(raw, self.peak) if raw.shape[1] <= N_FRAMES else self.window(start, count)
 
-    def opening(self) -> FloatArray:
-        """The first 30 s for language detection: followed by silence, not by zeros."""
-        missing = max(N_FRAMES - self.frames, 0)
-        raw = np.pad(self.raw[:, :N_FRAMES], [(0, 0), (0, missing)], constant_values=RAW_SILENCE)
+    def opening(self, first: int = 0) -> FloatArray:
+        """The first 30 s for language detection, or those from frame `first` on: followed by silence, not by zeros."""
+        missing = max(N_FRAMES - max(self.frames - first, 0), 0)
+        found = self.raw[:, first : first + N_FRAMES]
+        raw = np.pad(found, [(0, 0), (0, missing)], constant_values=RAW_SILENCE)
         return normalise(raw, self.peak)

@@ -8,6 +8,7 @@ transcribe.py, without its hallucination skipping.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,7 @@ from whispertide.types import HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Sp
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
-__all__ = ["Features", "OfflineSegment", "transcribe_blocks", "transcribe_samples"]
+__all__ = ["Features", "Heard", "OfflineSegment", "hear", "transcribe_blocks", "transcribe_heard", "transcribe_samples"]
 
 _GATE = GateOptions(min_speech=LEAST_VOICE_S, pre_roll=0.0, post_pad=0.0)
 SHORT = SAMPLE_RATE  # in so little audio the gate does not hear a single word for certain
@@ -45,6 +46,27 @@ def transcribe_samples(
     return transcribe_blocks(model, blocks, options, progress=progress, vad=vad)
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A recording that was read to its end: its features, and where somebody speaks in it.
+
+    `voice` is None where nobody asked, or where the recording is too short to tell: then the model is believed.
+    """
+
+    features: Features
+    voice: Voice | None = None
+
+
+def hear(n_mels: int, blocks: Iterable[FloatArray], *, suffix: FloatArray | None = None, vad: bool = True) -> Heard:
+    """Read a recording in blocks of 16 kHz mono samples; with `vad` a voice gate tells where somebody speaks.
+
+    `suffix` is a hush word [n] after the last block. Raises what reading the blocks raises.
+    """
+    events: list[GateEvent] = []
+    features = Features.of(_gate_blocks(blocks, SpeechGate(_GATE), events) if vad else blocks, n_mels, suffix)
+    return Heard(features, _voice(events) if vad and features.samples > SHORT else None)
+
+
 def transcribe_blocks(
     model: WhisperModel,
     blocks: Iterable[FloatArray],
@@ -63,12 +85,20 @@ def transcribe_blocks(
     hush word [n] after the last one. Raises `UnknownLanguageError` for a language that the model cannot write, and what
     reading the blocks raises.
     """
-    events: list[GateEvent] = []
-    features = Features.of(
-        _gate_blocks(blocks, SpeechGate(_GATE), events) if vad else blocks, model.dims.n_mels, suffix
-    )
-    end = features.frames
-    voice = _voice(events) if vad and features.samples > SHORT else None
+    heard = hear(model.dims.n_mels, blocks, suffix=suffix, vad=vad)
+    yield from transcribe_heard(model, heard, options, progress=progress, frame=frame)
+
+
+def transcribe_heard(
+    model: WhisperModel,
+    heard: Heard,
+    options: DecodeOptions,
+    *,
+    progress: Progress | None = None,
+    frame: Frame = pad_or_trim,
+) -> Iterator[OfflineSegment]:
+    """Transcribe a recording that was heard; see `transcribe_blocks`."""
+    features, voice, end = heard.features, heard.voice, heard.features.frames
     if not end:
         return
     if voice == Voice(()):
@@ -76,7 +106,7 @@ def transcribe_blocks(
             progress(end * HOP_LENGTH, end * HOP_LENGTH)
         return
     # of the whole recording: what its first 30 s sound like, unless it is asked for
-    language = choose_language(model, lambda: model.encode(features.opening()), options.language)
+    language = choose_language(model, lambda: model.encode(features.opening()), options.language, options.languages)
     transcription = Transcription(
         model, features, options, language.language, seek=0, end=end, frame=frame, voice=voice
     )

@@ -4,7 +4,7 @@
 the recipe's business (`recipes.catalogue`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
@@ -15,6 +15,7 @@ BUNDLED_MODEL = "nano.en"
 DEFAULT_MODEL = "base"
 BEAM = 5  # of whole recordings on the command line, as of openai-whisper and faster-whisper
 DEFAULT_RECIPE = "tide"  # recipes.catalogue has it, and the others
+WHISPER_JSON = "whisper-json"  # a format: JSON in openai-whisper's shape
 
 Precision = Literal["int8", "int8-weights", "fp32", "fp16"]
 Task = Literal["transcribe", "translate"]
@@ -51,6 +52,11 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
     # Written with `not`, so that nan is refused: no comparison holds for it.
     if not least <= value <= most:
         raise OptionError(f"expected {name} between {least:g} and {most:g}; got {value}")
+
+
+def file_extension(form: str) -> str:
+    """The extension of files in a format: its name, but of the second shape of JSON that of the first."""
+    return "json" if form == WHISPER_JSON else form
 
 
 _SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -108,12 +114,37 @@ _TYPES: Mapping[str, type] = MappingProxyType(
 _MAY_BE_NONE = frozenset({"max_tokens", "condition_on_previous_text", *_RANGES})
 
 
+MOST_TERMS = 500  # key terms at once
+LONGEST_TERM = 100  # characters
+
+
+def listed_texts(name: str, values: object) -> tuple[str, ...]:
+    """The texts of a list, each once. Raises `OptionError` for anything else."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise OptionError(f"expected {name} as a list of texts; got {values!r}")
+    listed = tuple(values)
+    if wrong := [value for value in listed if not isinstance(value, str)]:
+        raise OptionError(f"expected {name} as a list of texts; got {str(wrong[0])[:40]!r} in it")
+    return tuple(dict.fromkeys(listed))
+
+
+def checked_terms(terms: object) -> tuple[str, ...]:
+    """Key terms without spaces around them, each once. Raises `OptionError` for what cannot be terms."""
+    found = tuple(dict.fromkeys(" ".join(term.split()) for term in listed_texts("keyterms", terms) if term.strip()))
+    if wrong := [term for term in found if len(term) > LONGEST_TERM]:
+        raise OptionError(f"expected key terms of at most {LONGEST_TERM} characters; got {wrong[0][:40]!r} and more")
+    if len(found) > MOST_TERMS:
+        raise OptionError(f"expected at most {MOST_TERMS} key terms; got {len(found)}: list those that matter most")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
     """Options of decoding, with Whisper's rules (openai/whisper, decoding.py and transcribe.py).
 
     `language` is a code, a tag or an English name; None (or "auto") means: detect it (multilingual models) or English
-    (`.en` models). `beam` 1 is greedy.
+    (`.en` models). `beam` 1 is greedy. `languages` are those that may be detected; empty: any. `keyterms` are
+    names and words to be found where they are said.
     `temperatures` are tried in turn while a result fails the compression-ratio or log-probability check; a value
     of None switches a check off.
     """
@@ -137,10 +168,15 @@ class DecodeOptions:
     condition_on_previous_text: bool | None = None  # None = as the checkpoint says, else yes, as Whisper does
     word_timestamps: bool = True
     seed: int = 0
+    languages: tuple[str, ...] = ()
+    keyterms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, TASKS)
         self._check_types()
+        # A list, as JSON has it, is as good.
+        object.__setattr__(self, "keyterms", checked_terms(self.keyterms))
+        object.__setattr__(self, "languages", listed_texts("languages", self.languages))
         if self.beam < 1 or self.best_of < 1:
             raise OptionError(f"expected beam >= 1 and best_of >= 1; got {self.beam} and {self.best_of}")
         if not self.temperatures or any(not 0.0 <= t <= 1.0 for t in self.temperatures):

@@ -366,14 +366,14 @@ class Session:
 
     def _take(self, result: RoundResult[Any]) -> None:
         """Turn a result into words: the only place that confirms any."""
-        if (taken := self._planner.take(result, self._state.transcript.newest)) is None:
+        if (taken := self._planner.take(result)) is None:
             return
-        planned, commit = taken
-        self._state.commit_round(planned, result, commit)
+        planned, verdict = taken
+        self._state.commit_round(planned, result, verdict, gated=self._gate is not None)
         self._planner.land(planned)
-        self._lowered = commit.level
+        self._lowered = verdict.level
         if self.tells_lag:
-            self.note_lag(planned.at, self._planner.behind(planned))
+            self._state.note_lag(planned.at, self._planner.behind(planned), verdict.level)
         self._release()
 
     def _release(self) -> None:
@@ -382,7 +382,7 @@ class Session:
         self._state.buffer.drop_before(self._planner.needed_from(gate_needs))
 
     def _require_open(self) -> None:
-        if self.ended:
+        if self._state.turns.ended:
             raise SessionError("expected an open session; this one has ended. Start another")
 
     def _require_going_on(self) -> None:

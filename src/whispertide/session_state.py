@@ -1,10 +1,11 @@
 """The state of a session, and the step from a round's result to words and events.
 
 The transcript is confirmed words, which are only ever added to, and one guess after them. Policies say what to confirm;
-here it becomes final. Time is in samples.
+here it becomes final. A policy goes on with all that it has confirmed, or it would be decoded again; here some of that
+is left out, put off or settled first (`SessionState.filter_commit`). Time is in samples.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,11 +13,12 @@ from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Event, Hypothesis, Lag, Language
 from whispertide.options import DecodeOptions
+from whispertide.punctuation import ends_sentence, may_stand
 from whispertide.recipes.recipe import Recipe, divided
-from whispertide.streaming.repetition import CONTEXT
+from whispertide.streaming.repetition import BEFORE, CONTEXT, cut_loops, normalise, without_unlikely
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import ON_TIME, Lateness
-from whispertide.streaming.turn_state import PlannedRound, TurnState
+from whispertide.streaming.turn_state import PlannedRound, TurnState, Utterance
 from whispertide.types import Word, join_words, seconds
 
 
@@ -46,11 +48,6 @@ class Transcript:
     @property
     def text(self) -> str:
         return join_words(self.words)
-
-    @property
-    def newest(self) -> list[Word]:
-        """The last words, as far back as a later commit looks."""
-        return self.words[-CONTEXT:]
 
     def apply(self, commit: Commit, *, end: int) -> Change:
         """Apply a commit for audio that ends at `end`. Word times are brought into order and into the audio."""
@@ -86,6 +83,32 @@ def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
         start = min(max(word.end, begin), max(end, start))
         placed.append(word if (begin, start) == (word.start, word.end) else replace(word, start=begin, end=start))
     return tuple(placed)
+
+
+def drop_unlikely(
+    verdict: Commit, chances: Sequence[float], own: int, below: float
+) -> tuple[Commit, tuple[float, ...]]:
+    """A policy's verdict without unlikely words, and the probabilities of the last words that it confirmed.
+
+    `chances` are those of the words before, the last `own` of which are of the same utterance.
+    """
+    rest = verdict.hypothesis if verdict.guess is None else verdict.guess
+    kept = without_unlikely(verdict.confirmed, below, before=chances, own=own, after=rest)
+    now = (*chances, *(word.probability for word in verdict.confirmed))[-BEFORE:]
+    shown = without_unlikely(verdict.hypothesis, below, before=now, own=own + len(verdict.confirmed))
+    return replace(verdict, confirmed=kept, hypothesis=shown), now
+
+
+def _hold_back(utterance: Utterance, commit: Commit, *, certain: bool, is_last: bool) -> Commit:
+    """Words wait until it is `certain` that somebody speaks, and of a click none are written.
+
+    A cry or a tick may sound like a word as well as like a voice.
+    """
+    words = (*utterance.withheld, *commit.confirmed)
+    utterance.withheld = () if certain or is_last else words
+    if certain:
+        return replace(commit, confirmed=words)
+    return replace(commit, confirmed=(), closing=None, hypothesis=() if is_last else (*words, *commit.hypothesis))
 
 
 @dataclass(slots=True)
@@ -152,15 +175,49 @@ class SessionState:
             outbox=list(self.outbox),
         )
 
-    def commit_round(self, planned: PlannedRound, result: RoundResult[Any], commit: Commit) -> None:
-        """A result becomes words: the only place where anything is confirmed."""
+    def commit_round(self, planned: PlannedRound, result: RoundResult[Any], verdict: Commit, *, gated: bool) -> None:
+        """A policy's verdict on a result becomes words: the only place where anything is confirmed."""
         plan = planned.plan
+        commit = self.filter_commit(verdict, result, gated=gated)
         self._note_language(result, planned.at)
         stats = replace(result.stats, round_id=plan.id, window_start=plan.window.start, window_end=plan.window.end)
         change = self.transcript.apply(commit, end=plan.window.end)
         self.show(change, planned.at, stats=stats)
         if plan.ends_turn:
             self.show(self.transcript.drop_hypothesis(), planned.at, stats=stats)
+
+    def filter_commit(self, verdict: Commit, result: RoundResult[Any], *, gated: bool) -> Commit:
+        """The verdict without words that are unlikely where it is noisy, or that may be a click, and without loops in
+        the guess; with the mark that was left to what follows. The state notes what that needs to know.
+
+        `gated`: a voice gate finds the utterances.
+        """
+        turns, policy, utterance = self.turns, self.recipe.policy, self.turns.utterance
+        assert utterance is not None
+        # How unlikely made-up words are was found out on English; elsewhere right ones are as unlikely.
+        below = policy.drop_below if result.language in (None, "en") else 0.0
+        commit, turns.chances = drop_unlikely(verdict, turns.chances, utterance.words, below)
+        certain = not gated or turns.is_certain(utterance, result.plan.window.end)
+        commit = _hold_back(utterance, commit, certain=certain, is_last=result.plan.is_last)
+        # Where every utterance is a turn, nothing follows that the mark could wait for.
+        if commit.closing is not None and not (gated and self.recipe.schedule.turn_pause):
+            commit = replace(commit, confirmed=(*commit.confirmed, commit.closing), closing=None)
+        utterance.words += len(verdict.confirmed)
+        utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
+        if commit.confirmed:
+            # From here on the turn is in this language, whatever a later window sounds like.
+            utterance.language = turns.spoken = result.language
+            utterance.unfinished = not ends_sentence(commit.confirmed[-1].text)
+            if turns.closing is not None and may_stand(turns.closing.text, commit.confirmed[0].text):
+                commit = replace(commit, confirmed=(turns.closing, *commit.confirmed))
+            turns.closing = None
+        # Where none of its words were written, its mark closes nothing.
+        if commit.closing is not None and utterance.spoken:
+            utterance.unfinished, turns.closing = True, commit.closing
+        if not policy.loop_guard:
+            return commit
+        before = [*self.transcript.words[-CONTEXT:], *commit.confirmed][-CONTEXT:]
+        return replace(commit, hypothesis=tuple(cut_loops(before, commit.hypothesis, normalise, guess=True).words))
 
     def add(self, word: Word, at: int) -> None:
         """Confirm one more word without a round: the end of the turn has settled it."""
@@ -187,7 +244,9 @@ class SessionState:
         if result.heard is None or result.language in (None, self.language) or self.options.language is not None:
             return
         self.language = result.language
-        self.emit(Language, at, language=result.language, probability=result.language_probability)
+        utterance = self.turns.utterance
+        took = 0 if utterance is None else max(0, result.plan.window.end - utterance.start)
+        self.emit(Language, at, language=result.language, probability=result.language_probability, took=took)
 
 
 def _built_in(recipe: Recipe) -> dict[str, Any]:

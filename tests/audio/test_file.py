@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sounds import encode, encode_video, frequency, loudness, make_wav, tone, wav_bytes
-from whispertide.audio import file as audio_file
+from whispertide.audio import track as audio_track
 from whispertide.audio.file import audio_tracks, decode_blocks, duration_of, load_audio, pcm_blocks
 from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError
 from whispertide.types import SAMPLE_RATE, FloatArray
@@ -547,7 +547,7 @@ def test_a_file_does_not_lead_to_others(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_text(text.format(secret=secret))
     monkeypatch.chdir(tmp_path)
     if lock != "both":
-        monkeypatch.setattr(audio_file, "_OPTIONS", {lock: audio_file._OPTIONS[lock]})
+        monkeypatch.setattr(audio_track, "_OPTIONS", {lock: audio_track._OPTIONS[lock]})
     with pytest.raises(AudioFileError, match="expected audio"):
         load_audio(path)
     with pytest.raises(AudioFileError, match="expected audio"):

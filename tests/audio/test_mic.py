@@ -1,6 +1,7 @@
 import sys
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class FakeSoundDevice:
 
     def __init__(self, devices: list[dict[str, Any]]) -> None:
         self.devices = devices
-        self.default = type("Default", (), {"device": [2, -1]})()
+        self.default = SimpleNamespace(device=[2, -1])
         self.seconds = 1.0
         self.refused_channels: set[int] = set()
         self.overflows: set[int] = set()
@@ -110,6 +111,21 @@ def test_records_from_the_default_device_at_sixteen_kilohertz(fake: FakeSoundDev
     assert fake.opened[0]["device"] == 2
     assert fake.opened[0]["blocksize"] == 4800
     assert len(sound) == pytest.approx(SAMPLE_RATE, abs=600)  # the resampler holds back a little
+    assert frequency(sound) == pytest.approx(440, abs=2)
+
+
+@pytest.mark.parametrize("default", [-1, 1])
+@pytest.mark.parametrize("rate", [24_000, 48_000])
+def test_the_microphone_of_a_mac(fake: FakeSoundDevice, default: int, rate: int) -> None:
+    """Core Audio lists speakers and microphones apart, and each runs at a rate of its own; it names no default (-1)
+    before somebody has allowed the terminal to record.
+    """
+    fake.devices = [device("MacBook Pro Speakers", 0, 44_100.0), device("MacBook Pro Microphone", 1, rate)]
+    fake.default.device = [default, 0]
+    assert [found.is_default for found in list_devices()] == [default == 1]
+    with microphone_blocks() as blocks:
+        sound = take(blocks, 8)
+    assert (fake.opened[0]["device"], fake.opened[0]["samplerate"]) == (1, rate)
     assert frequency(sound) == pytest.approx(440, abs=2)
 
 

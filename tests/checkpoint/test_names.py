@@ -116,7 +116,9 @@ def test_an_unknown_name_without_neighbours() -> None:
         find_model("")
 
 
-@pytest.mark.parametrize("name", ["./nothing", "/no/such/folder", "~/nothing", "models/mine.pt", "..\\model", "x.pt"])
+@pytest.mark.parametrize(
+    "name", ["./nothing", "/no/such/folder", "~/nothing", "models/mine.pt", "..\\model", "C:\\model", "x.pt"]
+)
 def test_a_path_where_nothing_is(name: str) -> None:
     with pytest.raises(CheckpointNotFoundError, match="nothing is there"):
         find_model(name)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from few_examples import quick
 from whispertide.checkpoint import Tokenizer
 from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.checkpoint.tokenizer import token_kinds
 from whispertide.errors import CheckpointError, OptionError, UnknownLanguageError
 
 NANO = BUNDLED_DIR / "nano.en"
@@ -251,3 +252,57 @@ def test_a_tokenizer_of_another_kind(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text('{"added_tokens": [{"id": 0, "content": "[PAD]"}]}')
     with pytest.raises(CheckpointError, match=r"no token <\|endoftext\|>"):
         Tokenizer.from_folder(tmp_path, 51_864)
+
+
+# --- kinds of tokens -------------------------------------------------------------------------------------------------
+
+
+def one(tokenizer: Tokenizer, text: str) -> int:
+    tokens = tokenizer.encode(text)
+    assert len(tokens) == 1, f"{text!r} is {len(tokens)} tokens"
+    return tokens[0]
+
+
+def test_kinds_of_english_tokens(english: Tokenizer) -> None:
+    tokenizer, kind_of = english, token_kinds(english, "en")
+    for word in (" the", " A", " 7", " don"):
+        assert kind_of(one(tokenizer, word)).is_content, word
+    for piece in ("ing", "s", "ed"):
+        assert kind_of(one(tokenizer, piece)).continues
+        assert not kind_of(one(tokenizer, piece)).is_content
+    for mark in (",", ".", " -", "?!"):
+        token = one(tokenizer, mark)
+        assert not kind_of(token).is_content
+        assert not kind_of(token).speaks
+        assert kind_of(token).continues == (not mark.startswith(" "))
+    assert not kind_of(tokenizer.eot).is_content
+    assert not kind_of(tokenizer.timestamp_begin).speaks
+    assert kind_of(one(tokenizer, "20")).continues  # digits without a space go on with a number
+
+
+def test_character_scripts_have_no_pieces(multilingual: Tokenizer) -> None:
+    token = one(multilingual, "你")
+    assert token_kinds(multilingual, "zh")(token).is_content
+    assert not token_kinds(multilingual, "zh")(token).continues
+    assert not token_kinds(multilingual, "en")(token).is_content
+    assert token_kinds(multilingual, "ja")(one(multilingual, "の")).is_content
+    assert not token_kinds(multilingual, "zh")(one(multilingual, "。")).is_content
+
+
+@pytest.mark.parametrize(("language", "word"), [("ka", " გამარჯობა"), ("hi", " नमस्ते")])
+def test_a_word_may_begin_with_part_of_a_character(multilingual: Tokenizer, language: str, word: str) -> None:
+    kind_of = token_kinds(multilingual, language)
+    first, second, *_ = multilingual.encode(word)
+    assert kind_of(first).is_content
+    assert not kind_of(first).continues
+    assert not kind_of(second).is_content
+    assert kind_of(second).continues
+
+
+def test_part_of_a_character_is_a_piece_everywhere(multilingual: Tokenizer) -> None:
+    tokens = multilingual.encode("鱻")
+    assert len(tokens) > 1
+    for language in ("zh", "en"):
+        kind_of = token_kinds(multilingual, language)
+        assert all(not kind_of(token).is_content and kind_of(token).continues for token in tokens)
+        assert all(kind_of(token).speaks for token in tokens)

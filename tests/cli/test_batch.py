@@ -121,7 +121,8 @@ def test_a_name_of_this_program_comes_before_a_folder_of_that_name(
     monkeypatch.chdir(tmp_path)
     for name in ("nano.en", "tiny", "mine"):
         (tmp_path / name).mkdir()
-    transcriber: Any = SimpleNamespace(is_bundled=False, model=SimpleNamespace(content_hash="hash"))
+    model = SimpleNamespace(content_hash="hash")
+    transcriber: Any = SimpleNamespace(is_bundled=False, model=model, tokenizer=SimpleNamespace(language=str))
 
     def given(name: str) -> str:
         return command._setup(transcriber, name, None, EngineOptions(), DecodeOptions(), "txt").model
@@ -167,7 +168,7 @@ def test_after_ctrl_c_or_a_kill_the_same_command_goes_on(tmp_path: Path, end: st
     _, said = first.communicate(timeout=120)  # until the workers have ended, too: they hold its standard error
     os.close(open_archive)
     assert first.returncode == {"SIGINT": 130, "SIGKILL": -9}[end]
-    assert ("2 of 3 recordings are done; the same command goes on with the others" in said) == (end == "SIGINT")
+    assert ("2 of 3 recordings are done; the same command continues with the others" in said) == (end == "SIGINT")
     inputs[2].unlink()
     inputs[2].write_bytes(QUIET.read_bytes())
     result = run(*inputs, "-o", out)

@@ -45,7 +45,9 @@ def test_the_demo_needs_no_download(run: Run, loads: list[tuple[str, dict[str, o
     assert result.stdout.startswith("word0 word1")
     seconds = len(bundled_audio()) / SAMPLE_RATE
     assert f" words in {seconds:.1f} s of audio" in result.stderr
-    assert result.stderr.startswith("tiny.en is not here, and nothing may be downloaded: nano.en, a small model")
+    assert result.stderr.startswith(
+        "tiny.en is not downloaded, and downloads are disabled: nano.en, a small bundled model"
+    )
 
 
 def test_the_demo_plays_what_is_here_without_a_word(
@@ -71,7 +73,7 @@ def test_the_demo_downloads_a_real_model_after_saying_so(
     result = run("demo", "--pace", "max")
     assert [name for name, _ in loads] == ["tiny.en"]
     said = result.stderr.splitlines()
-    assert said[0].startswith("this demo plays OpenAI's tiny.en, which is downloaded once and kept")
+    assert said[0].startswith("this demo uses OpenAI's tiny.en, which is downloaded once")
     assert said[1] == "downloading tiny.en"
 
 
@@ -86,7 +88,7 @@ def test_where_the_real_model_cannot_be_had_the_bundled_one_plays(
     monkeypatch.setattr(hub, "resolve", resolve)
     result = run("demo", "--pace", "max")
     assert (result.exit_code, [name for name, _ in loads]) == (0, ["nano.en"])
-    assert "tiny.en cannot be had (no route): nano.en, a small model" in result.stderr
+    assert "tiny.en cannot be downloaded (no route): nano.en, a small bundled model" in result.stderr
 
 
 def test_a_model_that_is_named_is_played(run: Run, loads: list[tuple[str, dict[str, object]]]) -> None:
@@ -121,7 +123,7 @@ def test_the_summary_says_which_clock_it_used(tmp_path: Path) -> None:
     lines = summary(document("x"), tmp_path / "none.txt", bundled=False)
     assert lines == [
         "0 words in 10.0 s of audio, 9 rounds, 0.25 of real time",
-        "half of the words were confirmed within 1.50 s of their end, without the time to compute",
+        "half of the words were confirmed within 1.50 s of their end, without computing time",
     ]
     live = summary(document("x", latency_clock="wall"), tmp_path / "none.txt", bundled=True)
     assert live[1] == "half of the words were confirmed within 1.50 s of their end"

@@ -16,8 +16,12 @@ from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, Pace, machine_of, remember
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.short_windows import Framed, as_tuned
-from whispertide.tuning import doctor as examine
-from whispertide.tuning.doctor import EXACT, QUANTISED, LiveEstimate, Parity, Speed
+from whispertide.tuning import live_estimate
+from whispertide.tuning import parity as parity_checks
+from whispertide.tuning import speed as speed_of
+from whispertide.tuning.live_estimate import LiveEstimate
+from whispertide.tuning.parity import EXACT, QUANTISED, Parity
+from whispertide.tuning.speed import Speed
 
 MACHINE = Machine("Linux x86_64", "3.11.7", 2, ["cpu"], {"whispertide": "0.1.0"}, [], "none found")
 SPEED = Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 1.1)
@@ -44,7 +48,7 @@ def test_the_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     )
     assert "80%" in result.stdout  # the rule is stated
     assert "busy" not in result.stdout
-    assert f"how tide frames its windows\n{WHY}\n" in result.stdout
+    assert f"framing of tide\n{WHY}\n" in result.stdout
 
 
 def test_the_model_may_be_an_option(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,12 +142,12 @@ def test_an_unknown_model_is_a_model_problem(run: Run) -> None:
 def test_it_says_how_windows_are_framed_and_why(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, knows: bool, encode_s: float, said: str
 ) -> None:
-    monkeypatch.setattr(examine, "measure_speed", lambda model: replace(SPEED, model=model.name, encode_30s=encode_s))
-    monkeypatch.setattr(examine, "check_parity", lambda *_: [])
+    monkeypatch.setattr(speed_of, "measure_speed", lambda model: replace(SPEED, model=model.name, encode_30s=encode_s))
+    monkeypatch.setattr(parity_checks, "check_parity", lambda *_: [])
     result = run("doctor", "nano.en" if knows else without_short_windows(tmp_path))
     assert result.exit_code == 0
     shown = " ".join(result.stdout.split())
-    assert f"how tide frames its windows {said}" in shown
+    assert f"framing of tide {said}" in shown
 
 
 def test_a_tuned_model_is_measured_and_judged_as_it_is_heard(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,8 +161,8 @@ def test_a_tuned_model_is_measured_and_judged_as_it_is_heard(run: Run, monkeypat
         measured.append(model.options.threads)
         return replace(SPEED, encode_30s=9.0)
 
-    monkeypatch.setattr(examine, "measure_speed", measure)
-    monkeypatch.setattr(examine, "check_parity", lambda *_: [])
+    monkeypatch.setattr(speed_of, "measure_speed", measure)
+    monkeypatch.setattr(parity_checks, "check_parity", lambda *_: [])
     data = json.loads(run("doctor", "nano.en", "--json").stdout)
     assert measured == [1]
     assert data["framing"]["why"] == (
@@ -175,4 +179,4 @@ def test_the_bundled_model_is_healthy(run: Run) -> None:
     result = run("doctor", "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["healthy"] is True
-    assert examine.RULE
+    assert live_estimate.RULE

@@ -25,7 +25,7 @@ def said(text: str, logprob: float) -> TextSegment:
 def test_a_language_that_is_certain_enough_gets_no_hint() -> None:
     assert language_hint("fr", 0.5) is None
     assert language_hint("en", 0.304) == (
-        "hint: the language is a weak guess (English, 30%); --language says which it is"
+        "hint: the detected language is uncertain (English, 30%); set it with --language"
     )
 
 
@@ -68,14 +68,14 @@ def test_both_are_said_of_a_recording(
     transcriber = Unsure(dims=SimpleNamespace(is_multilingual=multilingual))
     monkeypatch.setattr(api, "load", lambda *_, **__: transcriber)
     told = run("transcribe", write_wav(tmp_path / "a.wav", 5)).stderr
-    assert told.count("weak guess (English, 30%)") == 1
-    assert ("knows English only" in told) is not multilingual
+    assert told.count("uncertain (English, 30%)") == 1
+    assert ("supports only English" in told) is not multilingual
 
 
 def test_a_stream_says_it_of_its_language(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(api, "load", lambda *_, **__: Unsure())
     told = run("transcribe", "-r", "tide", write_wav(tmp_path / "a.wav", 2)).stderr
-    assert told.count("weak guess (English, 30%)") == 1
+    assert told.count("uncertain (English, 30%)") == 1
 
 
 def spoken(until_s: float, words: int, probability: float) -> list[Event]:
@@ -102,7 +102,7 @@ def test_a_stream_of_little_text_or_of_guesses_gets_one_hint(
     watcher = EnglishOnly("tiny.en")
     for event in [*spoken(until_s, words, probability), Confirmed(4, round(until_s * SAMPLE_RATE), ())]:
         watcher.event(event)
-    assert capsys.readouterr().err.count("hint: tiny.en writes hardly anything") == told
+    assert capsys.readouterr().err.count("hint: tiny.en finds hardly any words") == told
 
 
 @pytest.mark.parametrize("multilingual", [True, False])
@@ -126,4 +126,4 @@ def test_of_a_stream_it_is_said_while_it_goes_on(
 
     monkeypatch.setattr(api, "load", lambda *_, **__: Foreign(dims=SimpleNamespace(is_multilingual=multilingual)))
     told = run("transcribe", "-r", "tide", write_wav(tmp_path / "a.wav", 12)).stderr
-    assert told.count("writes hardly anything of what is spoken") == (not multilingual)
+    assert told.count("finds hardly any words in this speech") == (not multilingual)

@@ -1,3 +1,4 @@
+import io
 import re
 import signal
 import subprocess
@@ -5,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import typer
@@ -70,6 +71,37 @@ def test_help_imports_nothing_heavy() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+class Console(io.TextIOWrapper):
+    """One of Windows, whose code page has no more than Western Europe."""
+
+    def __init__(self, at_a_terminal: bool) -> None:
+        super().__init__(io.BytesIO(), encoding="cp1252", newline="\n", write_through=True)
+        self.at_a_terminal = at_a_terminal
+
+    def isatty(self) -> bool:
+        return self.at_a_terminal
+
+    @property
+    def shown(self) -> bytes:
+        return cast(io.BytesIO, self.buffer).getvalue()
+
+
+@pytest.mark.parametrize(
+    ("at_a_terminal", "shown"), [(True, "naïve ‹??›\n".encode("cp1252")), (False, "naïve ‹日本›\n".encode())]
+)
+def test_text_that_a_console_of_windows_cannot_show_ends_no_run(
+    at_a_terminal: bool, shown: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question mark stands for each letter that its code page lacks. A file or a pipe gets UTF-8."""
+    out, error = Console(at_a_terminal), Console(at_a_terminal)
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", error)
+    monkeypatch.setattr(main, "app", lambda: [print("naïve ‹日本›", file=file) for file in (out, error)])
+    with signals_put_back():
+        main.main()
+    assert (out.shown, error.shown) == (shown, shown)
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])

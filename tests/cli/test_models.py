@@ -107,7 +107,7 @@ def test_removing_asks_first_and_says_how_much(run: Run, removed: list[str]) -> 
     assert "base.en (290 MB)" in refused.stderr
     result = run("models", "remove", "base.en", stdin=b"y\n")
     assert (result.exit_code, removed) == (0, ["base.en"])
-    assert "290 MB are free again" in result.stderr
+    assert "freed 290 MB" in result.stderr
     assert run("models", "remove", "base.en", "--yes").exit_code == 0
 
 

@@ -9,6 +9,7 @@ import pytest
 from whispertide.cli.output import FORMATS, Target, Writer, partial_path, plan_formats, plan_targets
 from whispertide.errors import OptionError, OutputError
 from whispertide.formats import files
+from whispertide.options import WHISPER_JSON
 
 
 def test_the_command_line_knows_every_format() -> None:
@@ -51,6 +52,13 @@ def test_an_unknown_extension_is_refused_unless_the_format_is_said(tmp_path: Pat
 def test_a_folder_gets_a_file_per_input(tmp_path: Path) -> None:
     targets = plan_targets(["a/one.wav", "b/two.tar.mp3", "-"], str(tmp_path), "srt")
     assert [target.path for target in targets] == [tmp_path / name for name in ("one.srt", "two.tar.srt", "stdin.srt")]
+
+
+def test_a_folder_may_end_as_windows_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sep", "\\")
+    monkeypatch.chdir(tmp_path)
+    (target,) = plan_targets(["talk.mp3"], "transcripts\\", "srt")
+    assert target.path == Path("transcripts\\", "talk.srt")
 
 
 def test_a_folder_is_made_if_its_parent_is_there(tmp_path: Path) -> None:
@@ -271,3 +279,13 @@ def test_on_a_full_disk_what_was_written_before_is_kept(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert place == tmp_path / "out.partial.txt"
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.partial.txt", "hours\nof t")]
+
+
+def test_both_shapes_of_json_end_in_json(tmp_path: Path) -> None:
+    for path in (tmp_path / "a.json", tmp_path / "b"):
+        assert plan_targets(["x.wav"], str(path), WHISPER_JSON) == [Target(path, WHISPER_JSON)]
+    assert plan_targets(["x.wav"], f"{tmp_path}/", WHISPER_JSON) == [Target(tmp_path / "x.json", WHISPER_JSON)]
+    with pytest.raises(OptionError, match=r"ends with .json for --format whisper-json; got 'a.srt'"):
+        plan_targets(["x.wav"], str(tmp_path / "a.srt"), WHISPER_JSON)
+    with pytest.raises(OptionError, match="got both"):
+        plan_formats(["x.wav"], f"{tmp_path}/", ["json", WHISPER_JSON])

@@ -72,7 +72,7 @@ def test_without_the_laboratory_its_commands_say_what_to_install(arguments: tupl
 def test_without_the_laboratory_the_help_lists_its_commands_with_a_note() -> None:
     shown = " ".join(run("--help").stdout.replace("│", " ").split())
     assert all(name in shown for name in LABORATORY)
-    assert shown.count("Not installed: it comes with the laboratory.") == len(LABORATORY)
+    assert shown.count("Not installed: it is part of the laboratory.") == len(LABORATORY)
     assert run("bench", "run", "--help").exit_code == 0
 
 
@@ -94,7 +94,7 @@ def test_a_package_that_does_not_load_leaves_the_other_commands_alone(monkeypatc
     for name in ("greet", "other"):
         result = run(name)
         assert result.exit_code == 2
-        assert f"the package that brings `whispertide {name}` does not load" in result.stderr
+        assert f"the package of `whispertide {name}` cannot be loaded" in result.stderr
 
 
 def test_commands_of_ours_wait_for_no_other_package() -> None:

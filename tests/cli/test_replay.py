@@ -59,7 +59,7 @@ def test_a_model_that_has_changed_since_is_told(run: Run, folder: Path) -> None:
     (folder / "session.json").write_text(json.dumps({**about, "content_hash": "4567"}))
     result = run("replay", folder)
     assert result.exit_code == 0, result.output
-    assert "nano.en is not what it was when 20260101-000000-abc was recorded" in result.stderr
+    assert "nano.en has changed since 20260101-000000-abc was recorded" in result.stderr
     assert "warning" not in run("replay", folder, "--model", "nano.en").stderr
 
 

@@ -54,8 +54,8 @@ def test_two_models_of_one_name_are_refused(run: Run, loads: list[object], tmp_p
         folder.mkdir(parents=True)
     result = run("serve", "--port", 0, "--model", folders[0], "--model", "base.en", "--model", folders[1])
     assert result.exit_code == 2
-    assert "expected models of different names" in result.stderr
-    assert "two that are called export" in result.stderr
+    assert "expected models with different names" in result.stderr
+    assert "two named export" in result.stderr
     assert not loads, "a model was loaded for nothing"
 
 
@@ -108,14 +108,14 @@ def test_a_server_that_cannot_start_does_not_blame_the_port(run: Run, monkeypatc
     monkeypatch.setattr("whispertide.server.serving.assemble", assemble)
     result = run("serve", "--port", 0, "--recipe", "whisper-streaming")
     assert result.exit_code == 1
-    assert "error: expected the server to start; it could not, and the log says why" in result.stderr
+    assert "error: expected the server to start; it could not: see the log" in result.stderr
     assert "image is malformed" in result.stderr
     assert "taken" not in result.stderr
 
 
 @pytest.mark.parametrize(
     ("number", "code", "told"),
-    [(errno.EADDRINUSE, 7, "--port 0, --wyoming-port 0; a port has just been taken"), (errno.EIO, 1, "broken")],
+    [(errno.EADDRINUSE, 7, "--port 0, --wyoming-port 0; a port was taken in the meantime"), (errno.EIO, 1, "broken")],
 )
 def test_a_port_that_is_taken_meanwhile(
     run: Run, monkeypatch: pytest.MonkeyPatch, number: int, code: int, told: str

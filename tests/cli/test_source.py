@@ -13,7 +13,7 @@ from whispertide.types import SAMPLE_RATE
 def test_which_of_several_tracks_is_heard_is_said_once_nobody_has_chosen(tmp_path: Path) -> None:
     film = two_tracks(tmp_path / "film.mka")
     said = Source(str(film)).which_track()
-    assert said.startswith("film.mka: 2 audio tracks: 1 (eng), 2 (ger); this hears track ")
+    assert said.startswith("film.mka: 2 audio tracks: 1 (eng), 2 (ger); transcribing track ")
     assert said.endswith("For another one: --track N")
     assert Source(str(film), track=2).which_track() == ""
 

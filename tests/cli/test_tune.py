@@ -104,7 +104,7 @@ def test_it_can_be_forgotten(run: Run, model: Any, asked: Any) -> None:
     remember(HASH, Calibration({"framing": "bare"}, "so"))
     assert "forgotten" in run("tune", "m", "--forget").stderr
     assert recall(HASH) is None
-    assert "nothing was kept" in run("tune", "m", "--forget").stderr
+    assert "there is no result for m" in run("tune", "m", "--forget").stderr
     assert asked == []
 
 
@@ -195,7 +195,7 @@ def test_at_a_terminal_the_user_is_asked(
 
     monkeypatch.setattr("typer.confirm", confirm)
     run("tune", "m", write_wav(tmp_path / "a.wav", 2))
-    assert questions == ["teach m short windows first? It takes about 0 minutes on this machine; Ctrl-C saves"]
+    assert questions == ["train m for short windows first? It takes about 0 minutes on this machine; Ctrl-C saves"]
     assert (len(taught), len(asked)) == (times, 1)
 
 
@@ -207,7 +207,7 @@ def test_the_short_form_does_not_replace_the_long_one(run: Run, model: Any, aske
     remember(HASH, long)
     said = run("tune", "m", "--short", "-o", tmp_path / "page.html").stderr
     assert recall(HASH) == long
-    assert "what was found before stays" in said
+    assert "the earlier result stays" in said
     assert "from now on" not in said
     assert run("tune", "m", "-o", tmp_path / "page.html").exit_code == 0
     kept = recall(HASH)
@@ -259,7 +259,7 @@ def test_an_unknown_checkpoint_is_tried_once_before_its_first_live_use(unknown: 
     ((_, short),) = asked
     assert short
     said = capsys.readouterr().err
-    assert said == "trying what suits m (once, at most 20 s; --no-tune leaves it out)\n"
+    assert said == "tuning for m (once, at most 20 s; --no-tune skips it)\n"
 
 
 def test_what_cannot_be_kept_is_used_this_time(

@@ -111,11 +111,11 @@ def test_only_the_microphone_is_live(network: Any, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("chance", "perplexity", "told"),
     [
-        (0.49, 1.0, "(a weak guess: 49%)"),
+        (0.49, 1.0, "(uncertain: 49%)"),
         (0.5, 2.0, ""),
         (None, 1.0, ""),
-        (0.9, 5.0, "(a weak guess: 20%)"),  # an intent for certain, of words that are none
-        (None, 5.0, "(a weak guess: 20%)"),
+        (0.9, 5.0, "(uncertain: 20%)"),  # an intent for certain, of words that are none
+        (None, 5.0, "(uncertain: 20%)"),
     ],
 )
 def test_a_weak_guess_is_said(

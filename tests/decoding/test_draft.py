@@ -22,13 +22,12 @@ from scripted_decoder import (
     ScriptedDecoder,
     random_script,
 )
-from whispertide.decoding.accept import GREEDY
-from whispertide.decoding.draft import Align, Follower, Reference, piece_key
+from whispertide.decoding.draft import Align, Expected, Follower, Reference, piece_key
 from whispertide.decoding.end import SecondBest
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, Vocabulary, build_rules
 from whispertide.decoding.search import SearchResult, run_search
-from whispertide.decoding.token_search import TokenSearch
+from whispertide.decoding.token_search import GREEDY, TokenSearch
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, Word
 
@@ -141,7 +140,7 @@ def key(token: int) -> int | None:
 
 
 def follower(*tokens: int, times: tuple[int, ...] = (), align: Align = "bigram", recover: bool = True) -> Follower:
-    return Follower(tokens, RULES, Reference(align=align, recover=recover), key=key, times=times)
+    return Follower(tokens, RULES, Reference(align=align, recover=recover), key, times=times)
 
 
 def test_follows_the_text_to_its_end_and_no_further() -> None:
@@ -252,12 +251,14 @@ def test_without_recovery_a_search_has_left_for_good() -> None:
 
 
 def test_an_exact_text_counts_every_token_from_the_first_on() -> None:
-    place = Follower((BEGIN, 1, COMMA), RULES, Reference.exactly(()))
+    place = Expected((BEGIN, 1, COMMA))
     assert place.follow(BEGIN)
     assert place.follow(1)
+    assert place.propose([BEGIN, 1]) == (COMMA,)
     assert not place.follow(STOP)
     assert not place.find([BEGIN, 1, STOP, 1])
-    assert not Follower((1, 2), RULES, Reference.exactly(())).follow(2)
+    assert not Expected((1, 2)).follow(2)
+    assert not Expected(()).follow(2)
 
 
 def test_pieces_are_compared_in_lower_case_and_marks_not_at_all() -> None:
@@ -276,7 +277,7 @@ def test_words_become_the_tokens_that_the_model_would_write() -> None:
     words = [Word(" Storms", 16_000, 24_000), Word(" over", 24_000, 28_000), Word(" Shetland,", 28_000, 40_000)]
     rules = build_rules(nano(), DecodeOptions())
     draft = Reference((), 0, tuple(words)).since(8_000).draft(tokenizer, rules)
-    assert draft is not None
+    assert isinstance(draft, Follower)
     assert list(draft.tokens) == tokenizer.encode(" Storms over Shetland,")
     assert draft.times[0] == 25
     assert draft.times[-1] == 62
@@ -304,10 +305,9 @@ def test_words_before_the_window_are_left_out_and_what_says_nothing_is_no_draft(
 
 
 def test_what_is_given_exactly() -> None:
-    given = Follower((5, COMMA), RULES, Reference.exactly([5, COMMA]))
-    assert Reference.exactly([5, COMMA]) == Reference((5, COMMA), recover=False, block=True)
-    assert (given.tokens, given.keys, given.times, given.speaks) == ((5, COMMA), (5, COMMA), (0, 0), True)
-    assert given.propose(()) == (5, COMMA)  # from the first token on
+    given = Reference.exactly([5, COMMA])
+    assert given == Reference((5, COMMA), recover=False, block=True)
+    assert given.draft(nano().tokenizer, RULES) == Expected((5, COMMA))
     assert Reference() == Reference((), 0, (), align="bigram", recover=True, block=False)
 
 

@@ -18,7 +18,7 @@ from whispertide.decoding.guards import (
     attended_frame,
     with_loop_guard,
 )
-from whispertide.decoding.warping import sharpen
+from whispertide.decoding.token_words import sharpen
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from scripted_decoder import SIZE, SOT, ScriptedDecoder
-from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
+from whispertide.decoding.language import choose_language, detect_language
 from whispertide.errors import UnknownLanguageError
 from whispertide.types import FloatArray
 
@@ -56,17 +56,9 @@ def test_without_a_wish_it_is_detected_or_english() -> None:
     assert choose_language(model(multilingual=False), lambda: ENCODED, None).language == "en"
 
 
-def test_what_was_spoken_before_holds_unless_another_language_is_certain() -> None:
-    heard = DetectedLanguage("pt", 0.56, {"pt": 0.56, "en": 0.4})
-    assert heard.after("en") == DetectedLanguage("en", 0.4)
-    assert heard.after(None) == heard.after("pt") == heard
-    assert DetectedLanguage("pt", 0.95, {"pt": 0.95}).after("en").language == "pt"
-
-
-@pytest.mark.parametrize(
-    ("probability", "seconds", "may_change"), [(0.61, 0.8, True), (0.95, 0.8, False), (0.61, 3.0, False)]
-)
-def test_a_language_is_a_guess_until_it_is_certain_or_much_was_heard(
-    probability: float, seconds: float, may_change: bool
-) -> None:
-    assert DetectedLanguage("it", probability).may_change(round(seconds * 16_000)) is may_change
+def test_only_the_languages_of_a_list_share_the_probability() -> None:
+    assert detect_language(model(), ENCODED, ("en", "fr")).language == "en"
+    found = detect_language(model(), ENCODED, ("fr", "de"))
+    assert (found.language, set(found.shares)) == ("de", {"de", "fr"})
+    assert found.probability == pytest.approx(0.75, rel=1e-5)
+    assert choose_language(model(), lambda: ENCODED, None, ("fr",)).language == "fr"

@@ -20,6 +20,7 @@ from whispertide.decoding.rules import (
     log_softmax,
     monotone,
     pairing,
+    step_request,
     suppressed_tokens,
     timestamp_outweighs_text,
 )
@@ -100,8 +101,9 @@ class TestRules:
         }
 
     def test_only_timestamps_need_the_whole_distribution(self) -> None:
-        assert Rules(VOCABULARY).need == "top"
-        assert Rules(VOCABULARY, timestamps=True).need == "times"
+        for timestamps, need in ((False, "top"), (True, "times")):
+            rules = Rules(VOCABULARY, timestamps=timestamps)
+            assert step_request([(1,)], rules, parents=(0,)).need == need
 
     def test_rows_in_the_same_state_share_one_vector_and_it_is_not_rebuilt(self) -> None:
         rules = Rules(VOCABULARY, timestamps=True)

@@ -1,7 +1,6 @@
 """A text to follow prunes the beam: greedy along what was heard, the full beam where that ends. On scripted logits."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,12 +23,11 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from whispertide.decoding.accept import GREEDY, Beam, Sampling
-from whispertide.decoding.draft import Align, Follower, Reference
+from whispertide.decoding.draft import Align, Draft, Expected, Follower, Reference
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
-from whispertide.decoding.token_search import TokenSearch
+from whispertide.decoding.token_search import GREEDY, Beam, Sampling, TokenSearch
 from whispertide.types import FloatArray
 
 PROMPT = Prompt((SOT_PREV, 2, SOT), sot_index=2, limit=9)
@@ -42,7 +40,7 @@ RANKINGS = st.fixed_dictionaries(
     {"patience": st.sampled_from([1.0, 1.6]), "length_penalty": st.sampled_from([None, 0.0, 1.0])}
 )
 HOW = st.builds(Reference, align=st.sampled_from(ALIGNMENTS), recover=st.booleans())
-DraftOf = Callable[[Rules], Follower | None]
+DraftOf = Callable[[Rules], Draft | None]
 
 
 def key(token: int) -> int | None:
@@ -53,7 +51,7 @@ def heard(tokens: Sequence[int], how: Reference | None = None, times: Sequence[i
     """A draft for each search; none where nothing speaks, as `Reference.draft` has it."""
 
     def draft(rules: Rules) -> Follower | None:
-        follower = Follower(tokens, rules, how or Reference(), key=key, times=times)
+        follower = Follower(tokens, rules, how or Reference(), key, times=times)
         return follower if follower.speaks else None
 
     return draft
@@ -121,7 +119,7 @@ def test_after_what_was_heard_it_is_the_full_beam(data: st.DataObject, seed: int
     assume(greedy)
     known = greedy[: data.draw(st.integers(1, len(greedy)))]
     # A penalty of 0 ranks by the sum alone, which a common beginning does not change.
-    found, _ = pruned(script, partial(Follower, known, how=Reference(recover=False)), rules, beam, length_penalty=0.0)
+    found, _ = pruned(script, lambda _: Expected(tuple(known)), rules, beam, length_penalty=0.0)
     prompt = Prompt((*PROMPT.tokens, *known), PROMPT.sot_index, PROMPT.limit - len(known))
     if prompt.limit:
         forced = TokenSearch(prompt, rules, Beam(beam), length_penalty=0.0)

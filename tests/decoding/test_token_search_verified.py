@@ -22,12 +22,11 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from whispertide.decoding.accept import GREEDY, Beam
-from whispertide.decoding.draft import Align, Follower, Reference
+from whispertide.decoding.draft import Align, Expected, Follower, Reference
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import Steps, run_search
-from whispertide.decoding.token_search import TokenSearch, build_search
+from whispertide.decoding.token_search import GREEDY, Beam, TokenSearch, build_search
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray
 
@@ -43,13 +42,9 @@ class KeepTwo:
         return 2 if len(tokens) >= 4 else None
 
 
-def exactly(tokens: Sequence[int], rules: Rules = PLAIN) -> Follower:
-    return Follower(tokens, rules, Reference.exactly(tokens))
-
-
-def verified(script: Any, rules: Rules, reference: Any, **options: Any) -> tuple[Any, Follower, ScriptedDecoder]:
+def verified(script: Any, rules: Rules, reference: Any, **options: Any) -> tuple[Any, Expected, ScriptedDecoder]:
     decoder = ScriptedDecoder(script)
-    draft = exactly(reference, rules)
+    draft = Expected(tuple(reference))
     return run_search(TokenSearch(PROMPT, rules, GREEDY, draft=draft, **options), decoder), draft, decoder
 
 
@@ -57,7 +52,7 @@ def test_greedy_search_has_no_patience_where_it_verifies() -> None:
     script = random_script(1, eot_bonus=2.0)
     expected = run_search(build_search(PROMPT, PLAIN, DecodeOptions()), ScriptedDecoder(script))
     for patience in (0.4, 2.0):
-        search = build_search(PROMPT, PLAIN, DecodeOptions(patience=patience), draft=exactly([1, 2, 3]))
+        search = build_search(PROMPT, PLAIN, DecodeOptions(patience=patience), draft=Expected((1, 2, 3)))
         assert run_search(search, ScriptedDecoder(script)).best.tokens == expected.best.tokens
 
 
@@ -138,7 +133,7 @@ def test_guards_see_the_attention_that_a_search_in_steps_shows_them(reference: l
 
     in_steps, in_blocks = SeesAll(), SeesAll()
     run_search(TokenSearch(PROMPT, PLAIN, GREEDY, guards=[in_steps]), ScriptedDecoder(script, attend=attend))
-    search = TokenSearch(PROMPT, PLAIN, GREEDY, draft=exactly(reference), guards=[in_blocks])
+    search = TokenSearch(PROMPT, PLAIN, GREEDY, draft=Expected(tuple(reference)), guards=[in_blocks])
     run_search(search, ScriptedDecoder(script, attend=attend))
     assert [tokens for tokens, _ in in_blocks.shown] == [tokens for tokens, _ in in_steps.shown]
     for (_, found), (_, expected) in zip(in_blocks.shown, in_steps.shown, strict=True):
@@ -165,7 +160,7 @@ def heard(
         return token % 8 if token < MARK else None
 
     how = how or Reference(block=True)
-    draft = Follower(tokens, rules, how, key=key, times=times[: len(tokens)], opening=opening)
+    draft = Follower(tokens, rules, how, key, times=times[: len(tokens)], opening=opening)
     return draft if draft.speaks else None
 
 

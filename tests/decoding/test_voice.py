@@ -84,3 +84,10 @@ def test_words_next_to_speech_may_have_been_said() -> None:
     spoken = voice((4, 5))
     assert spoken.is_spoken(Span(5 * SECOND + AROUND - 1, 7 * SECOND))
     assert not spoken.is_spoken(Span(5 * SECOND + AROUND, 7 * SECOND))
+
+
+def test_what_is_shown_of_a_recording_is_without_long_pauses() -> None:
+    voice = Voice((Span(5 * SAMPLE_RATE, 6 * SAMPLE_RATE), Span(7 * SAMPLE_RATE, 8 * SAMPLE_RATE)))
+    assert voice.shown(8 * SAMPLE_RATE) == 3 * SAMPLE_RATE + AROUND
+    assert voice.shown(20 * SAMPLE_RATE) == 3 * SAMPLE_RATE + 2 * AROUND
+    assert Voice(()).shown(SAMPLE_RATE) == 0

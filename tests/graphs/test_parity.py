@@ -21,9 +21,8 @@ from random_models import TRUE_WIDTHS, random_whisper, speechlike
 from reference import nano
 from whispertide.checkpoint import Checkpoint
 from whispertide.graphs.store import GraphFiles
-from whispertide.model.decoder import DecoderState, Rows
 from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, Encoded
-from whispertide.model.onnx_engine import OnnxEngine
+from whispertide.model.onnx_engine import DecoderState, OnnxEngine
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray, IntArray
 
@@ -146,8 +145,8 @@ def test_control_wrong_position_of_the_decoder(pair: Pair, monkeypatch: pytest.M
     state = pair.engine.start(pair.encoded)
     build = pair.engine.decoder._inputs
 
-    def shifted(rows: Rows, request: DecodeRequest) -> dict[str, Any]:
-        inputs = build(rows, request)
+    def shifted(*asked: Any) -> dict[str, Any]:
+        inputs = build(*asked)
         return {**inputs, "positions": inputs["positions"] + 1}
 
     monkeypatch.setattr(pair.engine.decoder, "_inputs", shifted)

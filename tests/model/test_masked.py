@@ -17,6 +17,7 @@ from reference import nano
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.mask import Mask
 from whispertide.errors import GraphError
+from whispertide.features import padded
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import LAST_LAYER, Encoded
 from whispertide.model.masked import start
@@ -49,9 +50,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, OnnxEngi
     return checkpoint, engine_of(checkpoint)
 
 
-def speech(columns: int, seed: int = 0) -> FloatArray:
+def speech(columns: int, seed: int = 0, loudest: float = 1.5) -> FloatArray:
     noise = np.random.default_rng(seed).standard_normal((80, columns)).astype(np.float32)
-    return np.asarray(np.clip(0.3 * noise, -1.0, 1.5), np.float32)
+    found = np.asarray(np.clip(0.3 * noise, -1.0, 1.4), np.float32)
+    found[0, 0] = loudest
+    return found
 
 
 def fresh(engine: OnnxEngine, mel: FloatArray, mask: str) -> Encoded:
@@ -85,7 +88,7 @@ def by_torch(checkpoint: Checkpoint, mel: FloatArray, name: str) -> FloatArray:
     from whispertide_lab.training.network import load_network
 
     mask, encoder = Mask.parse(name), load_network(checkpoint).encoder.eval()
-    window = torch.from_numpy(np.pad(mel, ((0, 0), (0, 3000 - mel.shape[1]))))[None]
+    window = torch.from_numpy(padded(mel, 3000))[None]
     gelu = torch.nn.functional.gelu
     with torch.no_grad():
         stems = [gelu(encoder.conv2(gelu(encoder.conv1(part)))) for part in window.split(mask.columns, dim=2)]
@@ -145,6 +148,7 @@ def test_silence_is_encoded_once(engine: OnnxEngine) -> None:
     assert fresh(engine, speech(900, 1), "d250").fresh == 2 * ((250, None),)
     assert fresh(engine, speech(400, 2), "d250").fresh == 2 * ((250, None),)  # block 1 was never silent before
     assert fresh(engine, speech(400, 3), "d250").fresh == ((250, None),)
+    assert fresh(engine, speech(400, 3, loudest=1.75), "d250").fresh == 6 * ((250, None),)  # its silence lies higher
     all_after_another = tuple((250, start) for start in range(0, 1500, 250))
     assert fresh(engine, speech(900), "c250").fresh == all_after_another
     assert fresh(engine, speech(900, 1), "c250").fresh == all_after_another  # there it depends on the speech
@@ -161,6 +165,15 @@ def test_only_blocks_with_new_audio_are_encoded(mask: str, computed: list[int | 
     )  # under the causal mask what follows the new audio too
     assert second.state is not None
     assert engine.encode(mel, state=second.state).fresh == ()
+
+
+@pytest.mark.parametrize("mask", ["d750", "c750"])
+def test_padding_is_silence(mask: str) -> None:
+    """A zero among normalised frames is a sound, 30 dB above silence in a window as loud as this."""
+    mel = speech(700)
+    whole = np.full((80, 3000), 1.5 - 2.0, np.float32)
+    whole[:, :700] = mel
+    assert apart(fresh(of_nano(), mel, mask), fresh(of_nano(), whole, mask)) < 1e-5
 
 
 @pytest.mark.slow

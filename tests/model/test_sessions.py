@@ -18,7 +18,7 @@ from whispertide.errors import GraphError, OptionError, ProviderError
 from whispertide.graphs.contract import ENCODER
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import DecodeRequest
-from whispertide.model.onnx_engine import of_onnx_runtime
+from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.providers import available_providers, choose_provider, physical_cores, thread_count, usable_cpus
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.model.whisper import WhisperModel, load_model, open_engine
@@ -74,11 +74,12 @@ def test_the_text_context_does_not_overflow(model: WhisperModel) -> None:
 
 
 def test_forks_go_their_own_way(model: WhisperModel) -> None:
-    state = of_onnx_runtime(model.engine).start(model.encode(mel(100)))
+    assert isinstance(model.engine, OnnxEngine)
+    state = model.engine.start(model.encode(mel(100)))
     state.run(DecodeRequest(np.array([[50257, 50362]]), (1,)))
     fork = copy(state)
     fork.run(DecodeRequest(np.array([[464]]), (0,)))
-    assert (state.length, fork.length) == (2, 3)
+    assert (state.cache.length, fork.cache.length) == (2, 3)
 
 
 def test_providers_by_name() -> None:
@@ -175,7 +176,6 @@ from pathlib import Path
 import numpy as np
 from whispertide.model import runtime
 from whispertide.model.engine import DecodeRequest
-from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.whisper import load_model
 from whispertide.options import EngineOptions
 
@@ -185,7 +185,7 @@ model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
 encoded = model.encode(np.zeros((80, 100), np.float32))
 
 def resident_mb(rows):
-    state = of_onnx_runtime(model.engine).start(encoded)
+    state = model.engine.start(encoded)
     state.run(DecodeRequest(np.full((1, 440), 50257), (439,)))
     state.run(DecodeRequest(np.full((rows, 1), 464), (0,), parents=[0] * rows, need="logits"))
     del state

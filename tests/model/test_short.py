@@ -10,7 +10,7 @@ from whispertide.checkpoint.low_rank import adapted_names
 from whispertide.checkpoint.short import GROUPS, ShortAdapter
 from whispertide.graphs.contract import DECODER, ENCODER
 from whispertide.graphs.store import GraphFiles
-from whispertide.model.onnx_engine import of_onnx_runtime
+from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
 from whispertide.streaming.framing import BARE, PAD30, Hush, Zeros
@@ -54,7 +54,9 @@ def test_bare_windows_are_heard_with_it_and_padded_ones_without(adapted: Whisper
 
 
 def test_the_decoder_is_one_for_both(adapted: WhisperModel) -> None:
-    engine, short = of_onnx_runtime(adapted.engine), of_onnx_runtime(adapted.short.engine)
+    engine, short = adapted.engine, adapted.short.engine
+    assert isinstance(engine, OnnxEngine)
+    assert isinstance(short, OnnxEngine)
     assert short.decoder is engine.decoder
     graphs = GraphFiles(adapted.short.checkpoint, "fp32")
     assert graphs.path(ENCODER).is_file()

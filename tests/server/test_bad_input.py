@@ -1,7 +1,7 @@
 """Messages and settings that cannot be, over real sockets: the server answers properly, never dies, and nobody else
 loses a word.
 
-docs/reference/server.md says which of these tests covers what. Bad audio is in `test_bad_audio`, what is no message at
+docs/internals/server.md says which of these tests covers what. Bad audio is in `test_bad_audio`, what is no message at
 all in `test_bad_frames`; floods and clients that dawdle are in `test_floods`.
 """
 

@@ -1,5 +1,7 @@
 """Which model a client gets, and with what settings, where it leaves something open."""
 
+from typing import Any
+
 import pytest
 
 from whispertide.checkpoint.languages import DETECT
@@ -71,10 +73,15 @@ def test_a_language_that_nobody_knows() -> None:
 
 def test_changes_of_a_running_session() -> None:
     usual = DecodeOptions("de", prompt="Ebbe")
-    assert fill_changes({"language": None, "prompt": ""}, usual, ("de", "en")) == {"language": "de", "prompt": "Ebbe"}
-    assert fill_changes({"language": None}, usual, ("en",)) == {"language": None}
-    assert fill_changes({"language": DETECT}, usual, ("de", "en")) == {"language": None}
-    for changes in ({"beam": 2}, {"language": "en", "prompt": "Flut"}, {"language": ["de"], "prompt": 5}, {}):
+    any_of: dict[str, Any] = {"languages": ()}  # whatever the session allowed before
+    both = fill_changes({"language": None, "prompt": ""}, usual, ("de", "en"))
+    assert both == {"language": "de", "prompt": "Ebbe"} | any_of
+    assert fill_changes({"language": None}, usual, ("en",)) == {"language": None} | any_of
+    assert fill_changes({"language": DETECT}, usual, ("de", "en")) == {"language": None} | any_of
+    changes: dict[str, Any]
+    for changes in ({"language": "en", "prompt": "Flut"}, {"language": ["de"], "prompt": 5}):
+        assert fill_changes(changes, usual, ("de", "en")) == changes | any_of
+    for changes in ({"beam": 2}, {}):
         assert fill_changes(changes, usual, ("de", "en")) == changes
 
 
@@ -93,3 +100,39 @@ def test_nobody_can_write_what_is_usual(usual: DecodeOptions, told: str) -> None
 def test_nobody_translates() -> None:
     with pytest.raises(OptionError, match=r"a model that translates into English; none of base\.en does"):
         check_usual(MODELS[:1], DecodeOptions(task="translate"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "usual", "model", "languages"),
+    [
+        (Settings(languages=("de", "en")), NOTHING, "small", ("de", "en")),
+        (Settings(languages=("Norwegian", "da")), NOTHING, "nordic", ("no", "da")),
+        (Settings(), DecodeOptions(languages=("de", "en")), "small", ("de", "en")),
+        (Settings(language=DETECT), DecodeOptions("no", languages=("de", "en")), "small", ("de", "en")),
+        # A language that is chosen is not detected; what is usual is no demand.
+        (Settings(language="en"), DecodeOptions(languages=("de", "no")), "small", ()),
+        (Settings("base.en"), DecodeOptions(languages=("de", "en")), "base.en", ("en",)),
+        (Settings(languages=("de", "en")), DecodeOptions("no", languages=("no", "da")), "small", ("de", "en")),
+    ],
+)
+def test_the_languages_that_may_be_detected(
+    settings: Settings, usual: DecodeOptions, model: str, languages: tuple[str, ...]
+) -> None:
+    found, filled = choose_model(MODELS, settings, usual)
+    assert (found.name, filled.languages) == (model, languages)
+
+
+def test_key_terms_are_the_clients_else_the_usual_ones() -> None:
+    usual = DecodeOptions(keyterms=("Ebbe",))
+    assert choose_model(MODELS, Settings(), usual)[1].options.keyterms == ("Ebbe",)
+    assert choose_model(MODELS, Settings(keyterms=("Flut",)), usual)[1].options.keyterms == ("Flut",)
+    assert fill_changes({"keyterms": []}, usual, ("en",)) == {"keyterms": ("Ebbe",)}
+    assert fill_changes({"keyterms": ["Flut"]}, usual, ("en",)) == {"keyterms": ["Flut"]}
+
+
+def test_a_list_of_languages_in_a_running_session_wants_them_detected() -> None:
+    usual = DecodeOptions(languages=("de", "no"))
+    asked = {"languages": ["de", "en"]}
+    assert fill_changes(asked, usual, ("de", "en")) == {"languages": ["de", "en"], "language": None}
+    assert fill_changes({"languages": []}, usual, ("de", "en")) == {"languages": ("de",)}
+    assert fill_changes({"language": "en"}, usual, ("de", "en")) == {"language": "en", "languages": ()}

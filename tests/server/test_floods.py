@@ -277,7 +277,7 @@ def test_connections() -> None:
         async with client(town.server) as good:
             await good.until("hello")
 
-    with standing(limited(stall_s=90, connections=40, per_address=0)) as town:
+    with standing(limited(stall_s=90, connections=40, per_address=0, viewers=0)) as town:
         asyncio.run(talk(town))
 
 

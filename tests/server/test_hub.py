@@ -100,8 +100,8 @@ def test_what_is_usual_on_the_server() -> None:
     hub.put(live, Configure({"language": None, "prompt": ""}))
     hub.put(live, Configure({"language": DETECT, "prompt": "Flut"}))
     assert [dict(command.changes) for command in live.inbox if isinstance(command, Configure)] == [
-        {"language": "de", "prompt": "Ebbe"},
-        {"language": None, "prompt": "Flut"},
+        {"language": "de", "prompt": "Ebbe", "languages": ()},
+        {"language": None, "prompt": "Flut", "languages": ()},
     ]
     for text in (DecodeOptions(language="fr"), DecodeOptions(prompt="x" * 10_001)):
         with pytest.raises(OptionError, match=r"fr|10001"):

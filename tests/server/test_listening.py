@@ -174,7 +174,7 @@ def test_silent_connections_of_one_address_leave_room(
 async def crowded(monkeypatch: pytest.MonkeyPatch, **limits: Any) -> AsyncIterator[Server]:
     """A server with eight sockets, of which four are for protocols."""
     monkeypatch.setattr(serving, "_PLAIN", 4)
-    async with served(limited(connections=4, per_address=0, **limits), KnowingModel()) as (server, _):
+    async with served(limited(connections=4, per_address=0, viewers=0, **limits), KnowingModel()) as (server, _):
         yield server
 
 

@@ -197,7 +197,7 @@ async def test_flac_that_states_too_much_is_refused_before_a_packet_is_read(monk
         read += 1
         return 0.1
 
-    monkeypatch.setattr("whispertide.audio.file._Track._packet_s", packet_s)
+    monkeypatch.setattr("whispertide.audio.track.Track._packet_s", packet_s)
     async with asked(Watched(), upload_s=5) as (client, _):
         answer = await post(client, stating(flac(2), 7))
         assert answer.status_code == 413

@@ -196,17 +196,29 @@ async def test_fields_without_effect_are_named() -> None:
     async with rest() as client:
         answer = await post(client, wav(1), **{"beam_size": "5", "include[]": "logprobs", "prompt": "Ebbe"})
         assert json.loads(answer.headers["x-whispertide-warning"]) == "fields without effect: beam_size, include[]"
-        both = await post(client, wav(2, promised=10**6), hotwords="Ebbe")
+        both = await post(client, wav(2, promised=10**6), best_of="5")
         told = json.loads(both.headers["x-whispertide-warning"])
-        assert told.startswith("fields without effect: hotwords; ")
+        assert told.startswith("fields without effect: best_of; ")
         assert "cut off" in told
-        streamed = await post(client, wav(1), hotwords="Ebbe", stream="true")
+        streamed = await post(client, wav(1), best_of="5", stream="true")
         assert streamed.headers["x-whispertide-model"] == "nano.en"
-        assert "hotwords" in streamed.headers["x-whispertide-warning"]
-        assert "hotwords" in streamed.text.splitlines()[-2]
+        assert "best_of" in streamed.headers["x-whispertide-warning"]
+        assert "best_of" in streamed.text.splitlines()[-2]
         known: dict[str, Any] = {"timestamp_granularities[]": "word", "temperature": "0", "language": "en"}
         answer = await post(client, wav(1), model="x", response_format="json", **known)
         assert "x-whispertide-warning" not in answer.headers
+
+
+async def test_lists_are_between_commas_or_repeated() -> None:
+    model = multilingual(OfflineModel(), "en", "de", "fr")
+    async with rest(model=model) as client:
+        first = await post(client, wav(1), **{"languages": "German, fr", "keyterms": "Ada", "hotwords": "Ebbe,Flut"})
+        lists: dict[str, Any] = {"keyterms[]": ["Ada", "Ebbe, Flut"], "languages": ""}
+        second = await post(client, wav(1), **lists)
+    assert [answer.status_code for answer in (first, second)] == [200, 200]
+    assert "x-whispertide-warning" not in first.headers
+    asked = [(one.languages, one.keyterms) for one in model.offline.offline_options]
+    assert asked == [(("de", "fr"), ("Ada", "Ebbe", "Flut")), ((), ("Ada", "Ebbe", "Flut"))]
 
 
 def test_headers_hold_whatever_names_there_are() -> None:
@@ -229,6 +241,8 @@ async def test_a_file_that_is_too_large() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
+        {"languages": "en,klingon"},
+        {"keyterms": "x" * 101},
         {"response_format": "x"},
         {"temperature": "hot"},
         {"temperature": "7"},

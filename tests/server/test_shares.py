@@ -1,4 +1,4 @@
-"""The table "Who may use how much" of docs/reference/server.md names what is there."""
+"""The table "Shares of one client" of docs/internals/server.md names what is there."""
 
 import re
 from pathlib import Path
@@ -7,13 +7,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SERVER, TESTS = ROOT / "src" / "whispertide" / "server", ROOT / "tests" / "server"
-# Of issue siege; the first words of a row.
+# The first words of a row.
 RESOURCES = ("loop time", "workers", "memory", "file descriptors", "disk", "log", "connections", "sessions", "journal")
 
 
 def rows() -> list[list[str]]:
-    section = re.split(r"^## ", (ROOT / "docs" / "reference" / "server.md").read_text(encoding="utf-8"), flags=re.M)
-    (found,) = (part for part in section if part.startswith("Who may use how much"))
+    section = re.split(r"^## ", (ROOT / "docs" / "internals" / "server.md").read_text(encoding="utf-8"), flags=re.M)
+    (found,) = (part for part in section if part.startswith("Shares of one client"))
     lines = [line for line in found.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 

@@ -177,11 +177,11 @@ def likely(*chances: float) -> list[Word]:
 def written(
     *chances: float,
     before: tuple[float, ...] = (),
-    said: int = 99,
+    own: int = 99,
     after: tuple[float, ...] = (),
     below: float = 0.5,
 ) -> str:
-    left = without_unlikely(likely(*chances), below, before=before, said=said, after=likely(*after))
+    left = without_unlikely(likely(*chances), below, before=before, own=own, after=likely(*after))
     return "".join(word.text.strip() for word in left)
 
 
@@ -210,11 +210,11 @@ def test_where_one_hears_well_nothing_is_left_out() -> None:
 
 
 def test_one_or_two_words_alone_stay_whatever_was_said_before() -> None:
-    assert written(0.1, before=(0.1,) * 12, said=0) == "0"
-    assert written(0.1, before=(0.1,) * 12, said=1) == "0"
-    assert written(0.1, before=(0.1,) * 12, said=2) == ""
-    assert written(0.1, 0.1, 0.1, before=(0.9,) * 12, said=0) == "012", "nor does a noise begin with three words"
-    assert written(0.1, 0.1, 0.1, before=(0.1,) * 12, said=0) == ""
+    assert written(0.1, before=(0.1,) * 12, own=0) == "0"
+    assert written(0.1, before=(0.1,) * 12, own=1) == "0"
+    assert written(0.1, before=(0.1,) * 12, own=2) == ""
+    assert written(0.1, 0.1, 0.1, before=(0.9,) * 12, own=0) == "012", "nor does a noise begin with three words"
+    assert written(0.1, 0.1, 0.1, before=(0.1,) * 12, own=0) == ""
 
 
 def test_how_likely_the_words_around_are_counts() -> None:
@@ -246,6 +246,6 @@ def test_unlikely_words_may_come_in_two_portions(chances: list[float], cut: int)
     known = tuple(word.probability for word in first[-BEFORE:])
     parts = (
         without_unlikely(first, 0.5, after=second[:NEAR]),
-        without_unlikely(second, 0.5, before=known, said=len(known)),
+        without_unlikely(second, 0.5, before=known, own=len(known)),
     )
     assert parts[0] + parts[1] == without_unlikely(said, 0.5)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.checkpoint.generation import Head
+from whispertide.checkpoint.tokenizer import TokenKind
 from whispertide.decoding.guards import Scene
 from whispertide.types import FloatArray
 
@@ -22,33 +23,22 @@ def looking_at(places: Sequence[int], frames: int, heads: int = 2, width: float 
     return np.repeat(rows[None], heads, axis=0).astype(np.float32)
 
 
-class Kinds:
-    """Token kinds by number: 0 to 99 begin words, 100 to 199 go on with one, 200 to 299 are punctuation."""
-
-    def is_content(self, token: int) -> bool:
-        return token < 100
-
-    def is_special(self, token: int) -> bool:
-        return token >= 300
-
-    def is_mark(self, token: int) -> bool:
-        return 200 <= token < 300
-
-    def is_piece(self, token: int) -> bool:
-        return 100 <= token < 200
-
-    def closes(self, token: int) -> bool:
-        return 200 <= token < 300
-
-    def continues(self, token: int) -> bool:
-        return 100 <= token < 300
+def kind_of(token: int) -> TokenKind:
+    """By number: 0 to 99 begin words, 100 to 199 go on with one, 200 to 299 are punctuation."""
+    is_mark, is_piece = 200 <= token < 300, 100 <= token < 200
+    return TokenKind(
+        is_special=token >= 300,
+        is_mark=is_mark,
+        is_content=token < 100,
+        closes=is_mark,
+        continues=is_mark or is_piece,
+    )
 
 
 def scene(frames: int, *, opening: int = 2, forced: tuple[int, ...] = (), heads: int = 2) -> Scene:
     """A decode whose attention is that of `heads` heads of layer 0."""
-    kinds: Any = Kinds()
     chosen: tuple[Head, ...] = tuple((0, head) for head in range(heads))
-    return Scene(kinds, chosen, opening, forced, frames)
+    return Scene(kind_of, chosen, opening, forced, frames)
 
 
 def asked(

@@ -86,6 +86,19 @@ def parse_json(text: str) -> Document:
     return Document(tuple(segments), duration=to_samples(data["duration"]), **named)
 
 
+def parse_whisper_json(text: str) -> Document:
+    """Segments with their words."""
+    data = json.loads(text)
+    segments = []
+    for entry in data["segments"]:
+        words = tuple(
+            Word(word["word"], to_samples(word["start"]), to_samples(word["end"]), word["probability"])
+            for word in entry["words"]
+        )
+        segments.append(TextSegment(to_samples(entry["start"]), to_samples(entry["end"]), entry["text"], words))
+    return Document(tuple(segments), language=data["language"])
+
+
 def parse_jsonl(text: str) -> Document:
     """The document that a stream of events amounts to; without an `end` event it is incomplete."""
     segmenter = Segmenter()
@@ -114,6 +127,7 @@ PARSERS: dict[str, Callable[[str], Document]] = {
     "srt": parse_srt,
     "vtt": parse_vtt,
     "json": parse_json,
+    "whisper-json": parse_whisper_json,
     "jsonl": parse_jsonl,
     "tsv": parse_tsv,
 }

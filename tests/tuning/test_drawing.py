@@ -1,4 +1,4 @@
-"""Drawings: files that every viewer shows, numbers that can be read back, and labels that cover nothing."""
+"""Drawings: files that every viewer shows, and labels that cover nothing."""
 
 from itertools import combinations
 from pathlib import Path
@@ -7,8 +7,7 @@ import pytest
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve, Drawing, Line, read
+from whispertide.tuning.drawing import Curve, Drawing, Line, scatter
 
 NEAR = Curve("near", (1.0, 1.05, 1.05, 1.1, 2.0), (5.0, 5.1, 5.3, 5.0, 5.2), ("0.1 s", "0.5 s", "1 s", "1.2 s", "2 s"))
 TOO = Curve("too near, with a name that is long", (1.0, 1.1), (5.1, 5.1), ("0.5 s", "1 s"))
@@ -20,7 +19,7 @@ def layout() -> None:
 
 
 def crowded(levels: tuple[Line, ...] = (Line("level", 5.25),)) -> Drawing:
-    return plots.scatter((NEAR, TOO), x_label="x (s)", y_label="y (%)", title="a title, " * 12, levels=levels)
+    return scatter((NEAR, TOO), x_label="x (s)", y_label="y (%)", title="a title, " * 12, levels=levels)
 
 
 def boxes(drawing: Drawing) -> tuple[Bbox, Bbox, Bbox, list[Bbox]]:
@@ -47,15 +46,6 @@ def test_the_same_numbers_make_the_same_picture() -> None:
     assert [crowded().image(kind) for kind in ("png", "pdf")] == [crowded().image(kind) for kind in ("png", "pdf")]
 
 
-@pytest.mark.slow
-def test_curves_are_read_back(tmp_path: Path) -> None:
-    crowded().save(tmp_path / "a")
-    about, curves, levels = read(tmp_path / "a.csv")
-    assert about == {"x_label": "x (s)", "y_label": "y (%)", "title": "a title, " * 12}
-    assert curves == [NEAR, TOO]
-    assert levels == [Line("level", 5.25)]
-
-
 def test_notes_cover_neither_each_other_nor_a_point() -> None:
     drawing = crowded()
     *_, notes = boxes(drawing)
@@ -69,7 +59,7 @@ def test_notes_cover_neither_each_other_nor_a_point() -> None:
 @pytest.mark.parametrize("count", [1, 2, 8])
 def test_title_plot_and_legend_are_apart_and_inside(count: int) -> None:
     curves = [Curve("name " * (number + 1), (0.0, 1.0), (0.0, number)) for number in range(count)]
-    drawing = plots.over_time(curves, y_label="y", title="a title, " * 12)
+    drawing = scatter(curves, x_label="x", y_label="y", title="a title, " * 12)
     title, plot, legend, _ = boxes(drawing)
     assert title.y0 >= plot.y1
     assert plot.y0 >= legend.y1

@@ -15,7 +15,7 @@ from whispertide.errors import OptionError
 from whispertide.types import FloatArray, IntArray
 from whispertide.understand import ctc_attention
 from whispertide.understand.ctc_attention import END, CtcAttentionOptions, Found, ctc_attention_search
-from whispertide.understand.ctc_prefix import Sums, empty, longer, longer_totals
+from whispertide.understand.ctc_prefix import Sums, beginnings, empty, longer
 
 TOKENS = 4  # the end among them
 WIDE = CtcAttentionOptions(beam=500, longest=6, attention=0.5)
@@ -76,7 +76,7 @@ def score_of(ctc: Sums, pairs: Pairs, text: tuple[int, ...], weight: float) -> f
     prefix = empty(ctc)
     for token in text:
         one = np.array([token])
-        prefix = longer(ctc, prefix, np.array([0]), one, longer_totals(ctc, prefix, one[None])[0])
+        prefix = longer(ctc, prefix, np.array([0]), one, beginnings(ctc, prefix, one[None], 0, len(ctc))[0])
     places = zip((END, *text), (*text, END), strict=True)
     return weight * sum(float(pairs.table[place]) for place in places) + (1 - weight) * float(prefix.wholes[0])
 
@@ -97,13 +97,15 @@ def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, frames: int, weight:
 
 @given(st.integers(0, 10**6), st.integers(4, 9), st.integers(0, 3), st.integers(1, 5))
 def test_leaping_over_the_same_frames_changes_no_text(seed: int, frames: int, more: int, beam: int) -> None:
+    """Also over those that a pilot has leapt over, of which it knows no more than the one before it."""
     ctc, pairs = utterance(seed, frames + more)
-    options = CtcAttentionOptions(beam=beam, longest=8, collapse=False, cap=False, overlap=1.0)
-    pilot = ctc_attention_search(ctc[:frames], pairs, replace(options, beam=3))
-    alone = ctc_attention_search(ctc, pairs, options)
-    helped = ctc_attention_search(ctc, pairs, options, pilot)
-    assert helped.best.tokens == alone.best.tokens
-    assert helped.best.score == pytest.approx(alone.best.score, abs=1e-6)
+    options = CtcAttentionOptions(beam=beam, longest=8, cap=False, overlap=1.0)
+    first = ctc_attention_search(ctc[: frames - 1], pairs, replace(options, beam=3, pilot=True))
+    pilot = ctc_attention_search(ctc[:frames], pairs, replace(options, beam=3, pilot=True), first)
+    without = ctc_attention_search(ctc, pairs, replace(options, leap=False), pilot)
+    leapt = ctc_attention_search(ctc, pairs, options, pilot)
+    assert leapt.best.tokens == without.best.tokens
+    assert leapt.best.score == pytest.approx(without.best.score, abs=1e-6)
 
 
 @given(st.integers(0, 10**6), st.integers(2, 8), st.integers(1, 5))
@@ -113,7 +115,7 @@ def test_a_pilot_that_no_candidate_agrees_with_changes_nothing(seed: int, frames
     ctc[:, 3] = -1e9  # what begins with 3 is never the best
     options = CtcAttentionOptions(beam=beam, longest=8, cap=False)
     alone = ctc_attention_search(ctc, pairs, options)
-    pilot = replace(alone, best=replace(alone.best, tokens=(3, 1, 2)), sums=())
+    pilot = replace(alone, best=replace(alone.best, tokens=(3, 1, 2)), sums=(), early=())
     assert ctc_attention_search(ctc, pairs, options, pilot).best == alone.best
 
 
@@ -164,20 +166,71 @@ def test_a_search_comes_back_to_the_pilot() -> None:
     assert second.runs < first.runs
 
 
-def test_ctc_is_asked_about_as_many_tokens_with_a_leap_and_with_a_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+@dataclass
+class Asked:
+    """What CTC was asked about, each time: the tokens, and from which frame to which they may begin."""
 
-    def noted(scores: Sums, prefixes: Any, tokens: IntArray) -> Sums:
-        asked.append(tokens.shape[1])
-        return longer_totals(scores, prefixes, tokens)
+    calls: list[tuple[IntArray, int, int]]
 
-    monkeypatch.setattr(ctc_attention, "longer_totals", noted)
-    dice = np.random.default_rng(0)
-    ctc, table = normal(dice.standard_normal((9, 21))), normal(dice.standard_normal((20, 20))).astype(np.float32)
-    for options in (CtcAttentionOptions(longest=4), CtcAttentionOptions(longest=4, leap=False)):
-        pilot = ctc_attention_search(ctc[:6], Pairs(table), options)
-        ctc_attention_search(ctc, Pairs(table), options, pilot)
-    assert set(asked) == {CtcAttentionOptions().likely} == {7}
+    @property
+    def work(self) -> int:
+        """Tokens times frames."""
+        return sum(tokens.size * max(end - start, 0) for tokens, start, end in self.calls)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    noted = Asked([])
+
+    def note(scores: Sums, prefixes: Any, tokens: IntArray, start: int, end: int) -> Sums:
+        noted.calls.append((tokens, start, end))
+        return beginnings(scores, prefixes, tokens, start, end)
+
+    monkeypatch.setattr(ctc_attention, "beginnings", note)
+    return noted
+
+
+def of_twenty(frames: int, sharp: float = 1.0) -> tuple[Sums, Pairs]:
+    """A decoder that is sure of 1 2 3 4 and the end, and next to these likes the tokens with the lowest numbers."""
+    table = np.tile(-0.1 * np.arange(20.0), (20, 1))
+    table[[END, 1, 2, 3, 4], [1, 2, 3, 4, END]] = 9.0
+    return normal(sharp * np.random.default_rng(0).standard_normal((frames, 21))), Pairs(normal(table).astype("f4"))
+
+
+def test_a_pilot_asks_about_ten_tokens_and_what_goes_by_it_about_seven(asked: Asked) -> None:
+    """The rule of the paper's section 6, with a beam of 5."""
+    ctc, pairs = of_twenty(10)
+    pilot = ctc_attention_search(ctc[:8], pairs, CtcAttentionOptions(beam=3, pilot=True))
+    assert {tokens.shape[1] for tokens, *_ in asked.calls} == {10}
+    asked.calls.clear()
+    ctc_attention_search(ctc, pairs, CtcAttentionOptions(), pilot)
+    assert {tokens.shape[1] for tokens, *_ in asked.calls} == {CtcAttentionOptions().likely} == {7}
+
+
+def test_a_leap_saves_the_pilots_frames(asked: Asked) -> None:
+    """Of a pilot over 8 of 10 frames, of which 0.8 are taken over: 6 of 10."""
+    ctc, pairs = of_twenty(10)
+    pilot = ctc_attention_search(ctc[:8], pairs, CtcAttentionOptions(beam=3, pilot=True))
+    work = []
+    for leap in (False, True):
+        asked.calls.clear()
+        found = ctc_attention_search(ctc, pairs, CtcAttentionOptions(leap=leap), pilot)
+        assert found.best.tokens == (1, 2, 3, 4)
+        work.append(asked.work)
+    assert work[1] == pytest.approx(0.4 * work[0])
+
+
+def test_where_the_pilot_asked_about_others_there_is_no_leap(asked: Asked) -> None:
+    """Seven of the decoder's best ten must be among the pilot's."""
+    ctc, pairs = of_twenty(10)
+    pilot = ctc_attention_search(ctc[:8], pairs, CtcAttentionOptions(beam=3, pilot=True))
+    for shared, starts in ((7, {6, 8}), (6, {0, 8})):
+        known = [
+            replace(each, tokens=np.array([*each.tokens[:shared], *range(17, 20 - shared + 7)])) for each in pilot.early
+        ]
+        asked.calls.clear()
+        ctc_attention_search(ctc, pairs, CtcAttentionOptions(), replace(pilot, early=tuple(known)))
+        assert {start for _, start, _ in asked.calls} == starts
 
 
 @pytest.mark.parametrize("longest", [1, 2])

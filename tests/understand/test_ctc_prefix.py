@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whispertide.understand.ctc_prefix import Prefixes, Sums, empty, longer, longer_totals
+from whispertide.understand.ctc_prefix import Prefixes, Sums, beginnings, empty, longer
 
 BLANK = 2
 
@@ -36,7 +36,7 @@ def extended(
 ) -> Prefixes:
     """One prefix, longer by each of these."""
     chosen = np.array(tokens)
-    totals = longer_totals(scores, prefix, chosen[None])[0]
+    totals = beginnings(scores, prefix, chosen[None], 0, len(scores))[0]
     return longer(scores, prefix, np.zeros(len(tokens), np.int64), chosen, totals, known, until)
 
 
@@ -90,7 +90,7 @@ def test_many_tokens_at_once_are_each_alone(seed: int, frames: int, more: int) -
 def test_many_prefixes_at_once_are_each_alone(seed: int, frames: int) -> None:
     scores = posteriors(seed, frames, 5)
     several, tokens = extended(scores, empty(scores), [2, 4, 0]), np.array([[1, 2], [4, 0], [3, 3]])
-    totals = longer_totals(scores, several, tokens)
+    totals = beginnings(scores, several, tokens, 0, len(scores))
     chosen = longer(scores, several, np.array([1, 1, 0]), np.array([0, 4, 2]), totals[[1, 1, 0], [1, 0, 1]])
     for at, text in enumerate(((4, 0), (4, 4), (2, 2))):
         alone = prefix_of(scores, text)

@@ -81,7 +81,7 @@ def test_nothing_is_heard_that_comes_after(
     model: LateModel, longest_s: float, first_s: float, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A portion that ends a little after a pilot, or after the end of an utterance that is cut."""
-    monkeypatch.setattr("whispertide.understand.understanding.LONGEST_S", longest_s)
+    monkeypatch.setattr("whispertide.understand.understanding.LONGEST", round(longest_s * SAMPLE_RATE))
     frames = []
 
     def noted(heard: Ingested) -> Contextualised:
@@ -367,7 +367,7 @@ def test_an_utterance_whose_last_search_goes_wrong_is_over(
             raise GraphError("no graph")
         return ctc_attention_search(scores, scorer, options, *rest, **more)
 
-    monkeypatch.setattr("whispertide.understand.understanding.LONGEST_S", longest_s)
+    monkeypatch.setattr("whispertide.understand.understanding.LONGEST", round(longest_s * SAMPLE_RATE))
     stream = Understanding(model, gate=Told(), search=SEARCH, pilots=PilotTimes(every_s=0.1, pause_s=0, beam=2))
     with monkeypatch.context() as patch:
         patch.setattr("whispertide.understand.understanding.ctc_attention_search", fails)
@@ -389,7 +389,7 @@ def test_an_utterance_that_is_cut_off_is_understood_as_far_as_it_went(model: Lat
 
 @pytest.mark.parametrize("portion", [80_000, 7_001, 40_000])
 def test_speech_without_a_pause_is_cut(model: LateModel, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.understand.understanding.LONGEST_S", 2.0)
+    monkeypatch.setattr("whispertide.understand.understanding.LONGEST", 2 * SAMPLE_RATE)
     said = heard(model, [STREAM[at : at + portion] for at in range(0, len(STREAM), portion)])
     assert [(each.start, each.end, each.final) for each in said] == [
         (8_000, 32_000, False),
@@ -403,7 +403,7 @@ def test_speech_without_a_pause_is_cut(model: LateModel, portion: int, monkeypat
 def test_a_cut_in_a_pause_leaves_nothing_to_understand(
     model: LateModel, cut: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whispertide.understand.understanding.LONGEST_S", (cut - 8_000) / SAMPLE_RATE)
+    monkeypatch.setattr("whispertide.understand.understanding.LONGEST", cut - 8_000)
     said = heard(model, [STREAM], PilotTimes(every_s=9, pause_s=0.05))
     finals = [(each.start, each.end) for each in said if each.final]
     assert finals == [(8_000, cut), (60_000, 77_312)]
@@ -417,7 +417,7 @@ def test_a_pilot_of_no_frame_says_nothing(model: LateModel) -> None:
 
 def test_hours_of_it_need_no_more_memory(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate that never closes, as in steady noise: audio and frames are those of one utterance."""
-    monkeypatch.setattr("whispertide.understand.understanding.LONGEST_S", 2.0)
+    monkeypatch.setattr("whispertide.understand.understanding.LONGEST", 2 * SAMPLE_RATE)
     stream = Understanding(
         model, gate=AlwaysOpen(), search=CtcAttentionOptions(beam=1, longest=2), pilots=PilotTimes(every_s=0)
     )

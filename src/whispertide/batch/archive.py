@@ -28,6 +28,7 @@ from whispertide.batch.worker import Outcome
 from whispertide.errors import OutputError
 
 _STATE = "_batch"
+_LATER = {"languages": "", "keyterms": ""}  # what folders of earlier versions do not say
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.\d+\.part")  # of `atomic.replacing`
 
 
@@ -43,6 +44,8 @@ class Provenance:
     task: str
     prompt: str
     beam: int = 1
+    languages: str = ""
+    keyterms: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ def _check(folder: Path, made: Provenance, tasks: Sequence[Task], entries: Mappi
     changes = [
         f"{name}: {before.get(name)!r} then, {value!r} now"
         for name, value in asdict(made).items()
-        if before.get(name) != value
+        if before.get(name, _LATER.get(name)) != value
     ]
     if changes:
         raise OutputError(

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from whispertide.batch.inputs import Found
 from whispertide.errors import OptionError
+from whispertide.options import file_extension
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,4 +40,5 @@ def plan(recordings: Iterable[Found], form: str) -> list[Task]:
 
 
 def _output_path(place: PurePosixPath, form: str) -> PurePosixPath:
-    return place if place.suffix == f".{form}" else place.with_name(f"{place.name}.{form}")
+    ending = f".{file_extension(form)}"
+    return place if place.suffix == ending else place.with_name(place.name + ending)

@@ -3,9 +3,10 @@
 The order is Whisper's (openai/whisper, tokenizer.py); which of them a checkpoint knows is read from its tokenizer.
 """
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 
-from whispertide.errors import UnknownLanguageError
+from whispertide.errors import OptionError, UnknownLanguageError
 
 # Code and English name, in token order; large-v3 added Cantonese.
 _TABLE = """
@@ -71,3 +72,16 @@ def language_choice(language: str | None) -> str | None:
     if language is None or language.strip().lower() == DETECT:
         return None
     return language_code(language)
+
+
+def allowed_languages(languages: Iterable[str], language: str | None = None) -> tuple[tuple[str, ...], str | None]:
+    """The codes of the `languages` that may be detected, each once, and of the `language` that is chosen: a list of one
+    chooses it.
+
+    Raises `UnknownLanguageError`, and `OptionError` for a chosen one that is not in the list.
+    """
+    allowed = tuple(dict.fromkeys(map(language_code, languages)))
+    chosen = language_choice(language)
+    if chosen is not None and allowed and chosen not in allowed:
+        raise OptionError(f"expected a language among {', '.join(allowed)}, the only ones allowed; got {chosen}")
+    return allowed, allowed[0] if len(allowed) == 1 else chosen

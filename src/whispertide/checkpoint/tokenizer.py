@@ -2,14 +2,19 @@
 
 Every id is read from the checkpoint's own tokenizer: English-only, multilingual and large-v3 vocabularies number their
 special tokens differently. This module does not know about weights, rules or prompts.
+
+`token_kinds` tells what a token is: the beginning of a word, a piece of one, punctuation. Languages written without
+spaces have no pieces of words: there every character counts by itself (NPUsper's rule for Chinese, here for all such
+scripts). A token that is only part of a character is a piece everywhere, unless it begins with a space where words do.
 """
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB
@@ -18,13 +23,15 @@ from whispertide.checkpoint.untrusted import quote
 from whispertide.checkpoint.vocabulary import BYTE_OF, Vocabulary
 from whispertide.errors import CheckpointError, OptionError, UnknownLanguageError
 from whispertide.options import Task
+from whispertide.punctuation import AFTER_WORDS
 from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE
 
 TIMESTAMP_SAMPLES = SAMPLE_RATE // 50  # a timestamp token counts 20 ms
 N_TIMESTAMPS = CHUNK_SECONDS * SAMPLE_RATE // TIMESTAMP_SAMPLES + 1  # 0.00 to 30.00 seconds: 1,501 tokens
 
 _LANGUAGE_TOKEN = re.compile(r"<\|([a-z]{2,3})\|>")
-_REPLACEMENT = "\ufffd"
+REPLACEMENT = "\ufffd"  # what bytes that are no character decode to
+_LONGEST_MARK = 2  # characters of a token that is punctuation
 
 # Marks of annotations and speaker tags, which are written but not spoken. Each is suppressed where it is one token,
 # with and without a leading space (openai/whisper, tokenizer.py).
@@ -238,8 +245,8 @@ class Tokenizer:
         for token in tokens:
             current.append(token)
             text = self.decode_with_timestamps(current)
-            broken = text.find(_REPLACEMENT)
-            if broken < 0 or whole[offset + broken : offset + broken + 1] == _REPLACEMENT:
+            broken = text.find(REPLACEMENT)
+            if broken < 0 or whole[offset + broken : offset + broken + 1] == REPLACEMENT:
                 pieces.append((text, current))
                 current = []
                 offset += len(text)
@@ -250,3 +257,54 @@ class Tokenizer:
             else:
                 pieces[-1][1].extend(current)
         return pieces
+
+
+@dataclass(frozen=True, slots=True)
+class TokenKind:
+    """What a token is, in one language.
+
+    is_special  end of text, timestamps and the like: nothing else is true of these
+    is_mark     one or two characters after an optional space, none of them a letter or digit (or no character at all)
+    is_content  begins something spoken: no mark, no part of a character, and in a language with spaces no letters
+                without one in front
+    closes      nothing but marks that stand after a word: ends of sentences and clauses, closing quotes and brackets
+    continues   belongs to the word before it: a piece, digits without a space, closing punctuation
+    speaks      has a letter or digit, or part of one
+    """
+
+    is_special: bool = False
+    is_mark: bool = False
+    is_content: bool = False
+    closes: bool = False
+    continues: bool = False
+    speaks: bool = False
+
+
+KindOf = Callable[[int], TokenKind]  # of a token of one vocabulary, in one language
+
+
+def token_kinds(tokenizer: Tokenizer, language: str | None = None) -> KindOf:
+    """Tells the kinds of a vocabulary's tokens in one language (a code; None is English). Each is found out once."""
+    return lru_cache(maxsize=4096)(partial(_kind, tokenizer, language not in UNSPACED_LANGUAGES))
+
+
+def _kind(tokenizer: Tokenizer, spaced: bool, token: int) -> TokenKind:
+    if token >= tokenizer.eot:
+        return TokenKind(is_special=True)
+    text = tokenizer.decode([token])
+    says = any(map(speaks, text))
+    is_mark = not says and len(text.removeprefix(" ")) <= _LONGEST_MARK
+    begins = spaced and text.startswith(" ")
+    is_piece = not begins and (REPLACEMENT in text or (spaced and any(map(str.isalpha, text))))
+    return TokenKind(
+        is_mark=is_mark,
+        is_content=not (is_mark or is_piece),
+        closes=text != "" and not text.strip(AFTER_WORDS),
+        continues=not begins if spaced else REPLACEMENT in text,
+        speaks=says,
+    )
+
+
+def speaks(character: str) -> bool:
+    """True if a character is a letter or digit, or a broken one, which may be."""
+    return character.isalnum() or character == REPLACEMENT

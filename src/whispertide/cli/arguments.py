@@ -34,11 +34,36 @@ if TYPE_CHECKING:
 Fields = Mapping[str, Any]  # fields of a dataclass -> the options that set them
 
 
+def read_terms(given: str) -> tuple[str, ...]:
+    """Read key terms from a file, one a line, or as they stand, between commas.
+
+    Raises `OptionError` for a file that cannot be read, and for what looks like one that is not there.
+    """
+    path = Path(given)
+    try:
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            return tuple(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    except (OSError, ValueError) as error:
+        raise OptionError(f"expected --keyterms as a text file in UTF-8, a term a line; {given}: {error}") from error
+    if "," not in given and (path.suffix == ".txt" or "/" in given):
+        raise OptionError(f"expected --keyterms as a file that is there, or terms between commas; got {given!r}")
+    return _parted(given)
+
+
+def _parted(given: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in given.split(",") if part.strip())
+
+
+# Fields that are lists, and how the text of their option becomes one.
+LISTED: Mapping[str, Callable[[str], tuple[str, ...]]] = {"languages": _parted, "keyterms": read_terms}
+
+
 def group_options(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
     """Make a command with one option for each field of the dataclasses that its annotations name.
 
     `engine: Annotated[EngineOptions, {"threads": typer.Option(...)}]` becomes the option for `threads`, with the
-    dataclass's own type and default.
+    dataclass's own type and default. Options that are `LISTED` are texts that become lists.
     """
     groups: dict[str, tuple[Any, Fields]] = {}
     parameters: list[inspect.Parameter] = []
@@ -50,15 +75,19 @@ def group_options(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
             continue
         groups[parameter.name] = kind, about[0]
         types, defaults = get_type_hints(kind), {field.name: field.default for field in fields(kind)}
-        parameters += [
-            parameter.replace(name=name, annotation=Annotated[types[name], option], default=defaults[name])
-            for name, option in about[0].items()
-        ]
+        for name, option in about[0].items():
+            # A list is one text on the command line.
+            shown, default = (str | None, None) if name in LISTED else (types[name], defaults[name])
+            parameters.append(parameter.replace(name=name, annotation=Annotated[shown, option], default=default))
 
     @wraps(command)
     def run(**values: Any) -> ExitCode:
         for name, (kind, options) in groups.items():
-            values[name] = kind(**{field: values.pop(field) for field in options})
+            given = {field: values.pop(field) for field in options}
+            for field, read in LISTED.items():
+                if field in given:
+                    given[field] = () if given[field] is None else read(given[field])
+            values[name] = kind(**given)
         return command(**values)
 
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -80,7 +109,7 @@ ModelsArgument = Annotated[list[str], typer.Argument(**_MODEL)]
 MeasuredModel = Annotated[
     str | None,
     typer.Argument(
-        help="The model to measure; base for what `listen` uses.",
+        help="The model to measure; base is the default of `listen`.",
         autocompletion=completion.models,
         metavar="MODEL",
         show_default=BUNDLED_MODEL,
@@ -102,7 +131,7 @@ _ENGINE: dict[str, Any] = {
     "provider": _engine("--provider", metavar="NAME", help=f"{', '.join(PROVIDERS)}."),
     "threads": _engine("--threads", min=0, max=MOST_THREADS, help="0 = one per core, at most 4."),
 }
-_OF_WORKERS = _engine("--threads", min=0, max=MOST_THREADS, help="Of each worker; 0 = one.")
+_OF_WORKERS = _engine("--threads", min=0, max=MOST_THREADS, help="Threads of each worker; 0 = one.")
 Engine = Annotated[EngineOptions, _ENGINE]
 WorkersEngine = Annotated[EngineOptions, _ENGINE | {"threads": _OF_WORKERS}]
 
@@ -121,15 +150,17 @@ def load(
 
 _text = partial(typer.Option, rich_help_panel="What is written")
 _TEXT: dict[str, Any] = {
-    "language": _text("--language", "-l", help="The spoken language, by code, tag or name. Default: auto, detect it."),
+    "language": _text("--language", "-l", help="The spoken language: a code, tag or name. Default: auto (detected)."),
+    "languages": _text("--languages", metavar="CODE,…", help="Languages that may be detected."),
     "task": _text("--task", metavar="NAME", help="transcribe, or translate into English."),
-    "prompt": _text("--prompt", help="Text that sets spelling and style, for example names."),
+    "prompt": _text("--prompt", help="Text that sets spelling and style."),
+    "keyterms": _text("--keyterms", metavar="FILE|A,B", help="Names and words to recognise."),
 }
 Text = Annotated[DecodeOptions, _TEXT]
 # A stream's search is its recipe's.
 Beam = Annotated[
     int | None,
-    _text("--beam", metavar="N", min=1, help=f"Hypotheses of beam search over whole recordings; default: {BEAM}."),
+    _text("--beam", metavar="N", min=1, help=f"Number of hypotheses for whole recordings; default: {BEAM}."),
 ]
 Fast = Annotated[bool, _text("--fast", help="Greedy search in place of beam search: less computing, more errors.")]
 Format = Annotated[
@@ -155,16 +186,19 @@ Subtitles = Annotated[
 
 
 def check_options(options: DecodeOptions) -> DecodeOptions:
-    """Check the options, with the language as a code, or None for "auto". Raises `UnknownLanguageError`, and
-    `OptionError` for a prompt that no model can be shown.
+    """Check the options, with languages as codes, and None for "auto". Raises `UnknownLanguageError`, and `OptionError`
+    for a prompt or terms that no model can be shown, and for a language that is not among those that are allowed.
     """
-    from whispertide.checkpoint.languages import language_choice
+    from whispertide.checkpoint.languages import allowed_languages
 
     try:
-        options.prompt.encode()
+        "".join((options.prompt, *options.keyterms)).encode()
     except UnicodeEncodeError as error:
-        raise OptionError("expected --prompt in UTF-8; got other bytes: convert them, as by iconv") from error
-    return replace(options, language=language_choice(options.language))
+        raise OptionError(
+            "expected --prompt and --keyterms in UTF-8; got other bytes: convert them, as by iconv"
+        ) from error
+    allowed, language = allowed_languages(options.languages, options.language)
+    return replace(options, language=language, languages=allowed)
 
 
 def format_names(given: str | None) -> list[str]:
@@ -242,7 +276,7 @@ Changes = Annotated[
     _stream(
         "--set",
         metavar="FIELD=VALUE",
-        help="Change one field of the recipe; repeatable.",
+        help="Change one setting of the recipe; repeatable.",
         autocompletion=completion.settings,
     ),
 ]
@@ -260,12 +294,12 @@ RECIPE: Fields = {
         metavar="S",
         min=0.35,
         max=2,
-        help="How soon tide confirms a word, on average: 0.35 to 2 seconds. Later means fewer errors.",
+        help="Average delay with which tide confirms a word: 0.35 to 2 seconds. More delay means fewer errors.",
     ),
 }
-NoTune = Annotated[bool, _stream("--no-tune", help="Do not try what suits an unknown model before its first live use.")]
+NoTune = Annotated[bool, _stream("--no-tune", help="Skip the short tuning before the first live use of a model.")]
 GATE: Fields = {
-    "vad": _stream("--vad/--no-vad", help="Skip everything but speech. Default: the recipe's; of whole recordings yes.")
+    "vad": _stream("--vad/--no-vad", help="Skip audio without speech. Default: the recipe's; for whole recordings yes.")
 }
 RecipeOptions = Annotated[StreamChoice, RECIPE]
 Stream = Annotated[
@@ -276,13 +310,13 @@ Stream = Annotated[
         "framing": _stream(
             "--framing",
             metavar="NAME",
-            help="How windows reach the model: pad30, bare, buckets, zeros, hush. Default: the recipe's.",
+            help="How windows are padded: pad30, bare, buckets, zeros, hush. Default: the recipe's.",
         ),
         "hush": _stream("--hush", metavar="FILE", help="Hush word (.npz, .csv) for --framing hush."),
         "executor": _stream(
             "--executor",
             metavar="NAME",
-            help="serial, pipelined, or auto (what `whispertide profile` found best here). Default: the recipe's.",
+            help="serial, pipelined, or auto, as `whispertide profile` found. Default: the recipe's.",
         ),
     },
 ]

@@ -40,36 +40,43 @@ def batch(
         list[str],
         typer.Argument(
             metavar="INPUT",
-            help="Recordings, folders with all in them, quoted patterns, addresses such as s3://BUCKET/FOLDER, and "
+            help="Recordings, folders, quoted patterns, addresses such as s3://BUCKET/FOLDER, and "
             'manifests (.jsonl: a line with "audio" each).',
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of transcripts, and of the report.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder for transcripts and the report.")
     ],
     model: arguments.Model = DEFAULT_MODEL,
     form: arguments.Format = None,
     text: arguments.Text,
     fast: arguments.Fast = False,
     where: Annotated[
-        _EngineName, _workers("--engine", help="local (default): processes of this machine; ray: a Ray cluster.")
+        _EngineName, _workers("--engine", help="local (default): processes on this machine; ray: a Ray cluster.")
     ] = "local",
     address: Annotated[
-        str | None, _workers("--address", metavar="HOST:PORT", help="The Ray cluster. Default: RAY_ADDRESS, or here.")
+        str | None,
+        _workers("--address", metavar="HOST:PORT", help="The Ray cluster. Default: RAY_ADDRESS, else a new one here."),
     ] = None,
     workers: Annotated[
-        int | None, _workers("--workers", "-w", min=1, help="Each has the model to itself. Default: as cores allow.")
+        int | None,
+        _workers(
+            "--workers",
+            "-w",
+            min=1,
+            help="Number of workers, each with its own model. Default: as many as the cores allow.",
+        ),
     ] = None,
     engine: arguments.WorkersEngine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
-    """Transcribe an archive: every recording once, whatever is killed. The same command goes on where it stopped."""
+    """Transcribe an archive, one transcript per recording. After an interruption the same command continues."""
     from whispertide.batch.archive import check_folder, open_archive, report_path
     from whispertide.batch.inputs import check_any, find_recordings
     from whispertide.batch.plan import plan
 
     if address is not None and where != "ray":
-        raise OptionError(f"--address is that of a Ray cluster; add --engine ray, or leave it out; got {address!r}")
+        raise OptionError(f"--address is for Ray clusters; add --engine ray, or leave it out; got {address!r}")
     if where == "ray":
         require("ray", "--engine ray")
     options, form = replace(arguments.check_options(text), beam=1 if fast else BEAM), form or "txt"
@@ -93,7 +100,7 @@ def batch(
         except KeyboardInterrupt as interrupt:
             done = len(tasks) - len(archive.remaining(tasks))
             code = report(interrupt)
-            say(f"{done} of {len(tasks)} recordings are done; the same command goes on with the others")
+            say(f"{done} of {len(tasks)} recordings are done; the same command continues with the others")
             return code
         return _report(tasks, archive)
 
@@ -113,6 +120,7 @@ def _setup(
     warn_of_synthetic(transcriber)
     if options.language is not None:
         options = replace(options, language=transcriber.tokenizer.language(options.language))
+    options = replace(options, languages=tuple(map(transcriber.tokenizer.language, options.languages)))
     return Setup(_portable_name(model), revision, engine, options, form, transcriber.model.content_hash)
 
 
@@ -138,6 +146,8 @@ def _made(transcriber: "Transcriber", setup: "Setup") -> "Provenance":
         task=options.task,
         prompt=options.prompt,
         beam=options.beam,
+        languages=",".join(options.languages),
+        keyterms=",".join(options.keyterms),
     )
 
 

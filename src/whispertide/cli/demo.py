@@ -24,7 +24,7 @@ _PATIENCE_S = 20.0  # nobody watches a demo that waits longer for its first byte
 def demo(
     *,
     pace: Annotated[
-        Literal["live", "max"], typer.Option("--pace", help="live: at the speed of speech. max: as fast as possible.")
+        Literal["live", "max"], typer.Option("--pace", help="live: in real time. max: as fast as possible.")
     ] = "live",
     model: Annotated[
         str | None,
@@ -32,14 +32,14 @@ def demo(
             "--model",
             "-m",
             metavar="MODEL",
-            help=f"Default: {_REAL_MODEL}, downloaded once; where it cannot be had {BUNDLED_MODEL}, which is here.",
+            help=f"Default: {_REAL_MODEL}, downloaded once; if that fails, the bundled {BUNDLED_MODEL}.",
             autocompletion=completion.models,
         ),
     ] = None,
     stream: arguments.RecipeOptions,
     engine: arguments.Engine,
 ) -> ExitCode:
-    """Watch the bundled recording turn into captions. Needs no microphone, and no network either."""
+    """Show live captions of the bundled recording. Needs no microphone and no network."""
     from whispertide.cli.job import StreamJob
     from whispertide.cli.output import Target
     from whispertide.cli.pump import at_full_speed, at_live_pace
@@ -74,16 +74,16 @@ def _real_or_bundled() -> str:
         pass
     else:
         return _REAL_MODEL
-    instead = f"{BUNDLED_MODEL}, a small model that comes along and was trained on synthetic speech, plays instead"
+    instead = f"{BUNDLED_MODEL}, a small bundled model trained on synthetic speech, is used instead"
     if is_offline():
-        say(f"{_REAL_MODEL} is not here, and nothing may be downloaded: {instead}")
+        say(f"{_REAL_MODEL} is not downloaded, and downloads are disabled: {instead}")
         return BUNDLED_MODEL
-    say(f"this demo plays OpenAI's {_REAL_MODEL}, which is downloaded once and kept (--model {BUNDLED_MODEL}: without)")
+    say(f"this demo uses OpenAI's {_REAL_MODEL}, which is downloaded once (not with --model {BUNDLED_MODEL})")
     try:
         hub.resolve(_REAL_MODEL, announce=say, patience_s=_PATIENCE_S)
     except WhispertideError as error:
         reason = error.reason if isinstance(error, UnreachableError) else str(error)
-        say(f"{_REAL_MODEL} cannot be had ({reason}): {instead}")
+        say(f"{_REAL_MODEL} cannot be downloaded ({reason}): {instead}")
         return BUNDLED_MODEL
     return _REAL_MODEL
 
@@ -99,7 +99,7 @@ def summary(document: "Document", transcript: Path, *, bundled: bool) -> list[st
     ]
     median = figures["confirmed_latency_median_s"]
     if median is not None:
-        how = "" if figures["latency_clock"] == "wall" else ", without the time to compute"
+        how = "" if figures["latency_clock"] == "wall" else ", without computing time"
         lines.append(f"half of the words were confirmed within {median:.2f} s of their end{how}")
     if document.complete and (rate := word_error_rate(transcript, document.text)) is not None:
         lines.append(f"{rate:.1%} word errors against the bundled transcript")

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from whispertide.recipes.short_windows import Framed
-    from whispertide.tuning.doctor import LiveEstimate, Parity, Speed
+    from whispertide.tuning.live_estimate import LiveEstimate
+    from whispertide.tuning.parity import Parity
+    from whispertide.tuning.speed import Speed
 
 _PACKAGES = ("whispertide", "onnxruntime", "numpy", "av", "soxr", "tokenizers", "huggingface_hub", "sounddevice")
 
@@ -60,11 +62,11 @@ def doctor(
     *,
     model: arguments.MeasuredModel = None,
     option: arguments.ModelOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
-    """Check this machine and a model: providers, microphone, speed, what runs live, and the engine against fp32."""
+    """Check this machine and a model: providers, microphone, speed, live recipes, and the engine against fp32."""
     found = diagnose(arguments.model_argument(model, option), engine, revision)
     if as_json:
         typer.echo(json.dumps(_to_json(found), indent=2))
@@ -81,21 +83,23 @@ def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> D
     from whispertide.model.whisper import load_model
     from whispertide.recipes.calibration import load_tuned
     from whispertide.recipes.catalogue import RECIPES, get_recipe
-    from whispertide.tuning import doctor as examine
+    from whispertide.tuning.live_estimate import CheckpointFacts, estimate_live
+    from whispertide.tuning.parity import check_parity
+    from whispertide.tuning.speed import measure_speed
 
     machine = look_at_machine()
     model = load_tuned(name, engine, revision=revision, announce=say)  # as `listen` does
     say(f"measuring {model.name} ...")
-    speed = examine.measure_speed(model)
+    speed = measure_speed(model)
     transcriber = Transcriber(model, measure=lambda _: speed.costs)
-    known = examine.CheckpointFacts(model.knows_short, transcriber.calibration, model.options, model.checkpoint)
+    known = CheckpointFacts(model.knows_short, transcriber.calibration, model.options, model.checkpoint)
     framed = transcriber.framed(get_recipe(DEFAULT_RECIPE))
-    live = examine.estimate_live(speed, model.dims, RECIPES, known)
+    live = estimate_live(speed, model.dims, RECIPES, known)
     say(f"comparing {model.name} with its own fp32 graphs ...")
     exact = model
     if engine.precision != "fp32":
         exact = load_model(name, replace(engine, precision="fp32"), revision=revision, announce=say)
-    parity = examine.check_parity(model, exact, bundled_audio(), Path(hub.resolve(name, revision)))
+    parity = check_parity(model, exact, bundled_audio(), Path(hub.resolve(name, revision)))
     return Diagnosis(machine, speed, framed, live, parity)
 
 
@@ -154,7 +158,9 @@ def _show(found: Diagnosis) -> None:
     """Print tables."""
     from rich.console import Console
 
-    from whispertide.tuning.doctor import BUSY, PARITY, RULE
+    from whispertide.tuning.live_estimate import RULE
+    from whispertide.tuning.parity import PARITY
+    from whispertide.tuning.speed import BUSY
 
     console, speed = Console(highlight=False), found.speed
     console.width = max(console.width, 80)  # a narrower terminal breaks lines; a narrower table loses verdicts
@@ -163,7 +169,7 @@ def _show(found: Diagnosis) -> None:
     for title, explanation, rows in (
         ("machine", "", _machine_rows(found.machine)),
         (f"speed of {speed.model} ({engine})", busy, _speed_rows(speed)),
-        (f"how {found.framed.recipe.name} frames its windows", found.framed.why, ()),
+        (f"framing of {found.framed.recipe.name}", found.framed.why, ()),
         ("what runs live (* measured, others estimated)", RULE, _live_rows(found.live)),
         ("parity", PARITY, _parity_rows(found.parity)),
     ):

@@ -48,7 +48,7 @@ class ExitCode(IntEnum):
 
 
 HELP = (
-    "Exit codes: 0 all went well; 1 failure; 2 wrong usage; 3 the audio cannot be used; 4 the model cannot be used; "
+    "Exit codes: 0 success; 1 failure; 2 wrong usage; 3 the audio cannot be used; 4 the model cannot be used; "
     "5 the output cannot be written; 6 the audio ended too early, its transcript was written; 7 the port is in use, or "
     "there is no Ray cluster; 130 interrupted."
 )

@@ -27,7 +27,7 @@ def language_hint(code: str, probability: float) -> str | None:
     if probability >= WEAK:
         return None
     name = LANGUAGES.get(code, code).capitalize()
-    return f"hint: the language is a weak guess ({name}, {probability:.0%}); --language says which it is"
+    return f"hint: the detected language is uncertain ({name}, {probability:.0%}); set it with --language"
 
 
 def english_hint(segments: Sequence[TextSegment], model: str) -> str | None:
@@ -39,7 +39,7 @@ def english_hint(segments: Sequence[TextSegment], model: str) -> str | None:
     mean = sum(length * score for length, score in zip(lengths, scores, strict=True)) / sum(lengths)
     if mean >= UNLIKELY:
         return None
-    return _no_english(f"{model} is hardly sure of any word of this text")
+    return _no_english(f"{model} is uncertain of nearly every word of this text")
 
 
 @dataclass(slots=True)
@@ -68,8 +68,10 @@ class EnglishOnly(Watcher):
             return
         if self._sure < FEW * voice / SAMPLE_RATE or self._sure < UNSURE * self._words:
             self._warned = True
-            say(_no_english(f"{self.model} writes hardly anything of what is spoken"))
+            say(_no_english(f"{self.model} finds hardly any words in this speech"))
 
 
 def _no_english(what: str) -> str:
-    return f"hint: {what}, and knows English only; for other languages take a multilingual model, such as --model base"
+    return (
+        f"hint: {what}, and supports only English; for other languages use a multilingual model, such as --model base"
+    )

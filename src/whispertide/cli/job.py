@@ -141,13 +141,13 @@ class Job(ABC):
         """Report an incomplete run; its exit code."""
         if self.result.interrupted:
             of = f" of {clock_text(self.duration_s)}" if self.duration_s else ""
-            say(f"interrupted after {clock_text(seconds(self.done))}{of}; what was confirmed went to {place}")
+            say(f"interrupted after {clock_text(seconds(self.done))}{of}; the confirmed text is in {place}")
             return ExitCode.INTERRUPTED
         if self.result.broken is not None:
             say(f"warning: {self.result.broken}")
             say(f"the transcript of the part that could be read is in {place}")
         if self.interrupts.pressed:  # when there was nothing left to hear
-            say(f"interrupted; the transcript went to {place}")
+            say(f"interrupted; the transcript is in {place}")
             return ExitCode.INTERRUPTED
         return ExitCode.OK if self.result.broken is None else code_for(self.result.broken)
 

@@ -46,7 +46,7 @@ def kept_audio(path: Path) -> Iterator[Keep]:
 
     def keep(samples: FloatArray) -> None:
         if writer.getnframes() + len(samples) > _MOST:
-            raise OutputError(f"{path} is full: a WAV file holds 37 hours of this; start another")
+            raise OutputError(f"{path} is full: a WAV file holds 37 hours of audio; start another")
         with writing(path):
             write_samples(writer, samples)
 

@@ -22,7 +22,8 @@ def listen(
     *,
     model: arguments.Model = DEFAULT_MODEL,
     device: Annotated[
-        str | None, typer.Option("--device", "-d", help="Number, or part of the name. Default: the system's.")
+        str | None,
+        typer.Option("--device", "-d", help="The microphone, by number or part of its name. Default: the system's."),
     ] = None,
     show_devices: Annotated[bool, typer.Option("--list-devices", help="List the microphones and exit.")] = False,
     output: Annotated[
@@ -33,7 +34,7 @@ def listen(
     subtitles: arguments.Subtitles,
     save_audio: Annotated[
         Path | None,
-        typer.Option("--save-audio", metavar="FILE.wav", help="Keep the audio, too: 16 kHz, mono, 16 bit."),
+        typer.Option("--save-audio", metavar="FILE.wav", help="Save the audio to this file: 16 kHz, mono, 16 bit."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace these files if they exist.")] = False,
     no_tune: arguments.NoTune = False,

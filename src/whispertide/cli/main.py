@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from whispertide import __version__
+from whispertide.cli.aliases import WithAliases, WithFileAliases
 from whispertide.cli.batch import batch
 from whispertide.cli.demo import demo
 from whispertide.cli.doctor import doctor
@@ -35,8 +36,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
-for command in (transcribe, batch, listen, understand, demo, serve, replay, doctor, tune, profile):
-    app.command(epilog=HELP)(command)
+app.command(epilog=HELP, cls=WithFileAliases)(transcribe)
+for command in (batch, listen, understand, demo, serve, replay, doctor, tune, profile):
+    app.command(epilog=HELP, cls=WithAliases)(command)
 app.add_typer(models, name="models", epilog=HELP)
 
 
@@ -52,7 +54,7 @@ def options(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Download nothing; for all commands. The same as HF_HUB_OFFLINE=1.")
+        bool, typer.Option("--offline", help="Download nothing, in any command. The same as HF_HUB_OFFLINE=1.")
     ] = False,
 ) -> None:
     """Live speech-to-text with Whisper models on your own machine."""

@@ -74,7 +74,7 @@ def remove(
         say("nothing was removed")
         return ExitCode.FAILURE
     removal.execute()
-    say(f"removed {name}; {size} are free again")
+    say(f"removed {name}; freed {size}")
     return ExitCode.OK
 
 
@@ -82,7 +82,7 @@ def remove(
 @guarded
 @arguments.group_options
 def preload(name: _NameArgument, *, revision: arguments.Revision = None, engine: arguments.Engine) -> ExitCode:
-    """Download a model and build its graphs, so that its first use is quick and needs no network."""
+    """Download a model and build its graphs, so that its first use is fast and needs no network."""
     import time
 
     began = time.perf_counter()

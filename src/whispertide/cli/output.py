@@ -17,10 +17,12 @@ from typing import Literal, TextIO, get_args
 
 from whispertide.atomic import CHOOSE_OUTPUT, check_place, shortened, writing
 from whispertide.errors import OptionError, OutputError
+from whispertide.options import WHISPER_JSON, file_extension
 
 STDIN = "-"
-FormatName = Literal["txt", "srt", "vtt", "json", "jsonl", "tsv"]
+FormatName = Literal["txt", "srt", "vtt", "json", "whisper-json", "jsonl", "tsv"]
 FORMATS: tuple[str, ...] = get_args(FormatName)
+_EXTENSIONS = tuple(dict.fromkeys(map(file_extension, FORMATS)))
 _CHOOSE = "choose another output"
 _JOINABLE = ("txt", "json", "jsonl")  # the formats of which several fit into one stream
 
@@ -61,12 +63,14 @@ def plan_formats(inputs: Sequence[str], output: str | None, forms: Sequence[str]
     if len(forms) > 1 and not (output and _is_folder(output)):
         got = "none" if output is None else repr(output)
         raise OptionError(f"expected --output to be a folder (ending with /) for {len(forms)} formats; got {got}")
+    if {"json", WHISPER_JSON} <= {*forms}:
+        raise OptionError(f"expected json or {WHISPER_JSON}, which both become .json; got both: leave out one")
     return list(zip(*(plan_targets(inputs, output, form) for form in forms or (None,)), strict=True))
 
 
 def as_folder(output: str | None) -> str | None:
     """Take the output as a folder, which may yet be made; one that is named as a file of some format stays a file."""
-    return f"{output}/" if output and _extension(Path(output)) not in FORMATS else output
+    return f"{output}/" if output and _extension(Path(output)) not in _EXTENSIONS else output
 
 
 def _extension(path: Path) -> str:
@@ -102,17 +106,17 @@ def _format_of(path: Path, form: str | None) -> str:
     """
     suffix = _extension(path)
     if form is not None:
-        if suffix in FORMATS and suffix != form:
-            other = path.with_suffix(f".{form}")
+        if suffix in _EXTENSIONS and suffix != file_extension(form):
+            other = path.with_suffix(f".{file_extension(form)}")
             raise OptionError(
-                f"expected an output that ends with .{form} for --format {form}; got {path.name!r}: write to "
+                f"expected an output that ends with {other.suffix} for --format {form}; got {path.name!r}: write to "
                 f"{other.name}, or leave out --format for {suffix}"
             )
         return form
-    if suffix and suffix not in FORMATS:
+    if suffix and suffix not in _EXTENSIONS:
         raise OptionError(
-            f"expected an output that ends with .{', .'.join(FORMATS)}; got {path.name!r}: choose one of them, or "
-            "say with --format what to write into it"
+            f"expected an output that ends with .{', .'.join(_EXTENSIONS)}; got {path.name!r}: choose one of them, or "
+            "set the format with --format"
         )
     return suffix or "txt"
 
@@ -132,7 +136,7 @@ def _names(inputs: Sequence[str], folder: Path, form: str) -> list[Path]:
             number += 1
             unique = f"{base}-{number}"
         taken.add(unique.casefold())
-        paths.append(folder / f"{unique}.{form}")
+        paths.append(folder / f"{unique}.{file_extension(form)}")
     return paths
 
 

@@ -88,13 +88,13 @@ def _load(point: EntryPoint) -> Any:
     try:
         return _command(point.name, point.load())
     except (ImportError, AttributeError) as error:  # a package that is damaged must not end all commands
-        text = f"the package that brings `whispertide {point.name}` does not load ({error}): install it again"
+        text = f"the package of `whispertide {point.name}` cannot be loaded ({error}): install it again"
         return _refusing(point.name, "Does not load.", text)
 
 
 def _missing(name: str, extra: str, about: str) -> Any:
     text = not_installed(extra, f"`whispertide {name}`")
-    return _refusing(name, f"{about} Not installed: it comes with the laboratory.", text)
+    return _refusing(name, f"{about} Not installed: it is part of the laboratory.", text)
 
 
 def _refusing(name: str, about: str, text: str) -> Any:

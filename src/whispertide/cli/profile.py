@@ -26,7 +26,7 @@ def profile(
     *,
     model: arguments.MeasuredModel = None,
     option: arguments.ModelOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     stream: arguments.RecipeOptions,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
@@ -96,5 +96,7 @@ def _show(measured: "list[Measured]", title: str) -> None:
     console = Console(highlight=False)
     console.width = max(console.width, 80)  # a narrower table loses figures
     console.print(title, style="bold")
-    console.print("every: time between results. delay: half of that plus the round. Best first.", style="dim")
+    console.print(
+        "every: time between results. delay: half of that plus the duration of a round. Best first.", style="dim"
+    )
     console.print(table)

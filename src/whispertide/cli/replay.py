@@ -22,13 +22,13 @@ def replay(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", metavar="MODEL", help="Default: the one that was served.", autocompletion=completion.models
+            "--model", "-m", metavar="MODEL", help="Default: the recorded one.", autocompletion=completion.models
         ),
     ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
-            "--recipe", "-r", metavar="NAME", help="Default: as it was recorded.", autocompletion=completion.recipes
+            "--recipe", "-r", metavar="NAME", help="Default: the recorded one.", autocompletion=completion.recipes
         ),
     ] = None,
     changes: arguments.Changes = None,
@@ -36,9 +36,9 @@ def replay(
 ) -> ExitCode:
     """Run recorded sessions again and print their text.
 
-    Without --recipe and --set the rounds end where they did.
+    Without --recipe and --set the recorded rounds are used.
     With the same model and precision the text is then the same.
-    A line on standard error says how it compares with what the client got.
+    A line on standard error compares it with the text that the client got.
     """
     from whispertide.server.recording import find_recordings, read_recording, replay_recording
     from whispertide.types import seconds
@@ -53,7 +53,7 @@ def replay(
         if name not in loaded:
             loaded[name] = arguments.load(name, engine)
         if model is None and loaded[name].content_hash != recording.content_hash:
-            say(f"warning: {name} is not what it was when {folder.name} was recorded")
+            say(f"warning: {name} has changed since {folder.name} was recorded")
         another = stream.resolve(start=recording.recipe) if recipe or changes else None
         replayed = replay_recording(recording, loaded[name], another)
         typer.echo(replayed.text)

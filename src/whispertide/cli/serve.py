@@ -25,7 +25,7 @@ _KEYS_VARIABLE = "WHISPERTIDE_API_KEYS"
 _where = partial(typer.Option, rich_help_panel="Where")
 _who = partial(typer.Option, rich_help_panel="Who may connect")
 _limit = partial(typer.Option, rich_help_panel="Limits")
-_usual = partial(typer.Option, rich_help_panel="Where a client does not say")
+_usual = partial(typer.Option, rich_help_panel="Defaults for clients")
 _keep = partial(typer.Option, rich_help_panel="Keeping sessions")
 
 _EXPOSED = (
@@ -39,27 +39,34 @@ _ADDRESS: arguments.Fields = {
     "key": _where("--tls-key", help="PEM file."),
 }
 _LIMITS: arguments.Fields = {
-    "sessions": _limit("--max-sessions", min=1, help="Most live sessions at once."),
-    "per_owner": _limit("--max-per-key", min=0, help="Of these, for one key; 0 = equal shares."),
-    "per_address": _limit("--max-per-address", min=0, help="Connections; 0 = any number, for a proxy."),
-    "session_s": _limit("--max-session-s", min=1, help="Most seconds of audio in one session."),
-    "message": _limit("--max-message", min=1024, help="Most bytes in one message."),
-    "upload": _limit("--max-upload", min=1024, help="Most bytes in one file."),
-    "upload_s": _limit("--max-upload-s", min=1, help="Most seconds of audio in one file."),
-    "requests": _limit("--max-requests", min=0, help="Most requests per minute and address. 0 = any number."),
-    "idle_s": _limit("--idle-s", min=0.1, help="Disconnect a client that is silent for longer."),
-    "resume_s": _keep("--resume-s", min=0, help="How long a session waits for its client."),
+    "sessions": _limit("--max-sessions", min=1, help="Largest number of live sessions."),
+    "per_owner": _limit("--max-per-key", min=0, help="Live sessions of one key; 0 = equal shares."),
+    "per_address": _limit("--max-per-address", min=0, help="Connections of one address; 0 = any number, for a proxy."),
+    "viewers": _limit("--max-viewers", min=0, help="Of one session's captions; 0 = nobody can watch."),
+    "session_s": _limit("--max-session-s", min=1, help="Longest session, in seconds of audio."),
+    "message": _limit("--max-message", min=1024, help="Largest message in bytes."),
+    "upload": _limit("--max-upload", min=1024, help="Largest upload in bytes."),
+    "upload_s": _limit("--max-upload-s", min=1, help="Longest upload, in seconds of audio."),
+    "requests": _limit("--max-requests", min=0, help="Requests per minute and address. 0 = any number."),
+    "idle_s": _limit("--idle-s", min=0.1, help="Disconnect a client after so many seconds of silence."),
+    "resume_s": _keep("--resume-s", min=0, help="Seconds that a session waits for its client to return."),
 }
 _TEXT: arguments.Fields = {
-    "language": _usual("--language", "-l", help="By code, tag or name. Default: detect it."),
+    "language": _usual("--language", "-l", help="Default language: a code, tag or name. Default: detected."),
+    "languages": _usual("--languages", metavar="CODE,…", help="Languages that may be detected."),
     "task": _usual("--task", metavar="NAME", help="transcribe, or translate into English."),
-    "prompt": _usual("--prompt", help="Text that sets spelling and style, for example names."),
+    "prompt": _usual("--prompt", help="Text that sets spelling and style."),
+    "keyterms": _usual("--keyterms", metavar="FILE|A,B", help="Names and words to recognise."),
 }
 _OPTIONS: arguments.Fields = {
-    "journal": _keep("--journal", metavar="DIR|nats://…", help="Sessions survive a crash."),
-    "record": _keep("--record", metavar="DIR", help="Store audio and events."),
-    "understands": typer.Option("--understand", metavar="FOLDER", help="Network that tells intents to who asks."),
-    "drain_s": _keep("--drain-s", min=0, help="Most seconds for the last words at the end."),
+    "journal": _keep(
+        "--journal", metavar="DIR|nats://…", help="Folder or NATS address that keeps sessions over a crash."
+    ),
+    "record": _keep("--record", metavar="DIR", help="Folder in which to store audio and events."),
+    "understands": typer.Option(
+        "--understand", metavar="FOLDER", help="Network that recognises intents, for clients that request them."
+    ),
+    "drain_s": _keep("--drain-s", min=0, help="Longest time for the last words at the end, in seconds."),
     "transcripts_in_log": typer.Option("--log-transcripts", help="Write confirmed text to the log."),
 }
 
@@ -82,6 +89,9 @@ def serve(
     wyoming: Annotated[int | None, _where("--wyoming-port", help="For Home Assistant. Usually 10300.")] = None,
     lines: Annotated[int | None, _where("--lines-port", help="Raw audio to text lines. Usually 43007.")] = None,
     json_lines: Annotated[int | None, _where("--json-lines-port", help="Raw audio to JSON lines.")] = None,
+    zeroconf: Annotated[
+        str | None, _where("--zeroconf", metavar="NAME", help="Announce the Wyoming port, by this name.")
+    ] = None,
     keys_file: Annotated[
         Path | None, _who("--api-keys", help=f"File of keys, one per line. Or set {_KEYS_VARIABLE}.")
     ] = None,
@@ -95,8 +105,10 @@ def serve(
     ] = None,
     text: Annotated[DecodeOptions, _TEXT],
     limits: Annotated[Limits, _LIMITS],
-    workers: Annotated[int, _limit("--workers", min=0, help="Rounds computed at once. 0 = one per core.")] = 0,
-    uploads: Annotated[int, _limit("--upload-workers", min=1, help="Files transcribed at once, a thread each.")] = 1,
+    workers: Annotated[int, _limit("--workers", min=0, help="Rounds computed in parallel. 0 = one per core.")] = 0,
+    uploads: Annotated[
+        int, _limit("--upload-workers", min=1, help="Files transcribed in parallel, a thread each.")
+    ] = 1,
     degrade: Annotated[bool, _limit("--degrade/--no-degrade", help="Lower quality under load.")] = True,
     options: Annotated[ServerOptions, _OPTIONS],
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
@@ -104,7 +116,7 @@ def serve(
     no_tune: arguments.NoTune = False,
     engine: arguments.WorkersEngine,
 ) -> ExitCode:
-    """Serve live sessions. Ctrl-C, SIGTERM or SIGHUP ends it. Every client gets its last words first."""
+    """Serve live sessions. Ctrl-C, SIGTERM or SIGHUP ends it, after every client has got its last words."""
     require("server", "the server")
     from whispertide.model.providers import physical_cores
     from whispertide.server import access, logs, serving
@@ -113,6 +125,8 @@ def serve(
     _check_files(address)
     if not keys and not open_to_all and not access.is_loopback(address.host):
         raise OptionError(_EXPOSED.format(address.host))
+    if zeroconf is not None:
+        _check_zeroconf(wyoming, address.host, can_reach=trust_network or not keys)
     check_choice("--log-level", log_level, ("debug", "info", "warning", "error"))
     text = arguments.check_options(text)
     recipe, ports = stream.resolve(), {"wyoming": wyoming, "lines": lines, "json-lines": json_lines}
@@ -125,19 +139,22 @@ def serve(
     names, engine = models or [DEFAULT_MODEL], replace(engine, threads=engine.threads or 1)
     transcribers = _load_models(names, engine, recipe, no_tune=no_tune)
     hub, close = serving.assemble(transcribers, recipe, options)
+    listeners = serving.tcp_listeners(hub, address.host, ports, trusted=trust_network)
+    announced = None if zeroconf is None else serving.announce(zeroconf, listeners)
     shown = f"[{address.host}]" if ":" in address.host else address.host
     where = f"{'https' if address.certificate else 'http'}://{shown}"
-    listeners = serving.tcp_listeners(hub, address.host, ports, trusted=trust_network)
     try:
-        server = serving.Server(hub, address, lambda port: say(f"serving {where}:{port}"), listeners)
+        server = serving.Server(hub, address, lambda port: say(f"serving {where}:{port}"), listeners, announced)
         server.run()
     except SystemExit as left:  # uvicorn's way to say that something failed before it listened
-        raise WhispertideError("expected the server to start; it could not, and the log says why") from left
+        raise WhispertideError("expected the server to start; it could not: see the log") from left
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
         wanted = ", ".join(f"{option} {port}" for option, port in named.items() if port is not None)
-        raise AddressError(f"expected to listen on {wanted}; a port has just been taken: choose another") from error
+        raise AddressError(
+            f"expected to listen on {wanted}; a port was taken in the meantime: choose another"
+        ) from error
     finally:
         close()
     return ExitCode.OK if server.started else ExitCode.FAILURE
@@ -173,9 +190,22 @@ def _check_names(names: list[str]) -> None:
     called = [display_name(name) for name in names]
     if twice := [name for name in called if called.count(name) > 1]:
         raise OptionError(
-            "expected models of different names, by which clients choose; got two that are called "
+            "expected models with different names, from which clients choose; got two named "
             f"{twice[0]}: rename the folder of one"
         )
+
+
+def _check_zeroconf(port: int | None, host: str, *, can_reach: bool) -> None:
+    """Raises `OptionError` where nobody could use what is announced. `can_reach`: other machines may use the port."""
+    from whispertide.server.access import is_loopback
+
+    if port is None:
+        raise OptionError("expected --wyoming-port next to --zeroconf, which announces that port; got none")
+    if is_loopback(host):
+        raise OptionError(f"expected a --host that other machines can reach, for --zeroconf; got {host}")
+    if not can_reach:
+        raise OptionError("expected --trust-network for --zeroconf; without it other machines cannot use that port")
+    require("discovery", "--zeroconf")
 
 
 def _check_files(address: Address) -> None:

@@ -64,8 +64,8 @@ class Source:
 
         if "://" in self.name and not os.path.exists(self.name):
             raise AudioFileError(
-                f"{self.name}: expected a file; `transcribe` opens no addresses: download it first, or let "
-                f"`whispertide batch {self.name} -o FOLDER` open it"
+                f"{self.name}: expected a file; `transcribe` does not open addresses: download it first, or use "
+                f"`whispertide batch {self.name} -o FOLDER`"
             )
         if os.path.isdir(self.name):
             raise AudioFileError(
@@ -77,7 +77,7 @@ class Source:
             if Path(self.name).suffix.lower() not in _RAW:
                 raise
             raise AudioFileError(
-                f"{error}; raw PCM comes by standard input: whispertide transcribe - --rate 16000 < {self.name}"
+                f"{error}; use standard input for raw PCM: whispertide transcribe - --rate 16000 < {self.name}"
             ) from error
 
     def which_track(self) -> str:
@@ -92,7 +92,7 @@ class Source:
         tracks = audio_tracks(self.name)
         if len(tracks.names) == 1:
             return ""
-        return f"{self.label}: {tracks}; this hears track {tracks.preferred}. For another one: --track N"
+        return f"{self.label}: {tracks}; transcribing track {tracks.preferred}. For another one: --track N"
 
     def blocks(self) -> "Iterator[FloatArray]":
         """Decode to 16 kHz mono blocks. Raises the errors of `audio.file` while it is read."""
@@ -113,7 +113,7 @@ def _file_on_stdin(track: int | None) -> "Iterator[FloatArray]":
     try:
         yield from decode_blocks(_stdin_bytes(), track=track)
     except AudioFileError as error:
-        raise AudioFileError(f"{error}; if it is raw PCM, say so with its rate, such as --rate 16000") from error
+        raise AudioFileError(f"{error}; if it is raw PCM, give its rate, such as --rate 16000") from error
 
 
 def _stdin_bytes() -> BinaryIO:

@@ -32,7 +32,7 @@ def transcribe(
         list[str],
         typer.Argument(
             metavar="FILE|DIR",
-            help="Audio or video files of any kind; a folder: those in it, not deeper; -: standard input.",
+            help="Audio or video files; a folder: its files, without subfolders; -: standard input.",
         ),
     ],
     model: arguments.Model = DEFAULT_MODEL,
@@ -45,9 +45,7 @@ def transcribe(
     form: arguments.Formats = None,
     track: Annotated[
         int | None,
-        typer.Option(
-            "--track", metavar="N", min=1, help="Which audio track of a video, from 1. Default: the main one."
-        ),
+        typer.Option("--track", metavar="N", min=1, help="The audio track of a video, from 1. Default: the main one."),
     ] = None,
     subtitles: arguments.Subtitles,
     text: arguments.Text,
@@ -58,7 +56,7 @@ def transcribe(
         Literal["max", "live"] | None,
         typer.Option(
             "--pace",
-            help="max (default): as fast as it goes; live: at the speed of speech.",
+            help="max (default): as fast as possible; live: in real time.",
             rich_help_panel="Streaming",
         ),
     ] = None,
@@ -69,7 +67,7 @@ def transcribe(
     channels: Annotated[int, _pcm("--channels", min=1)] = 1,
     sample_format: Annotated[Literal["u8", "s16le", "s32le", "f32le"], _pcm("--sample-format")] = "s16le",
 ) -> ExitCode:
-    """Transcribe audio files, each as a whole. Only the transcript goes to standard output; the rest to standard error.
+    """Transcribe audio files, each as a whole. Standard output has only the transcript.
 
     With --recipe, --set, --pace or --executor the audio is streamed instead, as from a microphone.
     """
@@ -173,7 +171,7 @@ def hinting(blocks: "Iterable[FloatArray]", clock: Callable[[], float] = time.mo
     due: float | None = clock() + _PATIENCE_S
     for block in blocks:
         if due is not None and clock() >= due:
-            say("reading to the end of the input first; for text as it comes add --pace live")
+            say("reading the whole input first; for text during the input add --pace live")
             due = None
         yield block
 

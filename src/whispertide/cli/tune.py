@@ -41,25 +41,25 @@ def tune(
     option: arguments.ModelOption = None,
     audio: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="AUDIO", help="Speech like that to come, 5 minutes or more. Default: the bundled one."),
+        typer.Argument(metavar="AUDIO", help="Typical speech, 5 minutes or more. Default: the bundled recording."),
     ] = None,
     short: Annotated[bool, typer.Option("--short", help="The short form, at most 20 s.")] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Forget what was found, and measure nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete the result, and measure nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     train: Annotated[
         bool | None,
         typer.Option(
             "--train/--no-train",
-            help="Teach the model short windows first, where it has no adapter for them. Default: ask.",
+            help="First train an adapter for short windows, if the model has none. Default: ask.",
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page. Default: next to what is kept.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page. Default: next to the result.")
     ] = None,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
-    """Find out which framing suits a model, and which threads and step suit this machine. tide uses it from then on."""
+    """Find the framing that suits a model, and the threads and step that suit this machine, for later use by tide."""
     from whispertide.audio.file import load_audio
     from whispertide.model.whisper import load_model
     from whispertide.recipes.calibration import recall
@@ -73,7 +73,7 @@ def tune(
 
     loaded = load()
     if forget:
-        say("forgotten" if _forget(loaded) else f"nothing was kept of {loaded.name}")
+        say("forgotten" if _forget(loaded) else f"there is no result for {loaded.name}")
         return ExitCode.OK
     if output is not None:
         check_file(output)
@@ -90,7 +90,7 @@ def tune(
         _show(found)
     before, path = recall(loaded.adapted_hash), save_tuning(loaded, found)
     if _keeps_earlier(before, found):
-        say(f"what was found before stays ({path}), because it was measured at length; `--forget` removes it")
+        say(f"the earlier result stays ({path}), because it comes from the long form; `--forget` removes it")
     else:
         say(f"{found.sentence}; kept in {path}")
     _write_page(found, output or _page_of(path), asked=output is not None)
@@ -109,7 +109,7 @@ def _offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool |
     prepare = find_teacher("short")
     if wanted is None and (not audio or prepare is None or find_spec("torch") is None or not may_ask()):
         say(
-            f"{model.name} has no adapter for short windows, with which tide is about twice as quick: "
+            f"{model.name} has no adapter for short windows, with which tide is about twice as fast: "
             f"`whispertide tune {argument} SPEECH --train` makes one (needs torch: {how_to_install('train')})"
         )
         return None
@@ -117,10 +117,10 @@ def _offer_training(model: "WhisperModel", audio: Sequence[Path], wanted: bool |
         raise OptionError(not_installed("train", "`whispertide tune --train`"))
     lessons = prepare(model.checkpoint, WINDOWS)
     about = "some minutes" if lessons.device == "cuda" else f"about {_training_minutes(model, lessons):.0f} minutes"
-    question = f"teach {model.name} short windows first? It takes {about} on this machine; Ctrl-C saves"
+    question = f"train {model.name} for short windows first? It takes {about} on this machine; Ctrl-C saves"
     if wanted is None and not typer.confirm(question, err=True):
         return None
-    say(f"teaching {model.name} short windows: {about}; Ctrl-C saves, and the same command continues")
+    say(f"training {model.name} for short windows: {about}; Ctrl-C saves, and the same command continues")
     return lessons.teach(audio)
 
 
@@ -174,7 +174,7 @@ def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -
     if refused or not may_ask():
         say(f"{transcriber.name} was never tuned; `whispertide tune {transcriber.model.checkpoint.argument}` does it")
         return
-    say(f"trying what suits {transcriber.name} (once, at most 20 s; --no-tune leaves it out)")
+    say(f"tuning for {transcriber.name} (once, at most 20 s; --no-tune skips it)")
     found = _measure(transcriber.model, [], short=True)
     try:
         save_tuning(transcriber.model, found)
@@ -202,7 +202,7 @@ def _forget(model: "WhisperModel") -> bool:
         _page_of(place(model.adapted_hash)).unlink(missing_ok=True)
         return forget(model.adapted_hash)
     except OSError as error:
-        raise OutputError(f"cannot remove what was kept ({error})") from error
+        raise OutputError(f"cannot remove the result ({error})") from error
 
 
 def _show(found: "Tuning") -> None:
@@ -217,7 +217,7 @@ def _write_page(found: "Tuning", path: Path, *, asked: bool) -> None:
     it.
     """
     if not asked and find_spec("matplotlib") is None:
-        say(f"no page with a plot: matplotlib draws it; {how_to_install('plots')}")
+        say(f"no page with a plot, which needs matplotlib; {how_to_install('plots')}")
         return
     from whispertide.tuning.tune_page import html
 

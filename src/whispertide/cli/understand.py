@@ -33,24 +33,24 @@ def understand(
     ] = None,
     every: Annotated[
         float,
-        typer.Option("--pilots", metavar="S", min=0, help="Seconds between guesses; 0: none."),
+        typer.Option("--pilots", metavar="S", min=0, help="Seconds between preliminary results; 0: none."),
     ] = 1.0,
     below: Annotated[
         float,
         typer.Option(
             "--send-below",
             metavar="P",
-            help="The server that WHISPERTIDE_REMOTE names hears what is less likely to be understood; 0: nothing.",
+            help="Send utterances with a less likely intent to the server in WHISPERTIDE_REMOTE; 0: none.",
         ),
     ] = 0.0,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each guess and each utterance.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each result.")] = False,
     device: Annotated[
-        str | None, typer.Option("--device", "-d", help="Microphone: number, or part of the name.")
+        str | None, typer.Option("--device", "-d", help="The microphone, by number or part of its name.")
     ] = None,
 ) -> ExitCode:
-    """Tell what speakers of commands want, utterance by utterance: start and end in seconds, intent, words.
+    """Recognise spoken commands: start and end in seconds, intent and words of each utterance.
 
-    Guesses while somebody speaks go to standard error.
+    Preliminary results during speech go to standard error.
     """
     from whispertide.understand.checkpoint import COMMANDS
     from whispertide.understand.model import LateModel
@@ -133,7 +133,7 @@ def _print(understood: Iterable["Understood"], *, as_json: bool) -> None:
             typer.echo(json.dumps(entry, ensure_ascii=False))
         else:
             sure = _probability(each)
-            weak = f"  (a weak guess: {sure:.0%})" if each.final and each.intent is not None and sure < WEAK else ""
+            weak = f"  (uncertain: {sure:.0%})" if each.final and each.intent is not None and sure < WEAK else ""
             line = f"{start:8.2f} {end:8.2f}  {each.intent or '-'}  {each.text}{weak}"
             typer.echo(line, err=not each.final)
 

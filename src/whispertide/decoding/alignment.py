@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.decoding.search import DecodeRequest
-from whispertide.decoding.token_words import WordTiming, word_timings
-from whispertide.decoding.warping import sharpen, token_starts
+from whispertide.decoding.token_words import WordTiming, sharpen, warp, word_timings
 from whispertide.model.engine import required
 from whispertide.options import Task
 from whispertide.types import FloatArray
@@ -57,7 +56,7 @@ def locate_words(
     sharpened = sharpen(required(output.attention, "attention")[:, 0, :, :frames], first)
     # Up to the query that predicts the end of text: where that begins the last word ends. What the end of text itself
     # predicts is about no audio.
-    starts = token_starts(sharpened[:-1])
+    starts = warp(-sharpened[:-1])
     words, word_tokens = tokenizer.split_to_word_tokens([*text, tokenizer.eot], language)
     return word_timings(words[:-1], word_tokens[:-1], starts, probabilities)
 

@@ -8,26 +8,23 @@ search. It is speculative decoding (arXiv 2211.17192).
 Quantised graphs round a block a little differently than single steps, the prompt too if a draft goes with it, so there
 a near-tie may fall the other way, and the probability of no speech is a little different.
 
-`Reference` is an earlier round's text of the same audio, and its `Follower` keeps a search's place in it. Tokens
-are compared there as lower-cased pieces. Those without content (punctuation, timestamps, other specials) never count:
-a search may put them in or leave them out without leaving the text. This is the selective matching of WhisperFlow
-(arXiv 2412.11272), whose code aligns by the first match alone, which a common word misleads. What time it is in a
-search follows from the timestamps that it writes and the text that it matched, so that alignment in time costs no run
-and no attention.
+`Reference` is an earlier round's text of the same audio. Where it begins where the search does it is `Expected` token
+by token; else a `Follower` keeps the search's place in it. Tokens are compared there as lower-cased pieces. Those
+without content (punctuation, timestamps, other specials) never count: a search may put them in or leave them out
+without leaving the text. This is the selective matching of WhisperFlow (arXiv 2412.11272), whose code aligns by the
+first match alone, which a common word misleads. What time it is in a search follows from the timestamps that it writes
+and the text that it matched, so that alignment in time costs no run and no attention.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
+from whispertide.checkpoint.tokenizer import REPLACEMENT, Tokenizer, token_kinds
 from whispertide.decoding.rules import Rules, pairing
-from whispertide.decoding.token_words import REPLACEMENT, TokenKinds
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, Word
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint.tokenizer import Tokenizer
 
 
 class Draft(Protocol):
@@ -54,8 +51,8 @@ NEAR = 2 * SAMPLE_RATE // FRAME_SAMPLES  # frames; a match in time is no further
 class Reference:
     """The transcript of an earlier round, and how a search uses it. A policy keeps one without a text as its settings.
 
-    tokens   all that the earlier round found, or, where there are no `words`, what the search is thought to find, token
-             for token from its first one on; then every token counts
+    tokens   all that the earlier round found, or, where there are no `words`, what the search is thought to find
+             (`Expected`)
     start    the sample where the window of that round began
     words    its words, for the search to tokenise
     align    how its place there is found: "bigram": two pieces in a row must match, and until they have, all places of
@@ -93,26 +90,48 @@ class Reference:
         tokens = self.tokens if words and self.start == start else ()
         return replace(self, tokens=tokens, start=0, words=words)
 
-    def draft(self, tokenizer: Tokenizer, rules: Rules) -> Follower | None:
+    def draft(self, tokenizer: Tokenizer, rules: Rules) -> Draft | None:
         """The draft of a search whose window begins at sample 0; None where there is nothing to follow."""
         if not self.words:
-            draft = Follower(self.tokens, rules, self)
-        else:
-            timed = [
-                (token, word.start // FRAME_SAMPLES) for word in self.words for token in tokenizer.encode(word.text)
-            ]
-            tokens, times = tuple(token for token, _ in timed), tuple(time for _, time in timed)
-            opening = next((token for token in self.tokens[:1] if rules.vocabulary.is_timestamp(token)), None)
-            draft = Follower(tokens, rules, self, key=piece_key(tokenizer), times=times, opening=opening)
+            return Expected(self.tokens) if self.tokens else None
+        timed = [(token, word.start // FRAME_SAMPLES) for word in self.words for token in tokenizer.encode(word.text)]
+        tokens, times = tuple(token for token, _ in timed), tuple(time for _, time in timed)
+        opening = next((token for token in self.tokens[:1] if rules.vocabulary.is_timestamp(token)), None)
+        draft = Follower(tokens, rules, self, piece_key(tokenizer), times=times, opening=opening)
         return draft if draft.speaks else None
+
+
+@dataclass(slots=True)
+class Expected:
+    """A search is thought to find these `tokens`, from its first one on; all that are left are checked as one block.
+
+    Once it has found another one it has left them for good. Implements `draft.Draft`. `matched` of them were found.
+    """
+
+    tokens: tuple[int, ...]
+    matched: int = 0
+
+    def propose(self, sampled: Sequence[int]) -> tuple[int, ...]:
+        """All that are left."""
+        return self.tokens[self.matched :]
+
+    def follow(self, token: int) -> bool:
+        """True if the next token of the search is the expected one."""
+        is_right = self.tokens[self.matched : self.matched + 1] == (token,)
+        self.matched += is_right
+        return is_right
+
+    def find(self, sampled: Sequence[int]) -> bool:
+        """It is not looked for again."""
+        return False
 
 
 def piece_key(tokenizer: Tokenizer) -> Callable[[int], Key | None]:
     """The part of a token that counts: its piece in lower case; nothing of punctuation, timestamps and specials."""
-    kinds = TokenKinds(tokenizer)
+    kind_of = token_kinds(tokenizer)
 
     def key(token: int) -> Key | None:
-        if not kinds.speaks(token):
+        if not kind_of(token).speaks:
             return None
         piece = tokenizer.decode([token])
         return token if REPLACEMENT in piece else piece.lower()  # parts of characters all look alike
@@ -131,13 +150,12 @@ class Follower:
         tokens: Sequence[int],
         rules: Rules,
         how: Reference,
+        key: Callable[[int], Key | None],
         *,
-        key: Callable[[int], Key | None] | None = None,
         times: Sequence[int] = (),
         opening: int | None = None,
     ) -> None:
-        """`key` tells what counts of a token (None: nothing). Without one every token counts, and the text begins where
-        the search does, so that nothing has to be aligned.
+        """`key` tells what counts of a token (None: nothing).
 
         `times` are when the tokens were said, in frames of 20 ms from the window's start. `opening` is the timestamp
         that stood before them, if that is known.
@@ -145,12 +163,12 @@ class Follower:
         self.tokens = tuple(tokens)
         self._rules = rules
         self._how = how
-        self._key = key or int
+        self._key = key
         self.keys = tuple(map(self._key, self.tokens))
         self.times = tuple(times) or (0,) * len(self.tokens)
         self._opening = opening
         # The indices of what may come next; none: the text has been left; None: nothing has been matched yet.
-        self._places: tuple[int, ...] | None = (0,) if key is None else None
+        self._places: tuple[int, ...] | None = None
         self._now = 0  # frames from the window's start: what was said last is no earlier
         self.matched = 0  # how many tokens of the search were there, too
 

@@ -24,12 +24,12 @@ import numpy as np
 
 from whispertide.checkpoint.generation import Head
 from whispertide.decoding.search import Guard
-from whispertide.decoding.warping import MEDIAN_WIDTH, median_filter
+from whispertide.decoding.token_words import MEDIAN_WIDTH, median_filter
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
-    from whispertide.decoding.token_words import TokenKinds
+    from whispertide.checkpoint.tokenizer import KindOf
     from whispertide.model.whisper import WhisperModel
 
 
@@ -109,7 +109,7 @@ class Halt:
 class Scene:
     """One decode as its guards see it.
 
-    kinds     tells words from punctuation
+    kind_of   tells words from punctuation
     heads     the (layer, head) that each row of attention belongs to
     opening   tokens fed before the first one was sampled, forced ones included: query `opening - 1` predicts it
     forced    the forced prefix, the last tokens of the opening
@@ -117,7 +117,7 @@ class Scene:
     silence   frames of silence after these that were put there to end the text: what looks there is about no audio
     """
 
-    kinds: TokenKinds
+    kind_of: KindOf
     heads: tuple[Head, ...]
     opening: int
     forced: tuple[int, ...]
@@ -209,25 +209,27 @@ class Frontier:
         return FrontierGuard(self, scene, scene.rows_of(self.heads(model)))
 
 
+@dataclass(slots=True)
 class FrontierGuard(Guard):
-    """Watches one decode; `rows` of the attention are the alignment heads."""
+    """Watches one decode; `rows` of the attention are the alignment heads, and `word_at` is what the newest token that
+    begins a word attended to.
+    """
 
-    def __init__(self, rule: Frontier, scene: Scene, rows: Sequence[int]) -> None:
-        self._rule = rule
-        self._scene = scene
-        self._rows = list(rows)
-        self._word_at: int | None = None  # what the newest token that begins a word attended to
-        self.halt: Halt | None = None
-        self.last_frame: int | None = None
+    rule: Frontier
+    scene: Scene
+    rows: list[int]
+    halt: Halt | None = None
+    last_frame: int | None = None
+    word_at: int | None = None
 
     def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float = 0) -> int | None:
         """The number of tokens to keep, or None to go on. Raises `ValueError` without attention."""
         if attention is None:
             raise ValueError("expected the attention of the alignment heads; the decoder was asked for none")
-        reach = self._scene.frames + self._scene.silence
-        frame = attended_frame(attention[self._rows], reach, self._rule.floor)
-        if self._rule.margin is None and self.last_frame is None and frame >= self._scene.frames:
-            self._word_at = self._rule.last_frame  # the silence after the audio is no place to turn back from
+        reach = self.scene.frames + self.scene.silence
+        frame = attended_frame(attention[self.rows], reach, self.rule.floor)
+        if self.rule.margin is None and self.last_frame is None and frame >= self.scene.frames:
+            self.word_at = self.rule.last_frame  # the silence after the audio is no place to turn back from
             return None
         # Asked of every token, also where it decides nothing, because it remembers where the last word was.
         turns_back = self._turns_back(tokens[-1], frame)
@@ -240,40 +242,40 @@ class FrontierGuard(Guard):
         # The decoder has lost its place, so what it said before in this round is not to be trusted either.
         if self.halt.reason == "rewind":
             return 0
-        if self.halt.reason == "backward-shift" or not self._rule.lookahead_tokens:
+        if self.halt.reason == "backward-shift" or not self.rule.lookahead_tokens:
             return self.halt.index
         return self._enough(tokens, logprob)
 
     def _turns_back(self, token: int, frame: int) -> bool:
         """True if this token begins a word, and looks too far back from the word before it."""
-        if self._rule.back is None or not self._scene.kinds.is_content(token):
+        if self.rule.back is None or not self.scene.kind_of(token).is_content:
             return False
-        before, self._word_at = self._word_at, frame
-        return before is not None and before - frame > self._rule.back
+        before, self.word_at = self.word_at, frame
+        return before is not None and before - frame > self.rule.back
 
     def _look(self, tokens: Sequence[int], frame: int, turns_back: bool) -> None:
-        before = self._rule.last_frame if self.last_frame is None else self.last_frame
+        before = self.rule.last_frame if self.last_frame is None else self.last_frame
         newest = len(tokens) - 1
-        if self._rule.marks and (newest or self._scene.forced) and self._scene.kinds.closes(tokens[-1]):
+        if self.rule.marks and (newest or self.scene.forced) and self.scene.kind_of(tokens[-1]).closes:
             return
         # After a special token attention is nowhere in particular: nothing to jump back from (SimulStreaming).
-        after_special = newest == 0 and not self._scene.forced
+        after_special = newest == 0 and not self.scene.forced
         if turns_back:
             # Before a rewind is looked for, which would void the words before a long jump as well.
             self.halt = Halt("backward-shift", newest, tokens[-1])
             return
-        if self._rule.rewind is not None and before - frame > self._rule.rewind and not after_special:
-            if self._rule.words_only and newest and not self._scene.kinds.is_content(tokens[-1]):
+        if self.rule.rewind is not None and before - frame > self.rule.rewind and not after_special:
+            if self.rule.words_only and newest and not self.scene.kind_of(tokens[-1]).is_content:
                 return
             self.halt = Halt("rewind", newest, tokens[-1])
             return
         self.last_frame = frame
         # `frames` are without the silence after the audio: whatever looks there is beyond the frontier.
-        if self._rule.margin is not None and self._scene.frames - frame <= self._rule.margin:
+        if self.rule.margin is not None and self.scene.frames - frame <= self.rule.margin:
             self.halt = Halt("frontier", newest, tokens[-1])
 
     def _enough(self, tokens: Sequence[int], logprob: float) -> int | None:
         """All tokens, once there are enough after the frontier, or what follows would be guessed after a bad guess."""
         assert self.halt is not None
-        is_enough = len(tokens) - self.halt.index >= self._rule.lookahead_tokens or logprob < self._rule.doubtful
+        is_enough = len(tokens) - self.halt.index >= self.rule.lookahead_tokens or logprob < self.rule.doubtful
         return len(tokens) if is_enough else None

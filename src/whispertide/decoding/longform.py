@@ -68,7 +68,8 @@ def pad_or_trim(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = (
 class OfflineSegment:
     """A stretch of transcript: `text` as written (with its leading space), tokens with timestamps, words if asked for.
 
-    `span` and the words' times are absolute samples within the recording. The figures are those of its window.
+    `span` and the words' times are absolute samples within the recording. The figures are those of its window, which
+    begins at sample `window`.
     """
 
     id: int
@@ -82,6 +83,7 @@ class OfflineSegment:
     temperature: float
     language: str
     language_probability: float = 1.0  # of the language, where it was detected
+    window: int = 0
 
 
 @dataclass(slots=True)
@@ -132,7 +134,7 @@ class Transcription:
         """Decode the window at `seek`, move on, and return its segments that say something."""
         if not self._is_at_voice():
             return []
-        is_part = self.part is not None
+        is_part, begun = self.part is not None, self.seek * HOP_LENGTH
         count, mel, encoded = self._opened(self._window_end() - self.seek)
         self.part, self.is_anew = None, False
         began = time.perf_counter()
@@ -162,13 +164,13 @@ class Transcription:
         missed = None if is_part else self._missed(spoken)
         if missed is None:
             self.seek = self._next_seek(result, spoken, again)
-            return self._written(result, spoken)
+            return self._written(result, spoken, begun)
         before = [segment for segment in spoken if segment.span.end <= missed.start]
         if before:
             self._go_on_at(missed, before, spoken)
         else:
             self._hear_in_parts(missed)
-        return self._written(result, before)
+        return self._written(result, before, begun)
 
     def _believed(self, result: WindowResult, count: int) -> WindowResult:
         """The window without the segments that its end cuts: the next one begins with them. The original keeps them."""
@@ -201,14 +203,14 @@ class Transcription:
         encoded = self._encode(mel)
         if self.voice is None or self.options.language is not None or not self.model.tokenizer.is_multilingual:
             return count, mel, encoded
-        whole = detect_language(self.model, encoded)
+        whole = detect_language(self.model, encoded, self.options.languages)
         begin, end = self.seek * HOP_LENGTH, (self.seek + count) * HOP_LENGTH
         pause = None if whole.probability >= CERTAIN else self.voice.pause_after(ENOUGH, begin, end)
         if pause is not None:
             sooner = -(-pause // HOP_LENGTH) - self.seek
             beginning = self.features.followed(self.seek, sooner)
             alone = self._encode(beginning)
-            first = detect_language(self.model, alone)
+            first = detect_language(self.model, alone, self.options.languages)
             if first.probability >= APART and {first.language} != {whole.language, self.language}:
                 self._turn_to(first)
                 return sooner, beginning, alone
@@ -248,15 +250,15 @@ class Transcription:
         """The first speech of the window that none of its words accounts for."""
         if self.voice is None:
             return None
-        heard = [span for segment in spoken for span in self._heard(segment)]
-        return self.voice.unheard(heard, self.seek * HOP_LENGTH)
+        accounted = [span for segment in spoken for span in self._heard(segment)]
+        return self.voice.unheard(accounted, self.seek * HOP_LENGTH)
 
     def _heard(self, segment: SpokenSegment) -> list[Span]:
         """The speech that a segment's words account for; where their times are unknown, a second for each token."""
         if segment.words:
             return [Span(word.start, min(word.end, word.start + LONGEST_WORD)) for word in segment.words]
-        said = sum(token < self.model.tokenizer.eot for token in segment.tokens)
-        return [Span(segment.span.start, min(segment.span.end, segment.span.start + said * SAMPLE_RATE))]
+        text_tokens = sum(token < self.model.tokenizer.eot for token in segment.tokens)
+        return [Span(segment.span.start, min(segment.span.end, segment.span.start + text_tokens * SAMPLE_RATE))]
 
     def _go_on_at(self, missed: Span, before: Sequence[SpokenSegment], spoken: Sequence[SpokenSegment]) -> None:
         """The next window begins where speech was missed, or with the sentence in which that was."""
@@ -316,7 +318,7 @@ class Transcription:
         words = [word for segment in spoken for word in segment.words]
         if words:
             self.last_speech = words[-1].end
-            said = self.last_speech > self.seek * HOP_LENGTH
+            is_new = self.last_speech > self.seek * HOP_LENGTH
             is_rest = self.reread or result.stop == "length" or seek * HOP_LENGTH - self.last_speech > _MUCH
             after = -(-self.last_speech // HOP_LENGTH)
             if not result.segmentation.ends_in_speech:
@@ -324,7 +326,7 @@ class Transcription:
                 seek = max(seek, after)
                 if self.voice is not None and self.voice.amount(self.last_speech, seek * HOP_LENGTH) >= UNHEARD:
                     seek, self.is_anew = after, True  # a text may be closed late, too, with speech after its last word
-            elif said and is_rest:
+            elif is_new and is_rest:
                 seek = after
         creeps = seek - self.seek < _SHORT_STEP
         if creeps and self.crept:
@@ -351,8 +353,8 @@ class Transcription:
         self.is_anew = True
         return spoken[0].start - begun
 
-    def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> list[OfflineSegment]:
-        """Number the segments that last and say something, and remember them as context."""
+    def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment], window: int) -> list[OfflineSegment]:
+        """Number the segments of a window that last and say something, and remember them as context."""
         written = []
         for segment in spoken:
             text = self.model.tokenizer.decode(segment.tokens)
@@ -374,6 +376,7 @@ class Transcription:
                     temperature=result.temperature,
                     language=self.language,
                     language_probability=self.certainty,
+                    window=window,
                 )
             )
             self.segments += 1
@@ -385,10 +388,10 @@ class Transcription:
     @property
     def _conditions(self) -> bool:
         """True if windows get the text before them as prompt: as the user chose, else the checkpoint, else yes."""
-        said = self.options.condition_on_previous_text
-        if said is None:
-            said = self.model.generation.condition_on_prev_tokens
-        return said is not False
+        wanted = self.options.condition_on_previous_text
+        if wanted is None:
+            wanted = self.model.generation.condition_on_prev_tokens
+        return wanted is not False
 
 
 def _extent(segment: SpokenSegment) -> Span:

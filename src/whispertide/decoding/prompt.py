@@ -7,7 +7,7 @@ never cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,29 +55,3 @@ def build_prompt(
         )
     # Half of the text context, Whisper's own `sample_len`.
     return Prompt(tokens, sot_index=len(head), limit=min(options.max_tokens or n_text_ctx // 2, room))
-
-
-def fit_context(
-    encode: Callable[[str], list[int]], prompt: str, said: str, most: int, *, static: bool, spaced: bool = True
-) -> tuple[int, ...]:
-    """Tokens of the user's prompt and of what was said, at most `most`: whole words are left out from the front.
-
-    With `static` the prompt stays as far as it fits by itself, and what was said gets the room that it leaves. Without
-    `spaced`, in a language written without spaces, characters are left out in place of words.
-    """
-    prompt, said = prompt.strip(), said.strip()
-    if not static:
-        return _end_of(encode, " ".join(part for part in (prompt, said) if part), most, spaced=spaced)
-    kept = _end_of(encode, prompt, most, spaced=spaced)
-    return (*kept, *_end_of(encode, said, most - len(kept), spaced=spaced))
-
-
-def _end_of(encode: Callable[[str], list[int]], text: str, most: int, *, spaced: bool) -> tuple[int, ...]:
-    """Tokens of as many of the last words as fit."""
-    words, space = (text.split(), " ") if spaced else (list(text), "")
-    tokens = encode(" " + text) if text and most > 0 else []
-    while words and len(tokens) > most:
-        # A token is at most a few words or characters: drop several at once where there are many.
-        words = words[max(1, (len(tokens) - most) // 8) :]
-        tokens = encode(" " + space.join(words).lstrip()) if words else []
-    return tuple(tokens)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.decoding.key_terms import KeyTerms, Place, key_terms
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.search import TOP, DecodeOutput, DecodeRequest
 from whispertide.errors import OptionError
@@ -113,6 +114,7 @@ class Rules:
     blank        ids that may not come first (a space, the end of the text); empty switches the rule off
     timestamps   whether the timestamp rules hold; without them nothing is known about timestamp tokens
     max_initial_index   the latest first timestamp, in encoder frames; None = any
+    terms        what is to be found where it is said; None: nothing in particular
     """
 
     def __init__(
@@ -123,8 +125,10 @@ class Rules:
         blank: Sequence[int] = (),
         timestamps: bool = False,
         max_initial_index: int | None = None,
+        terms: KeyTerms | None = None,
     ) -> None:
         self.vocabulary = vocabulary
+        self.terms = terms
         self.timestamps = timestamps
         self._blank = tuple((token, token + 1) for token in blank)
         self._max_initial_index = max_initial_index
@@ -139,8 +143,12 @@ class Rules:
         self._vectors: dict[tuple[Range, ...], FloatArray] = {(): self._base}
 
     @property
-    def need(self) -> Literal["top", "times"]:
-        """The request of a search to the graph: the timestamp rules weigh text against timestamps."""
+    def need(self) -> Literal["top", "times", "logits"]:
+        """The request of a search to the graph: the timestamp rules weigh text against timestamps, and key terms may be
+        unlikely.
+        """
+        if self.terms is not None:
+            return "logits"
         return "times" if self.timestamps else "top"
 
     def forbidden(self, sampled: Sequence[int]) -> tuple[Range, ...]:
@@ -161,7 +169,7 @@ class Rules:
         Returns [vocab] when it is the same for all rows, else [rows, vocab]. Do not write into it.
         """
         keys = [self.forbidden(sampled) for sampled in rows]
-        if all(key == keys[0] for key in keys):
+        if len(set(keys)) == 1:
             return self._vector(keys[0])
         return np.stack([self._vector(key) for key in keys])
 
@@ -222,6 +230,7 @@ def build_rules(model: WhisperModel | Checkpoint, options: DecodeOptions) -> Rul
         blank=tokenizer.blank_tokens if options.suppress_blank else (),
         timestamps=options.timestamps,
         max_initial_index=_max_initial_index(model, options),
+        terms=key_terms(tokenizer, options.keyterms),
     )
 
 
@@ -260,7 +269,8 @@ def step_request(
 ) -> DecodeRequest:
     """Feed the newest token of each row of sampled tokens, and after that of a single row a `draft`.
 
-    `whole` asks for the whole distribution in any case.
+    The best candidates are asked for, and where text is weighed against timestamps the best of these; with `whole` the
+    whole distribution.
     """
     if draft and rules.timestamps:  # every place of the draft forbids other tokens, but the graph suppresses by row
         whole, suppress = True, None
@@ -273,6 +283,17 @@ def step_request(
         suppress=suppress,
         need="logits" if whole else rules.need,
         draft=len(draft),
+    )
+
+
+def trial_request(trial: Sequence[int], *, parent: int) -> DecodeRequest:
+    """Feed a `trial` of tokens after the newest one of the only row; ask for the raw logits."""
+    return DecodeRequest(
+        tokens=np.array([trial], dtype=np.int64),
+        logits_at=tuple(range(len(trial))),
+        parents=(parent,),
+        need="logits",
+        draft=len(trial),
     )
 
 
@@ -290,6 +311,7 @@ class Distribution:
     place  counted from the end of the places that were asked for, so -1 is the last
     rows   the tokens sampled before it
     raw    whether the decoder was not asked to suppress
+    within where each row is in the key terms, if these are weighed
     """
 
     output: DecodeOutput
@@ -297,14 +319,35 @@ class Distribution:
     rows: Sequence[Sequence[int]]
     rules: Rules
     raw: bool
+    within: Sequence[Place] | None = None
 
     def logprobs(self) -> FloatArray:
         """[rows, vocab] log-probabilities, where the whole distribution was asked for."""
         logits = required(self.output.logits, "logits")[:, self.place]
         return self.rules.log_probabilities(logits + self.rules.suppression(self.rows) if self.raw else logits)
 
-    def best(self, count: int) -> tuple[IntArray, FloatArray]:
-        """The `count` best tokens of each row: ids and log-probabilities, [rows, count or fewer] each."""
+    def weighed(self) -> tuple[FloatArray, FloatArray]:
+        """[rows, vocab] each: what ranks the tokens, and their log-probabilities, by the key terms."""
+        logprobs = self.logprobs()
+        if self.rules.terms is None or self.within is None:
+            return logprobs, logprobs
+        found = [self.rules.terms.weigh(at, row) for at, row in zip(self.within, logprobs, strict=True)]
+        return logprobs + np.stack([gains for gains, _ in found]), np.stack([shown for _, shown in found])
+
+    def best(self, count: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The `count` best tokens of each row: ids, log-probabilities, and what key terms add to these for the ranking:
+        [rows, count or fewer] each.
+        """
+        if self.within is None:
+            ids, logprobs = self._likeliest(count)
+            return ids, logprobs, np.zeros_like(logprobs)
+        ranking, shown = self.weighed()
+        ids, scores = best(ranking, count)
+        logprobs = np.take_along_axis(shown, ids, axis=-1)
+        # Both are without end where a token is forbidden, and it is not chosen.
+        return ids, logprobs, np.subtract(scores, logprobs, out=np.zeros_like(scores), where=np.isfinite(logprobs))
+
+    def _likeliest(self, count: int) -> tuple[IntArray, FloatArray]:
         output = self.output
         if output.logits is not None:
             return best(self.logprobs(), count)

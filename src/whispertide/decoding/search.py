@@ -13,11 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
+import numpy as np
+
 from whispertide.graphs.contract import TOP
 from whispertide.model.engine import DecodeOutput, DecodeRequest, DecoderRun
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
+    from whispertide.decoding.key_terms import Place
     from whispertide.model.engine import Piece
 
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "DecodeRequest",
     "DecoderRun",
     "Guard",
+    "Hypothesis",
     "Hypothesized",
     "Search",
     "SearchResult",
@@ -35,7 +39,9 @@ __all__ = [
     "Steps",
     "StopReason",
     "Verdict",
+    "joined",
     "run_search",
+    "truncation",
 ]
 
 
@@ -64,16 +70,54 @@ class Hypothesized:
     sum_logprob: float  # includes the end-of-text token, as Whisper's ranking does
     stop: StopReason = "end_of_text"
     attention: tuple[FloatArray, ...] = field(default=(), compare=False, repr=False)
+    gain: float = 0.0  # what key terms add for the ranking
 
     @property
     def avg_logprob(self) -> float:
         """Whisper's average: over the tokens and the end-of-text token."""
         return self.sum_logprob / (len(self.tokens) + 1)
 
+    def score(self, length_penalty: float | None) -> float:
+        """Log-probability per token, or with the length penalty of Google's NMT paper (arXiv 1609.08144, eq. 14).
+
+        Source: `MaximumLikelihoodRanker` in openai/whisper, decoding.py. The end-of-text token counts in the sum but
+        not in the length; an empty hypothesis counts as one token long.
+        """
+        length = len(self.tokens)
+        penalty = max(length, 1) if length_penalty is None else ((5 + length) / 6) ** length_penalty
+        return (self.sum_logprob + self.gain) / penalty
+
     def cut(self, keep: int) -> Self:
         """Its first `keep` tokens, as a guard leaves them."""
         logprobs = self.logprobs[:keep]
         return replace(self, tokens=self.tokens[:keep], logprobs=logprobs, sum_logprob=sum(logprobs), stop="guard")
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One that still grows: its tokens, the row of the last run that it continues, and what its queries attended to.
+
+    gain   what key terms have added for its ranking
+    place  where its text is in these; None: not worked out
+    """
+
+    tokens: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    total: float = 0.0
+    parent: int = 0
+    seen: tuple[FloatArray, ...] = ()
+    gain: float = 0.0
+    place: Place | None = None
+
+    @property
+    def score(self) -> float:
+        """What ranks it among those that grow."""
+        return self.total + self.gain
+
+    def close(self, stop: StopReason, keep: int | None = None) -> Hypothesized:
+        """The hypothesis as it stands, cut to `keep` tokens (None = all)."""
+        total = self.total if keep is None else sum(self.logprobs[:keep])
+        return Hypothesized(self.tokens[:keep], self.logprobs[:keep], total, stop, self.seen, self.gain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +195,25 @@ class Guard(Protocol):
     """
 
     def check(self, tokens: Sequence[int], attention: FloatArray | None, logprob: float) -> int | None: ...
+
+
+def truncation(
+    guards: Sequence[Guard], tokens: Sequence[int], seen: Sequence[FloatArray], logprobs: Sequence[float]
+) -> int | None:
+    """The number of tokens that the strictest guard lets stand, or None while all are content.
+
+    `seen` are pieces [heads, queries, frames] of the hypothesis's attention; the last query predicted the newest token.
+    """
+    if not guards:
+        return None
+    attention = joined(seen)
+    found = [keep for guard in guards if (keep := guard.check(tokens, attention, logprobs[-1])) is not None]
+    return min(found, default=None)
+
+
+def joined(seen: Sequence[FloatArray]) -> FloatArray | None:
+    """Pieces [heads, queries, frames] of a hypothesis's attention in one; None where there are none."""
+    return np.concatenate(seen, axis=1) if seen else None
 
 
 def run_search(search: Search, decoder: DecoderRun) -> SearchResult:

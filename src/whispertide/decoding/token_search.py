@@ -3,89 +3,181 @@
 It starts with one row, since at first all hypotheses are equal, and becomes as many as `accept` wants. With a draft it
 stays one row as long as it finds what the draft expects; the first token that is not expected is where it widens: that
 step's choices seed the other rows. Once the best hypothesis is what the draft expects again, the others go. End of text
-is accepted wherever one row finds it. Guards and the prompt's limit end any search. No I/O; the model is on the other
+is accepted wherever one row finds it. Guards and the prompt's limit end any search. Key terms that may come next are
+tried by one row like a draft (`term_trials`), and weigh in the choices of several. No I/O; the model is on the other
 side of the requests.
 
 Source of the narrow search: WhisperFlow (arXiv 2412.11272), whose code samples its candidates, counts end of text as a
 word, and never gets narrow again.
+
+Tokens are accepted by beam search with patience (arXiv 2204.05424), of which greedy search is a beam of one, or by
+sampling at a temperature. The beam finds what openai/whisper's finds (decoding.py). Impossible continuations and
+sampled rows that have ended are dropped instead of carried along, so there may be fewer rows than beams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from whispertide.decoding.accept import GREEDY, Accept, Beam, Choice, Sampling
 from whispertide.decoding.draft import Draft
 from whispertide.decoding.end import End
+from whispertide.decoding.key_terms import KeyTerms, Place
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import Distribution, Rules, no_speech, opening_request, step_request
+from whispertide.decoding.rules import Distribution, Rules, no_speech, opening_request, step_request, trial_request
 from whispertide.decoding.search import (
     NO_STEPS,
-    DecodeOutput,
-    DecodeRequest,
     Guard,
+    Hypothesis,
     Hypothesized,
     SearchResult,
     Steps,
     StopReason,
     Verdict,
+    truncation,
 )
+from whispertide.decoding.term_trials import TermTrials
+from whispertide.errors import GraphError, OptionError
+from whispertide.graphs.contract import TOP
+from whispertide.model.engine import DecodeOutput, DecodeRequest
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray
 
 
+class Choice(NamedTuple):
+    """The hypothesis in `row` goes on with `token`; key terms add `gain` to its log-probability for the ranking."""
+
+    row: int
+    token: int
+    logprob: float
+    gain: float = 0.0
+
+
+class Accept(Protocol):
+    """Chooses among all tokens that are possible."""
+
+    @property
+    def rows(self) -> int:
+        """Hypotheses side by side, at most."""
+
+    @property
+    def enough(self) -> int:
+        """Finished hypotheses that end the search."""
+
+    @property
+    def whole(self) -> bool:
+        """True if it needs the whole distribution, not just the best candidates."""
+
+    @property
+    def independent(self) -> bool:
+        """True if hypotheses do not compete: then guards watch each of them, else the best one."""
+
+    def choose(
+        self, following: Distribution, totals: Sequence[float], width: int, first: Choice | None = None
+    ) -> list[Choice]:
+        """Continuations of the hypotheses whose scores are `totals`, best first.
+
+        At most `width` of them can go on, besides those that end here; what is left over is dropped. `first` is what
+        the only hypothesis drew in this step before it was to become several.
+        """
+
+
 @dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """One that still grows: its tokens, the row of the last run that it continues, and what its queries attended to."""
+class Beam:
+    """The `rows` best hypotheses side by side, until `round(rows * patience)` have reached end of text."""
 
-    tokens: tuple[int, ...] = ()
-    logprobs: tuple[float, ...] = ()
-    total: float = 0.0
-    parent: int = 0
-    seen: tuple[FloatArray, ...] = ()
+    rows: int
+    patience: float = 1.0
+    independent: ClassVar[bool] = False
 
-    def close(self, stop: StopReason, keep: int | None = None) -> Hypothesized:
-        """The hypothesis as it stands, cut to `keep` tokens (None = all)."""
-        total = self.total if keep is None else sum(self.logprobs[:keep])
-        return Hypothesized(self.tokens[:keep], self.logprobs[:keep], total, stop, self.seen)
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.enough < 1:
+            raise OptionError(f"expected beam >= 1 and beam * patience >= 1; got {self.rows} and {self.patience}")
+
+    @property
+    def enough(self) -> int:
+        """Finished hypotheses that end the search."""
+        return round(self.rows * self.patience)
+
+    @property
+    def whole(self) -> bool:
+        """True if the candidates that the graph returns are too few: one more than rows, since one may be the end."""
+        return self.rows >= TOP
+
+    def choose(
+        self, following: Distribution, totals: Sequence[float], width: int, first: Choice | None = None
+    ) -> list[Choice]:
+        """The `width + 1` best tokens of each row, best first. `first` is among them."""
+        # One more than can go on, since one of a row's may be end of text, which takes no place.
+        ids, logprobs, gains = following.best(width + 1)
+        grown = [
+            Choice(row, int(token), float(logprob), float(gain))
+            for row in range(len(totals))
+            for token, logprob, gain in zip(ids[row], logprobs[row], gains[row], strict=True)
+            if np.isfinite(logprob)
+        ]
+        # By the sum of log-probabilities, as Whisper does: length only counts when all have ended.
+        return sorted(grown, key=lambda choice: totals[choice.row] + choice.logprob + choice.gain, reverse=True)
 
 
-def truncation(
-    guards: Sequence[Guard], tokens: Sequence[int], seen: Sequence[FloatArray], logprobs: Sequence[float]
-) -> int | None:
-    """The number of tokens that the strictest guard lets stand, or None while all are content.
+GREEDY = Beam(1)
 
-    `seen` are pieces [heads, queries, frames] of the hypothesis's attention; the last query predicted the newest token.
+
+def sample(logprobs: FloatArray, temperature: float, rng: np.random.Generator) -> list[int]:
+    """One token per row from softmax(logprobs / temperature), by inverting the cumulative distribution.
+
+    logprobs [rows, vocab].
     """
-    if not guards:
-        return None
-    attention = joined(seen)
-    answers = [guard.check(tokens, attention, logprobs[-1]) for guard in guards]
-    return min((answer for answer in answers if answer is not None), default=None)
+    # In double precision: a running sum over 50,000 probabilities loses the small ones in single precision.
+    scaled = logprobs.astype(np.float64) / temperature
+    cumulative = np.exp(scaled - scaled.max(axis=-1, keepdims=True)).cumsum(axis=-1)
+    total = cumulative[:, -1]
+    if not np.isfinite(total).all():
+        raise GraphError(
+            "the model computes no numbers: its weights are damaged, or this precision cannot hold them; "
+            "load it anew, or choose --precision fp32"
+        )
+    # Strictly below the total, so that a forbidden token after the last possible one is never drawn.
+    draws = np.minimum(rng.random(len(logprobs)) * total, np.nextafter(total, 0))
+    return [int(np.searchsorted(row, draw, side="right")) for row, draw in zip(cumulative, draws, strict=True)]
 
 
-def joined(seen: Sequence[FloatArray]) -> FloatArray | None:
-    """Pieces [heads, queries, frames] of a hypothesis's attention in one; None where there are none."""
-    return np.concatenate(seen, axis=1) if seen else None
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """`rows` independent samples at one temperature, until all have ended; each is a fair one."""
 
+    temperature: float
+    rows: int
+    rng: np.random.Generator
+    whole: ClassVar[bool] = True
+    independent: ClassVar[bool] = True
 
-def score(hypothesis: Hypothesized, length_penalty: float | None) -> float:
-    """Log-probability per token, or with the length penalty of Google's NMT paper (arXiv 1609.08144, eq. 14).
+    def __post_init__(self) -> None:
+        if self.temperature <= 0 or self.rows < 1:
+            raise ValueError(f"expected temperature > 0 and rows >= 1; got {self.temperature} and {self.rows}")
 
-    Source: `MaximumLikelihoodRanker` in openai/whisper, decoding.py. The end-of-text token counts in the sum but not
-    in the length; an empty hypothesis counts as one token long.
-    """
-    length = len(hypothesis.tokens)
-    penalty = max(length, 1) if length_penalty is None else ((5 + length) / 6) ** length_penalty
-    return hypothesis.sum_logprob / penalty
+    @property
+    def enough(self) -> int:
+        """All of them."""
+        return self.rows
 
-
-def rank(hypotheses: Sequence[Hypothesized], length_penalty: float | None) -> tuple[Hypothesized, ...]:
-    """Best first; equals keep their order."""
-    return tuple(sorted(hypotheses, key=lambda hypothesis: score(hypothesis, length_penalty), reverse=True))
+    def choose(
+        self, following: Distribution, totals: Sequence[float], width: int, first: Choice | None = None
+    ) -> list[Choice]:
+        """A token for each row, or `width` tokens, `first` among them, where one row becomes so many."""
+        logprobs = following.logprobs()
+        drawn = [] if first is None else [first]
+        # Every row draws once, or the only one as often as there are to be rows.
+        rows = np.broadcast_to(np.arange(len(totals)), width - len(drawn))
+        tokens = sample(logprobs[rows], self.temperature, self.rng)
+        new = [
+            Choice(row, token, float(logprobs[row, token])) for row, token in zip(rows.tolist(), tokens, strict=True)
+        ]
+        return drawn + new
 
 
 class TokenSearch:
@@ -112,6 +204,10 @@ class TokenSearch:
         self._end = end
         self._length_penalty = length_penalty
         self._guards = guards
+        self._terms = rules.terms
+        self._trials = None if rules.terms is None or accept.independent else TermTrials(rules.terms)
+        # While terms are tried: what followed before that, and what the newest queries had attended to.
+        self._asked: tuple[Distribution, FloatArray | None] | None = None
         self._live = [Hypothesis()]
         self._finished: list[Hypothesized] = []
         self._narrow = draft is not None
@@ -122,9 +218,12 @@ class TokenSearch:
 
     def next(self) -> DecodeRequest:
         """The prompt in one row, then the newest token of every row; what is drafted goes with them."""
-        self._ahead = ahead = self._drafted()
+        trial = () if self._trials is None else self._trials.trial
+        self._ahead = ahead = trial or self._drafted()
         if not self._steps.runs:
             request = opening_request(self._prompt, ahead)
+        elif trial:
+            request = trial_request(trial, parent=self._live[0].parent)
         else:
             rows = [hypothesis.tokens for hypothesis in self._live]
             parents = tuple(hypothesis.parent for hypothesis in self._live)
@@ -135,7 +234,7 @@ class TokenSearch:
 
     def feed(self, output: DecodeOutput) -> Verdict:
         """Extend the hypotheses; along what was fed ahead as far as it is what they go on with."""
-        before = 0  # tokens that were fed in front of the newest one
+        before = -1 if self._asked is not None else 0  # tokens that were fed in front of the newest one
         is_first = not self._steps.runs
         if is_first:
             before = len(self._prompt.tokens) - 1
@@ -143,19 +242,66 @@ class TokenSearch:
         self._steps += Steps.run(len(self._live), prompt=is_first)
         stands = 0  # how much of what was fed ahead does
         while True:
-            rows = [hypothesis.tokens for hypothesis in self._live]
-            # Counted from the end of what was asked for: sot's place may stand in front, and drafts stand after the
-            # newest token.
-            following = Distribution(output, stands - 1 - len(self._ahead), rows, self._rules, self._raw)
             query = before + stands
             # The first time with all queries of the prompt: word times are warped over the forced prefix, too.
             queries = slice(query if stands else 0, query + 1)
-            self._extend(following, None if output.attention is None else output.attention[:, :, queries])
+            attention = None if output.attention is None else output.attention[:, :, queries]
+            if not self._look_for_terms(partial(self._following, output, stands), attention, self._ahead[stands:]):
+                self._live = [replace(self._live[0], parent=0)]
+                return Verdict(False, query + 1)
+            is_granted = self._trials is not None and self._trials.is_granted
+            self._extend(*(self._asked or (self._following(output, stands), attention)))
+            self._asked = None
             is_over = self._is_over()
             # What was fed ahead counts as far as it is what the search itself has found.
-            if is_over or not self._narrow or self._ahead[stands : stands + 1] != self._live[0].tokens[-1:]:
-                return Verdict(is_over, before + 1 + stands)
+            goes_on = (self._narrow or is_granted) and not is_over
+            if not goes_on or self._ahead[stands : stands + 1] != self._live[0].tokens[-1:]:
+                return Verdict(is_over, query + 1)
             stands += 1
+
+    def _following(self, output: DecodeOutput, stands: int, ahead: Sequence[int] = ()) -> Distribution:
+        """The distribution after so much of what was fed ahead stands, and after more of it."""
+        if self._asked is not None and not stands and not ahead:
+            return self._asked[0]
+        rows = [(*hypothesis.tokens, *ahead) for hypothesis in self._live]
+        # Counted from the end of what was asked for: sot's place may stand in front, and drafts stand after the newest
+        # token.
+        place = stands + len(ahead) - 1 - len(self._ahead)
+        return Distribution(output, place, rows, self._rules, self._raw)
+
+    def _look_for_terms(
+        self,
+        following: Callable[[Sequence[int]], Distribution],
+        attention: FloatArray | None,
+        ahead: Sequence[int] = (),
+    ) -> bool:
+        """Look for a key term that the only hypothesis goes on with; False: tokens have to be fed first to tell.
+
+        `following` gives the distribution after some of what was fed `ahead`.
+        """
+        if self._trials is None or self._terms is None or not self._is_alone:
+            return True
+        leading = self._live[0]
+        is_decided = self._trials.look(
+            self._place(leading, self._terms),
+            ahead,
+            lambda more: following(more).logprobs()[0],
+            room=self._prompt.limit - len(leading.tokens) - 1,
+        )
+        if not is_decided:
+            self._asked = self._asked or (following(()), attention)
+        return is_decided
+
+    @property
+    def _is_alone(self) -> bool:
+        """True if one hypothesis goes on by itself, without others to be weighed against."""
+        return self._narrow or self._accept.rows == 1
+
+    def _place(self, hypothesis: Hypothesis, terms: KeyTerms) -> Place:
+        """Where it is in the key terms, its forced beginning included."""
+        if hypothesis.place is not None:
+            return hypothesis.place
+        return terms.after((*self._prompt.tokens, *hypothesis.tokens))
 
     def resume(
         self,
@@ -174,6 +320,8 @@ class TokenSearch:
         self._no_speech_prob = no_speech_prob
         self._steps += Steps.run(rows)
         self._live = list(hypotheses)
+        if not self._look_for_terms(lambda _: following, attention):
+            return False
         self._extend(following, attention)
         # `_extend` counts rows among these hypotheses, but the cache is that of the run, which may have had more.
         self._live = [replace(each, parent=hypotheses[each.parent].parent) for each in self._live]
@@ -182,19 +330,21 @@ class TokenSearch:
     @property
     def is_settled(self) -> bool:
         """True if a hypothesis that has ended is likelier than all that go on, or none goes on."""
-        ended = max((each.sum_logprob for each in self._finished), default=-np.inf)
-        return all(ended >= each.total for each in self._live)
+        ended = max((each.sum_logprob + each.gain for each in self._finished), default=-np.inf)
+        return all(ended >= each.score for each in self._live)
 
     def result(self) -> SearchResult:
         """The best-ranked hypothesis; unfinished ones fill up where fewer than there are rows have finished."""
         stop: StopReason = "length" if self._is_full() else "aborted"
         # With patience more than that may have finished.
         missing = max(self._accept.rows - len(self._finished), 0)
-        unfinished = [hypothesis.close(stop) for hypothesis in self._live[:missing]]
+        unfinished = [self._closed(hypothesis, stop) for hypothesis in self._live[:missing]]
         # Where every continuation was forbidden, there is neither.
         nothing = [] if self._finished or unfinished else [Hypothesized((), (), -np.inf, "aborted")]
-        ranked = rank([*self._finished, *unfinished, *nothing], self._length_penalty)
-        return SearchResult(ranked[0], self._no_speech_prob, self._steps, others=ranked[1:])
+        # Equals keep their order.
+        found = [*self._finished, *unfinished, *nothing]
+        ranked = sorted(found, key=lambda hypothesis: hypothesis.score(self._length_penalty), reverse=True)
+        return SearchResult(ranked[0], self._no_speech_prob, self._steps, others=tuple(ranked[1:]))
 
     def _drafted(self) -> tuple[int, ...]:
         if self._draft is None or not self._narrow:
@@ -204,7 +354,11 @@ class TokenSearch:
 
     def _extend(self, following: Distribution, attention: FloatArray | None) -> None:
         """Replace the live hypotheses by their continuations; `attention` is of the newest queries, for all rows."""
-        before, was_narrow = self._live, self._narrow
+        before, was_narrow, terms = self._live, self._narrow, self._terms
+        if self._trials is not None and terms is not None:
+            self._trials.move()
+            if not self._is_alone:
+                following = replace(following, within=[self._place(each, terms) for each in before])
         seen = [hypothesis.seen for hypothesis in before]
         if attention is not None:
             seen = [(*pieces, attention[:, row]) for row, pieces in enumerate(seen)]
@@ -213,12 +367,14 @@ class TokenSearch:
         room = self._accept.enough - len(self._finished)
         live: list[Hypothesis] = []
         ended: list[Hypothesized] = []
-        for row, token, logprob in choices:
+        for row, token, logprob, gain in choices:
             tokens, logprobs, total = before[row].tokens, before[row].logprobs, before[row].total + logprob
+            gain += before[row].gain
             if token == self._rules.vocabulary.eot:
-                ended.append(Hypothesized(tokens, logprobs, total, attention=seen[row]))
+                ended.append(Hypothesized(tokens, logprobs, total, attention=seen[row], gain=gain))
                 continue
-            live.append(Hypothesis((*tokens, token), (*logprobs, logprob), total, row, seen[row]))
+            place = None if terms is None else terms.after((token,), self._place(before[row], terms))
+            live.append(Hypothesis((*tokens, token), (*logprobs, logprob), total, row, seen[row], gain, place))
             # The choices come best first; worse ones are dropped, ends of text included, as in openai/whisper.
             if len(live) == width:
                 break
@@ -234,6 +390,10 @@ class TokenSearch:
     def _choices(self, following: Distribution) -> tuple[int, list[Choice]]:
         """The number of hypotheses that go on, and their tokens: the likeliest where drafted, else the best."""
         first = None
+        if self._trials is not None and self._trials.is_granted:
+            token, logprob = self._trials.take(following.logprobs()[0])
+            self._narrow = self._narrow and self._draft is not None and self._draft.follow(token)
+            return 1, [Choice(0, token, logprob)]
         if self._narrow and self._draft is not None:
             likeliest = self._chosen(following, 1)[:1]
             # Where no token is possible, none can leave the draft.
@@ -247,11 +407,8 @@ class TokenSearch:
 
     def _chosen(self, following: Distribution, width: int, first: Choice | None = None) -> list[Choice]:
         """The choices of `accept`, without the ends of text that do not count."""
-        totals = [hypothesis.total for hypothesis in self._live]
-        found = self._accept.choose(following, totals, width, first)
-        if self._end is None:
-            return found
-        return [choice for choice in found if not self._is_refused(choice, found)]
+        found = self._accept.choose(following, [hypothesis.score for hypothesis in self._live], width, first)
+        return found if self._end is None else [choice for choice in found if not self._is_refused(choice, found)]
 
     def _is_refused(self, choice: Choice, found: Sequence[Choice]) -> bool:
         """True if `choice` is an end of text that does not count."""
@@ -272,12 +429,19 @@ class TokenSearch:
             keep = truncation(self._guards, hypothesis.tokens, hypothesis.seen, hypothesis.logprobs)
             if keep is None:
                 continue
-            self._finished.append(hypothesis.close("guard", keep))
+            self._finished.append(self._closed(hypothesis, "guard", keep))
             if not self._accept.independent:
                 self._live = []
                 break
             self._live = [other for other in self._live if other is not hypothesis]
         return not self._live or self._is_full() or self._is_enough()
+
+    def _closed(self, hypothesis: Hypothesis, stop: StopReason, keep: int | None = None) -> Hypothesized:
+        """A hypothesis as it stands, without what was added for a term that has not ended."""
+        closed = hypothesis.close(stop, keep)
+        if self._terms is None or not hypothesis.gain:
+            return closed
+        return replace(closed, gain=closed.gain - self._terms.owed(self._place(hypothesis, self._terms)))
 
     def _is_enough(self) -> bool:
         """True if what has ended is enough, though fewer texts have than there are rows; the others go."""

@@ -1,15 +1,10 @@
 """Words of a decode with times taken from the attention of decoding itself: no further decoder run.
 
 Row k of the attention is that of the query that predicted token k. Two ways to read it: "dtw" warps the rows onto the
-frames (`decoding.warping`); "attended" takes each token's strongest frame (SimulStreaming). "checked" warps,
-and takes the strongest frames where the warp puts a word long before what it attends to: several words in one frame of
-a pause, as a rule. Marks join the words next to them as in openai/whisper, timing.py (`merge_punctuations`). Knows
-nothing of rounds.
-
-`TokenKinds` says what kind of thing a token is: the beginning of a word, a piece of one, punctuation. Languages written
-without spaces have no pieces of words: there every character counts by itself (NPUsper's rule for Chinese, here for all
-such scripts). A token that is only part of a character is a piece everywhere, unless it begins with a space where words
-do.
+frames (`warp`); "attended" takes each token's strongest frame (SimulStreaming). "checked" warps, and takes the
+strongest frames where the warp puts a word long before what it attends to: several words in one frame of a pause, as a
+rule. Warping is that of openai/whisper, timing.py (`find_alignment`, `dtw`), and so is how marks join the words next to
+them (`merge_punctuations`). Knows nothing of rounds.
 """
 
 from __future__ import annotations
@@ -17,24 +12,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
+from whispertide.checkpoint.tokenizer import REPLACEMENT, KindOf, Tokenizer, speaks
 from whispertide.decoding.search import Hypothesized
-from whispertide.decoding.warping import sharpen, token_starts
 from whispertide.punctuation import AFTER_WORDS, is_abbreviation
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray, Span, Word
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint.tokenizer import Tokenizer
 
 WordTimes = Literal["dtw", "attended", "checked"]
 _ASTRAY = SAMPLE_RATE // 2
 _PREPENDED = "\"'“¿([{-"
 _APPENDED = "\"'.。,，!！?？:：”)]}、"
+MEDIAN_WIDTH = 7  # encoder frames
+_REACH = MEDIAN_WIDTH // 2
+# Compare-exchanges that bring the median of seven to the middle (J. L. Smith, Xcell 23, 1996). Done on whole arrays
+# this is seven times faster than a partial sort along an axis of seven; few rows at once stay in the processor's cache.
+_MEDIAN_NETWORK = (
+    *((0, 5), (0, 3), (1, 6), (2, 4), (0, 1), (3, 5), (2, 6)),
+    *((2, 3), (3, 6), (4, 5), (1, 4), (1, 3), (3, 4)),
+)
+_ROWS_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,7 @@ def read_words(
     # result.
     own = rows[len(sampled.forced) :]
     if times != "attended":
-        starts = token_starts(rows)[len(sampled.forced) :]
+        starts = warp(-rows)[len(sampled.forced) :]
         timings = word_timings(words, word_tokens, starts, probabilities)
     else:
         timings = _attended(words, word_tokens, own.argmax(axis=-1), probabilities)
@@ -197,8 +196,15 @@ def _token_words(
         spoken = [n for n, token in enumerate(timing.tokens) if any(map(speaks, tokenizer.decode([token])))]
         # Nothing is heard of punctuation, and its attention may be anywhere: the last token that speaks counts.
         last = done + (spoken or [0])[-1]
-        one = _absolute(timing, window, int(strongest[last]))
-        yield replace(one, least=float(probabilities[done:stop].min()), width=int(widths[last]))
+        start = min(window.start + timing.start, window.end)
+        end = min(window.start + max(timing.end, timing.start), window.end)
+        yield TokenWord(
+            Word(timing.text, start, end, timing.probability),
+            timing.tokens,
+            attended=min(window.start + int(strongest[last]) * FRAME_SAMPLES, window.end),
+            least=float(probabilities[done:stop].min()),
+            width=int(widths[last]),
+        )
         done = stop
 
 
@@ -286,75 +292,11 @@ def _joined(left: WordTiming, right: WordTiming, times_of: WordTiming) -> WordTi
     return replace(times_of, text=left.text + right.text, tokens=left.tokens + right.tokens)
 
 
-def _absolute(timing: WordTiming, window: Span, attended: int) -> TokenWord:
-    start = min(window.start + timing.start, window.end)
-    end = min(window.start + max(timing.end, timing.start), window.end)
-    place = min(window.start + attended * FRAME_SAMPLES, window.end)
-    return TokenWord(Word(timing.text, start, end, timing.probability), timing.tokens, place)
-
-
-REPLACEMENT = "\ufffd"
-_LONGEST_MARK = 2  # characters of a token that is punctuation
-
-
-class TokenKinds:
-    """Classifies the tokens of one vocabulary for one language (a code; None is English)."""
-
-    def __init__(self, tokenizer: Tokenizer, language: str | None = None) -> None:
-        self._tokenizer = tokenizer
-        self._spaced = language not in UNSPACED_LANGUAGES
-        # A cache of its own in place of a cached method, which would keep every tokenizer alive.
-        self._text = lru_cache(maxsize=4096)(lambda token: tokenizer.decode([token]))
-
-    def is_special(self, token: int) -> bool:
-        """End of text, timestamps and the like."""
-        return token >= self._tokenizer.eot
-
-    def is_mark(self, token: int) -> bool:
-        """One or two characters after an optional space, none of them a letter or digit (or no character at all)."""
-        text = self._text(token).removeprefix(" ")
-        return not self.is_special(token) and len(text) <= _LONGEST_MARK and not any(map(speaks, text))
-
-    def is_piece(self, token: int) -> bool:
-        """Part of a character, or in a language with spaces a token with letters that does not begin with one."""
-        text = self._text(token)
-        if self.is_special(token):
-            return False
-        if self._spaced and text.startswith(" "):
-            return False
-        return REPLACEMENT in text or (self._spaced and any(map(str.isalpha, text)))
-
-    def is_content(self, token: int) -> bool:
-        """A token that begins something spoken: neither special, nor punctuation, nor the piece of a word."""
-        return not (self.is_special(token) or self.is_mark(token) or self.is_piece(token))
-
-    def closes(self, token: int) -> bool:
-        """Marks that stand after a word and nothing else: the end of a sentence or clause, closing quotes, brackets."""
-        text = self._text(token)
-        return not self.is_special(token) and text != "" and all(map(closes, text))
-
-    def continues(self, token: int) -> bool:
-        """True if the token belongs to the word before it: a piece, digits without a space, closing punctuation."""
-        text = self._text(token)
-        if self.is_special(token):
-            return False
-        return not text.startswith(" ") if self._spaced else REPLACEMENT in text
-
-    def speaks(self, token: int) -> bool:
-        """True if the token has a letter or digit, or part of one."""
-        return not self.is_special(token) and any(map(speaks, self._text(token)))
-
-
-def closes(character: str) -> bool:
-    """True if a character stands after a word."""
-    return character in AFTER_WORDS
-
-
-def part_marks(word: TokenWord, logprobs: Sequence[float], kinds: TokenKinds) -> tuple[TokenWord, TokenWord] | None:
+def part_marks(word: TokenWord, logprobs: Sequence[float], kind_of: KindOf) -> tuple[TokenWord, TokenWord] | None:
     """A word without the marks after it, and these as a word of their own at its end; None: there are not both, or the
     mark belongs to the word ("Mr."). `logprobs` are those of its tokens.
     """
-    marks = next((n for n, token in enumerate(reversed(word.tokens)) if not kinds.closes(token)), 0)
+    marks = next((n for n, token in enumerate(reversed(word.tokens)) if not kind_of(token).closes), 0)
     text = word.word.text.rstrip(AFTER_WORDS)
     if not marks or not text.strip() or is_abbreviation(word.word.text):
         return None
@@ -366,6 +308,91 @@ def part_marks(word: TokenWord, logprobs: Sequence[float], kinds: TokenKinds) ->
     )
 
 
-def speaks(character: str) -> bool:
-    """True if a character is a letter or digit, or a broken one, which may be."""
-    return character.isalnum() or character == REPLACEMENT
+# --- time warping -----------------------------------------------------------------------------------------------------
+
+
+def sharpen(attention: FloatArray, first: int = 0) -> FloatArray:
+    """Attention [heads, tokens, frames] -> [tokens - first, frames]: what each token from `first` on attends to more
+    than other tokens do.
+
+    Rows are made to sum to one over the given frames, then standardised over all tokens, smoothed by a median over
+    time, and averaged over the heads. A frame that all tokens attend to alike says nothing and becomes 0.
+    """
+    # What attends to padding is not among the given frames, so a row may sum to less than one.
+    weights = attention / np.maximum(attention.sum(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+    mean = weights.mean(axis=-2, keepdims=True)
+    centred, spread = weights[:, first:] - mean, weights.std(axis=-2, keepdims=True, mean=mean)
+    scores = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
+    return np.asarray(median_filter(scores).mean(axis=0), dtype=np.float32)
+
+
+def median_filter(values: FloatArray) -> FloatArray:
+    """Running median of seven over the last axis, mirrored at the ends; an axis of three or fewer is left as it is."""
+    length = values.shape[-1]
+    if length <= _REACH:
+        return values
+    rows = values.reshape(-1, length)
+    result = np.empty_like(rows)
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        some = rows[first : first + _ROWS_AT_ONCE]
+        # By hand: `np.pad` takes longer than the median of a short window.
+        padded = np.concatenate([some[:, _REACH:0:-1], some, some[:, -2 : -_REACH - 2 : -1]], axis=1)
+        lanes = [padded[:, shift : shift + length] for shift in range(MEDIAN_WIDTH)]
+        for low, high in _MEDIAN_NETWORK:
+            # Both from the old values: assigned one after the other, the second would see the first.
+            lanes[low], lanes[high] = np.minimum(lanes[low], lanes[high]), np.maximum(lanes[low], lanes[high])
+        result[first : first + _ROWS_AT_ONCE] = lanes[_REACH]
+    return result.reshape(values.shape)
+
+
+def warp(cost: FloatArray) -> IntArray:
+    """Dynamic time warping: the first column of each row's stretch on the cheapest path from corner to corner.
+
+    cost [rows, columns] -> [rows]; of scores, their negatives. Steps: diagonal, down, right; equal costs prefer right,
+    then down. The cheapest step is taken always: on an exact tie between its first two the original takes the third.
+    """
+    total = _accumulated(cost)
+    right, down, diagonal = total[1:, :-1], total[:-1, 1:], total[:-1, :-1]
+    by_right = (right <= down) & (right <= diagonal)
+    by_down = ~by_right & (down <= diagonal)
+    steps = np.where(by_right, _RIGHT, np.where(by_down, _DOWN, _DIAGONAL)).astype(np.uint8)
+    rows, columns = cost.shape
+    # The path is walked cell by cell, and bytes are indexed faster than an array.
+    flat = steps.tobytes()
+    starts = np.zeros(rows, dtype=np.int64)
+    row, column = rows - 1, columns - 1
+    # The first row's stretch begins where the path does: in column 0.
+    while row > 0:
+        # In the first column there is no other way.
+        step = flat[row * columns + column] if column > 0 else _DOWN
+        if step == _RIGHT:
+            column -= 1
+            continue
+        starts[row] = column
+        row -= 1
+        column -= step == _DIAGONAL
+    return starts
+
+
+_DIAGONAL, _DOWN, _RIGHT = 0, 1, 2
+
+
+def _accumulated(cost: FloatArray) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Cost of the cheapest path to every cell, [rows + 1, columns + 1] with an infinite border.
+
+    A row at a time: going right from column k to j costs the difference of the row's running sums, so the best way to
+    enter a row is a running minimum of (cost of entering at k - sum before k).
+    """
+    rows, columns = cost.shape
+    # In double precision, because running sums are taken away from each other.
+    total = np.full((rows + 1, columns + 1), np.inf)
+    total[0, 0] = 0.0
+    sums = cost.astype(np.float64).cumsum(axis=1)
+    for row in range(rows):
+        above = total[row]
+        # From the row above: diagonally, or straight down.
+        entry = np.minimum(above[:-1], above[1:])
+        entry[1:] -= sums[row, :-1]
+        np.minimum.accumulate(entry, out=entry)
+        np.add(entry, sums[row], out=total[row + 1, 1:])
+    return total

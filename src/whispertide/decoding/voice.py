@@ -66,6 +66,19 @@ class Voice:
             spoken = part.end
         return min(end, spoken + AROUND) if end - spoken > PAUSE else end
 
+    def shown(self, end: int) -> int:
+        """For how many samples of a recording that has `end` the model hears it, if nobody missed a word: without long
+        pauses, but for what is heard around speech.
+        """
+        if not self.spans:
+            return 0
+        first, last, left_out = Span(0, 0), Span(end, end), 0
+        for before, after in pairwise([first, *self.spans, last]):
+            pause = after.start - before.end
+            if pause > PAUSE:
+                left_out += pause - AROUND * ((before is not first) + (after is not last))
+        return end - left_out
+
     def pause_after(self, least: int, start: int, end: int) -> int | None:
         """A sample in the first pause between two that comes after so much voice; None: there is none."""
         spoken = 0

@@ -3,6 +3,7 @@
 Pure: this module knows nothing of models, sessions, file formats or where a text goes. Time is in samples.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +23,11 @@ from whispertide.types import SAMPLE_RATE, Timed, Word
 
 # Vowels of Thai and Lao that are written before their consonant, and signs of Burmese and Khmer that put the next
 # consonant under the one before.
-_JOINED_TO_NEXT = "เแโใไເແໂໃໄ\u1039\u17d2"
-_JOINED_TO_LAST = "ฯะาำๅๆຯະາຳໆ"  # marks of Thai and Lao that are letters in Unicode
+_JOINER = "\u200d"  # of emoji that are several characters: a family, a profession
+_SKIN_TONES = "".join(map(chr, range(0x1F3FB, 0x1F400)))
+_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")  # letters, two of which are a flag
+_JOINED_TO_NEXT = "เแโใไເແໂໃໄ\u1039\u17d2" + _JOINER
+_JOINED_TO_LAST = "ฯะาำๅๆຯະາຳໆ" + _JOINER + _SKIN_TONES  # the first are letters in Unicode, but marks of Thai and Lao
 PAUSE = SAMPLE_RATE  # a second without speech ends a line
 
 _NO_SCORES: Mapping[str, float] = MappingProxyType({})
@@ -34,7 +38,8 @@ class TextSegment(Timed):
     """A piece of transcript: `text` as written (its own leading space included), times in samples.
 
     `words` may be empty where only the text is known (a transcript read from a subtitle file). `scores` are
-    Whisper's figures for the segment, by name (`avg_logprob`, `no_speech_prob`, ...).
+    Whisper's figures for the segment, by name (`avg_logprob`, `no_speech_prob`, ...). Of a whole recording `tokens` are
+    the segment's, timestamps among them, and `window` is where the window begins in which it was heard.
     """
 
     start: int
@@ -42,6 +47,8 @@ class TextSegment(Timed):
     text: str
     words: tuple[Word, ...] = ()
     scores: Mapping[str, float] = field(default_factory=lambda: _NO_SCORES)
+    tokens: tuple[int, ...] = ()
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +148,15 @@ def is_inseparable(before: str, after: str) -> bool:
     """True if two texts are never cut apart, although no space is needed between words of their script.
 
     A vowel or tone mark stays with its consonant, a Chinese or Japanese closing mark with what it closes, and the end
-    of a sentence or clause, which streams may confirm after its word, with that.
+    of a sentence or clause, which streams may confirm after its word, with that. Emoji of several characters are one.
     """
     if not before or not after:
         return False
     follows = unicodedata.category(after[0]).startswith("M") or after[0] in _JOINED_TO_LAST
     closes = not after.strip(CLOSING) and CHINESE_OR_JAPANESE.match(before[::-1]) is not None
     ends = after.startswith((*SENTENCE_ENDS, *CLAUSE_ENDS)) and not after.strip(AFTER_WORDS)
-    return follows or closes or ends or before[-1] in _JOINED_TO_NEXT
+    flag = _FLAG.match(before[-1]) and _FLAG.match(after)
+    return bool(follows or closes or ends or flag or before[-1] in _JOINED_TO_NEXT)
 
 
 def _cut(words: list[Word], after: Word) -> int:

@@ -1,4 +1,4 @@
-"""Finished transcripts as files: txt, srt, vtt, tsv, json and jsonl.
+"""Finished transcripts as files: txt, srt, vtt, tsv, json, whisper-json and jsonl.
 
 Everything here is a pure function from values to text. The module knows nothing of models, sessions or
 where the text goes. Seconds and milliseconds appear only in the texts; inside, time is an integer sample index.
@@ -6,16 +6,17 @@ where the text goes. Seconds and milliseconds appear only in the texts; inside, 
 
 import html
 import json
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from whispertide.events import Confirmed, End, Event, Language, TurnEnd, to_dict
 from whispertide.formats.document import Document
+from whispertide.formats.numbers import json_numbers
 from whispertide.formats.subtitles import SUBTITLES, cues
-from whispertide.options import SubtitleOptions, check_choice
+from whispertide.formats.whisper_json import render_whisper_json
+from whispertide.options import WHISPER_JSON, SubtitleOptions, check_choice
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
 
@@ -87,15 +88,6 @@ def render_tsv(document: Document) -> str:
 # --- json ------------------------------------------------------------------------------------------------------------
 
 
-def _number(value: Any) -> Any:
-    """Convert NaN and infinity, which JSON does not have, to null."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _number(value) for key, value in values.items()}
-
-
 def _to_json(document: Document) -> dict[str, Any]:
     """Convert a document to a JSON-ready dictionary; its fields are described in docs/reference/cli.md.
 
@@ -110,7 +102,7 @@ def _to_json(document: Document) -> dict[str, Any]:
             "text": segment.text,
             "words": [first, first + len(segment.words)],
         }
-        segments.append({**entry, **_numbers(segment.scores)})
+        segments.append({**entry, **json_numbers(segment.scores)})
         first += len(segment.words)
     return {
         "text": document.text,
@@ -125,7 +117,7 @@ def _to_json(document: Document) -> dict[str, Any]:
             {"text": word.text, "start": word.start_s, "end": word.end_s, "probability": word.probability}
             for word in document.words
         ],
-        "metrics": _numbers(document.metrics),
+        "metrics": json_numbers(document.metrics),
     }
 
 
@@ -175,14 +167,15 @@ FORMATS: dict[str, Callable[..., str]] = {
     "srt": render_srt,
     "vtt": render_vtt,
     "json": render_json,
+    WHISPER_JSON: render_whisper_json,
     "jsonl": render_jsonl,
     "tsv": render_tsv,
 }
 
 
 def get_format(name: str, subtitles: SubtitleOptions = SUBTITLES) -> Callable[[Document], str]:
-    """The function that renders a document as the text of a file: `get_format("srt")(document)`. `name` is also the
-    file's extension.
+    """The function that renders a document as the text of a file: `get_format("srt")(document)`. The file's extension
+    is `options.file_extension(name)`.
 
     `subtitles` is for `srt` and `vtt`. Raises `OptionError` if there is no such format.
     """

@@ -31,7 +31,7 @@ _PHRASES = Limits(chars=10**9, span=10**12)  # cut at sentence ends and pauses a
 # Characters of Chinese, Japanese and Korean, and pictures.
 _WIDE = re.compile(
     "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\uffe0-\uffe6"
-    "\U0001f300-\U0001f64f\U00020000-\U0003fffd]"
+    "\U0001f300-\U0001faff\U00020000-\U0003fffd]"
 )
 
 _ENDS = (*CLAUSE_ENDS, *SENTENCE_ENDS)
@@ -168,7 +168,8 @@ def _width_of(text: str) -> int:
     """The width of a text on the screen, in characters of the Latin alphabet: Chinese ones are as wide as two."""
     if text.isascii():
         return len(text)
-    return sum(0 if unicodedata.category(char) in ("Mn", "Me") else 1 + bool(_WIDE.match(char)) for char in text)
+    none = ("Mn", "Me", "Cf")  # marks on a character, and what joins several
+    return sum(0 if unicodedata.category(char) in none else 1 + bool(_WIDE.match(char)) for char in text)
 
 
 def _join(units: Sequence[_Unit]) -> str:

@@ -10,7 +10,9 @@ from functools import cache
 
 import numpy as np
 
-from whispertide.graphs.builder import LinearKind
+from whispertide.graphs import onnx_file
+from whispertide.graphs.builder import CONTRIB, OPSETS, LinearKind
+from whispertide.graphs.onnx_file import ElementType
 from whispertide.options import Precision
 
 # "int8" quantises activations too, per tensor; "int8-weights" only the weights, per block (docs/internals/engine.md).
@@ -35,21 +37,21 @@ _SIZE = 64
 def signed_weights_saturate() -> bool:
     """True if the CPU provider's dynamic int8 product of large values with signed weights comes out too small."""
     import onnxruntime
-    from onnx import TensorProto, helper, numpy_helper
 
-    weight = np.full((_SIZE, _SIZE), 127, np.int8)
-    graph = helper.make_graph(
-        [helper.make_node("DynamicQuantizeMatMul", ["x", "weight", "scale"], ["product"], domain="com.microsoft")],
+    model = onnx_file.model(
         "saturation",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, _SIZE])],
-        [helper.make_tensor_value_info("product", TensorProto.FLOAT, [1, _SIZE])],
-        [numpy_helper.from_array(weight, "weight"), numpy_helper.from_array(np.ones(_SIZE, np.float32), "scale")],
+        nodes=[onnx_file.node("DynamicQuantizeMatMul", ["x", "weight", "scale"], ["product"], CONTRIB, {})],
+        inputs=[onnx_file.edge("x", ElementType.FLOAT, [1, _SIZE])],
+        outputs=[onnx_file.edge("product", ElementType.FLOAT, [1, _SIZE])],
+        constants=[
+            onnx_file.tensor("weight", ElementType.INT8, np.full((_SIZE, _SIZE), 127)),
+            onnx_file.tensor("scale", ElementType.FLOAT, np.ones(_SIZE)),
+        ],
+        opsets=OPSETS,
     )
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # else it binds a thread to each core, and complains of those it may not use
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     # Ones are quantised to 255, and 2 * 255 * 127 does not fit into 16 bits.
     product = session.run(None, {"x": np.ones((1, _SIZE), np.float32)})[0]
     return bool(product.min() < 0.99 * 127 * _SIZE)

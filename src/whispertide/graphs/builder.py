@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper
 
+from whispertide.graphs import onnx_file
+from whispertide.graphs.onnx_file import ElementType
 from whispertide.graphs.quantize import blockwise_int8, per_column_int8
 
-_OPSET = 20
 CONTRIB = "com.microsoft"
+OPSETS = {"": 20, CONTRIB: 1}
 UNSIGNED_ZERO = 128
 _ALIGNMENT = 4096  # ONNX Runtime maps external tensors whose offset is a multiple of the page size
 
@@ -48,9 +48,23 @@ class WeightFile:
             self.file.write(b"\0" * (-self.file.tell() % _ALIGNMENT))
             offset = self.file.tell()
             data.tofile(self.file)
-            data_type = helper.np_dtype_to_tensor_dtype(data.dtype)
+            data_type = onnx_file.element_type(data.dtype)
             self.stored[name] = _StoredWeight(offset, data.nbytes, data_type, tuple(data.shape))
         return self.stored[name]
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    op: str
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    domain: str
+    attributes: dict[str, Any]
+
+    def renamed(self, names: dict[str, str]) -> bytes:
+        """The node as it is written, with `names` in place of those of some values."""
+        inputs, outputs = ([names.get(one, one) for one in edges] for edges in (self.inputs, self.outputs))
+        return onnx_file.node(self.op, inputs, outputs, self.domain, self.attributes)
 
 
 class GraphBuilder:
@@ -59,37 +73,37 @@ class GraphBuilder:
     def __init__(self, name: str, weights: WeightFile, *, half: bool = False) -> None:
         self.name = name
         self.weights = weights
-        self.float_type = TensorProto.FLOAT16 if half else TensorProto.FLOAT
+        self.float_type = ElementType.FLOAT16 if half else ElementType.FLOAT
         self.float_dtype = np.float16 if half else np.float32
-        self._nodes: list[Any] = []
-        self._inputs: list[Any] = []
-        self._outputs: list[Any] = []
-        self._initializers: dict[str, Any] = {}
+        self._nodes: list[_Node] = []
+        self._inputs: list[bytes] = []
+        self._outputs: list[bytes] = []
+        self._constants: dict[str, bytes] = {}
         self._renamed: dict[str, str] = {}
 
     # -- edges of the graph ------------------------------------------------------------------------------------
 
     def input(self, name: str, data_type: int, shape: Sequence[int | str]) -> str:
         """Declare a graph input; strings name dynamic dimensions."""
-        self._inputs.append(helper.make_tensor_value_info(name, data_type, list(shape)))
+        self._inputs.append(onnx_file.edge(name, data_type, shape))
         return name
 
     def float_input(self, name: str, shape: Sequence[int | str]) -> str:
         """Declare a float32 input, cast to the graph's own float type."""
-        self.input(name, TensorProto.FLOAT, shape)
-        return self.cast(name, self.float_type) if self.float_type != TensorProto.FLOAT else name
+        self.input(name, ElementType.FLOAT, shape)
+        return self.cast(name, self.float_type) if self.float_type != ElementType.FLOAT else name
 
     def output(self, value: str, name: str, data_type: int, shape: Sequence[int | str]) -> None:
         """Declare graph output `name` as `value`, which has no other name yet."""
         # Renamed when the graph is saved: until then more nodes may ask for the value by the name it has.
         self._renamed[value] = name
-        self._outputs.append(helper.make_tensor_value_info(name, data_type, list(shape)))
+        self._outputs.append(onnx_file.edge(name, data_type, shape))
 
     def float_output(self, value: str, name: str, shape: Sequence[int | str]) -> None:
         """Declare a float32 output, cast from the graph's own float type."""
-        if self.float_type != TensorProto.FLOAT:
-            value = self.cast(value, TensorProto.FLOAT)
-        self.output(value, name, TensorProto.FLOAT, shape)
+        if self.float_type != ElementType.FLOAT:
+            value = self.cast(value, ElementType.FLOAT)
+        self.output(value, name, ElementType.FLOAT, shape)
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -100,7 +114,7 @@ class GraphBuilder:
     def nodes(self, op: str, *inputs: str, outputs: int, domain: str = "", **attributes: Any) -> tuple[str, ...]:
         """Add a node with several outputs."""
         names = tuple(f"{op.lower()}_{len(self._nodes)}_{i}" for i in range(outputs))
-        self._nodes.append(helper.make_node(op, list(inputs), list(names), domain=domain, **attributes))
+        self._nodes.append(_Node(op, inputs, names, domain, attributes))
         return names
 
     def cast(self, value: str, data_type: int) -> str:
@@ -124,34 +138,27 @@ class GraphBuilder:
         """A small 1-D int64 constant kept in the graph itself."""
         # Equal constants get equal names, so each is stored once.
         name = "ints_" + "_".join(map(str, values)).replace("-", "m")
-        if name not in self._initializers:
-            self._initializers[name] = helper.make_tensor(name, TensorProto.INT64, [len(values)], list(values))
+        if name not in self._constants:
+            self._constants[name] = onnx_file.tensor(name, ElementType.INT64, values)
         return name
 
     def scalar(self, value: float, data_type: int | None = None) -> str:
         """A float constant kept in the graph itself, of the graph's float type unless another is named."""
         data_type = self.float_type if data_type is None else data_type
         name = f"scalar_{value}_{data_type}"
-        if name not in self._initializers:
-            self._initializers[name] = helper.make_tensor(name, data_type, [], [value])
+        if name not in self._constants:
+            self._constants[name] = onnx_file.tensor(name, data_type, value)
         return name
 
     def weight(self, name: str, array: np.ndarray[Any, Any]) -> str:
         """A weight kept in the external file; floats take the graph's float type."""
-        if name not in self._initializers:
+        if name not in self._constants:
             # Another graph over the same file may have written it: then nothing is converted.
             if name not in self.weights.stored and array.dtype.kind == "f" and array.dtype != self.float_dtype:
                 array = array.astype(self.float_dtype)
             stored = self.weights.put(name, array)
-            tensor = TensorProto(name=name, data_type=stored.data_type, dims=stored.shape)
-            tensor.data_location = TensorProto.EXTERNAL
-            for key, value in (
-                ("location", self.weights.name),
-                ("offset", str(stored.offset)),
-                ("length", str(stored.length)),
-            ):
-                tensor.external_data.add(key=key, value=value)
-            self._initializers[name] = tensor
+            where = (self.weights.name, stored.offset, stored.length)
+            self._constants[name] = onnx_file.external_tensor(name, stored.data_type, stored.shape, *where)
         return name
 
     # -- layers ----------------------------------------------------------------------------------------------------
@@ -219,17 +226,12 @@ class GraphBuilder:
 
     def save(self, folder: Path) -> None:
         """Write `<name>.onnx` into `folder`, next to the weight file."""
-        for node in self._nodes:
-            for names in (node.input, node.output):
-                names[:] = [self._renamed.get(name, name) for name in names]
-        graph = helper.make_graph(
-            self._nodes, self.name, self._inputs, self._outputs, initializer=list(self._initializers.values())
+        model = onnx_file.model(
+            self.name,
+            nodes=(node.renamed(self._renamed) for node in self._nodes),
+            inputs=self._inputs,
+            outputs=self._outputs,
+            constants=self._constants.values(),
+            opsets=OPSETS,
         )
-        model = helper.make_model(
-            graph,
-            opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid(CONTRIB, 1)],
-            producer_name="whispertide",
-            # Named, because `onnx` would write its newest version, which an older ONNX Runtime refuses.
-            ir_version=10,
-        )
-        onnx.save(model, folder / f"{self.name}.onnx")
+        (folder / f"{self.name}.onnx").write_bytes(model)

@@ -27,13 +27,13 @@ Outputs that a run does not ask for are not copied out, so a caller chooses laye
 from pathlib import Path
 
 import numpy as np
-from onnx import TensorProto
 
 from whispertide.checkpoint import Checkpoint
 from whispertide.graphs.arithmetic import linear_kind
 from whispertide.graphs.builder import CONTRIB, UNSIGNED_ZERO, GraphBuilder, LinearKind, WeightFile
 from whispertide.graphs.contract import MASKED, TOP
 from whispertide.graphs.layers import Layers
+from whispertide.graphs.onnx_file import ElementType
 from whispertide.options import Precision
 
 BLOCK = 128
@@ -62,11 +62,11 @@ class DecoderGraph:
     def build(self) -> GraphBuilder:
         """Add the whole decoder to the builder."""
         graph = self.graph
-        ids = graph.input("ids", TensorProto.INT64, ["rows", "length"])
-        positions = graph.input("positions", TensorProto.INT64, ["rows", "length"])
+        ids = graph.input("ids", ElementType.INT64, ["rows", "length"])
+        positions = graph.input("positions", ElementType.INT64, ["rows", "length"])
         self.self_bias = graph.float_input("self_bias", ["bias_rows", 1, "length", "total"])
         self.cross_bias = graph.float_input("cross_bias", ["bias_groups", 1, "bias_queries", "bias_frames"])
-        logits_at = graph.input("logits_at", TensorProto.INT64, ["rows", "wanted", 1])
+        logits_at = graph.input("logits_at", ElementType.INT64, ["rows", "wanted", 1])
         suppress = graph.float_input("suppress", ["suppress_rows", 1, self.dims.n_vocab])
 
         hidden = self._embed(ids, positions)
@@ -95,13 +95,13 @@ class DecoderGraph:
             signed = self.kind == "dynamic-int8"
             data, scales = graph.column_int8(name, weight, signed=signed)
             values = graph.transpose(graph.node("Gather", data, ids, axis=1), 1, 2, 0)
-            values = graph.cast(values, TensorProto.FLOAT)
+            values = graph.cast(values, ElementType.FLOAT)
             if not signed:
                 values = graph.node("Sub", values, graph.scalar(float(UNSIGNED_ZERO)))
             scale = graph.node("Unsqueeze", graph.node("Gather", scales, ids, axis=0), graph.ints([-1]))
             return graph.node("Add", graph.node("Mul", values, scale), where)
         data, scales = graph.block_int8(name, weight, BLOCK)
-        rows = graph.cast(graph.node("Gather", data, ids, axis=0), TensorProto.FLOAT)
+        rows = graph.cast(graph.node("Gather", data, ids, axis=0), ElementType.FLOAT)
         scale = graph.node("Unsqueeze", graph.node("Gather", scales, ids, axis=0), graph.ints([-1]))
         values = graph.reshape(
             graph.node("Mul", graph.node("Sub", rows, graph.scalar(float(UNSIGNED_ZERO))), scale), 0, 0, -1
@@ -117,23 +117,23 @@ class DecoderGraph:
         else:
             name = "decoder.embed_tokens"
             raw = graph.linear(hidden, name, self.tensors.get(f"{name}.weight"), None, self.kind, block=BLOCK)
-        if graph.float_type != TensorProto.FLOAT:
+        if graph.float_type != ElementType.FLOAT:
             # Probabilities are float32 in any case, so the input itself is added, not its cast to half precision.
-            raw, suppress = graph.cast(raw, TensorProto.FLOAT), "suppress"
+            raw, suppress = graph.cast(raw, ElementType.FLOAT), "suppress"
         logits = graph.node("Add", raw, suppress)
-        graph.output(logits, "logits", TensorProto.FLOAT, ["rows", "wanted", vocab])
+        graph.output(logits, "logits", ElementType.FLOAT, ["rows", "wanted", vocab])
         best, ids, normaliser = self._top(logits)
-        graph.output(graph.node("Sub", best, normaliser), "top_logprobs", TensorProto.FLOAT, ["rows", "wanted", TOP])
-        graph.output(ids, "top_ids", TensorProto.INT64, ["rows", "wanted", TOP])
+        graph.output(graph.node("Sub", best, normaliser), "top_logprobs", ElementType.FLOAT, ["rows", "wanted", TOP])
+        graph.output(ids, "top_ids", ElementType.INT64, ["rows", "wanted", TOP])
 
         begin = self.timestamp_begin
         times = graph.node("Slice", logits, graph.ints([begin]), graph.ints([vocab]), graph.ints([-1]))
         best, ids, mass = self._top(times)
-        graph.output(graph.node("Sub", best, normaliser), "time_logprobs", TensorProto.FLOAT, ["rows", "wanted", TOP])
+        graph.output(graph.node("Sub", best, normaliser), "time_logprobs", ElementType.FLOAT, ["rows", "wanted", TOP])
         ids = graph.node("Add", ids, graph.ints([begin]))
-        graph.output(ids, "time_ids", TensorProto.INT64, ["rows", "wanted", TOP])
+        graph.output(ids, "time_ids", ElementType.INT64, ["rows", "wanted", TOP])
         # Their own sum less that of all tokens: the share of the timestamps, as a logarithm.
-        graph.output(graph.node("Sub", mass, normaliser), "time_mass", TensorProto.FLOAT, ["rows", "wanted", 1])
+        graph.output(graph.node("Sub", mass, normaliser), "time_mass", ElementType.FLOAT, ["rows", "wanted", 1])
 
     def _top(self, logits: str) -> tuple[str, str, str]:
         """The best values and their indices along the last axis, and its log-sum-exp [.., 1]."""
@@ -142,7 +142,7 @@ class DecoderGraph:
         # written out: ONNX Runtime's own ReduceLogSumExp is six times slower
         peak = graph.node("Slice", best, graph.ints([0]), graph.ints([1]), graph.ints([-1]))
         # where all are suppressed the peak is -inf, and -inf - -inf is nan
-        peak = graph.node("Max", peak, graph.scalar(MASKED, TensorProto.FLOAT))
+        peak = graph.node("Max", peak, graph.scalar(MASKED, ElementType.FLOAT))
         total = graph.node("ReduceSum", graph.node("Exp", graph.node("Sub", logits, peak)), graph.ints([-1]))
         return best, ids, graph.node("Add", graph.node("Log", total), peak)
 

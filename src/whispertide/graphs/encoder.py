@@ -17,12 +17,11 @@ block-diagonal and block-causal encoders are all a matter of that input.
 from collections.abc import Sequence
 from pathlib import Path
 
-from onnx import TensorProto
-
 from whispertide.checkpoint import Checkpoint
 from whispertide.graphs.arithmetic import linear_kind
 from whispertide.graphs.builder import CONTRIB, GraphBuilder, LinearKind, WeightFile
 from whispertide.graphs.layers import Layers
+from whispertide.graphs.onnx_file import ElementType
 from whispertide.options import Precision
 
 _WIDE_BLOCK = 32  # block of weight-only int8 where the activations are many rows: accuracy matters more than bandwidth
@@ -84,7 +83,7 @@ class EncoderGraph:
 
     def _positions(self) -> str:
         """The rows of the position table that are added to the frames."""
-        positions = self.graph.input("positions", TensorProto.INT64, [self.frames])
+        positions = self.graph.input("positions", ElementType.INT64, [self.frames])
         table = self.graph.weight("encoder.embed_positions", self.tensors.get("encoder.embed_positions.weight"))
         return self.graph.node("Gather", table, positions, axis=0)
 

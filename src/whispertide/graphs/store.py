@@ -64,7 +64,6 @@ class GraphFiles:
                 raise
 
     def _build(self, kind: GraphKind, folder: Path) -> None:
-        # here, because builders import onnx, which takes time
         builder = import_module(f"whispertide.graphs.{kind.builder}")
         builder.build(self.checkpoint, self.precision, folder)
 

@@ -2,8 +2,9 @@
 
 A block that was encoded before is not encoded again: its cross-attention keys and values are in the state, with the
 log-mel that they were made from, and count as long as that is the same. So a state that is lost, or another window's,
-costs time and changes nothing. Under a diagonal mask a block of padding is the same in every window of a checkpoint:
-it is encoded once (silence cache). Under a causal one it depends on what was said before it.
+costs time and changes nothing. Padding is silence, as in a window without a mask (`features.padded`): as far below the
+loudest cell as the floor. So under a diagonal mask a block of padding is the same in every window of a checkpoint that
+is as loud: it is encoded once (silence cache). Under a causal one it depends on what was said before it.
 (WhisperKit, 2.1.1; ALGORITHMS F.)
 """
 
@@ -16,6 +17,7 @@ import numpy as np
 from whispertide.checkpoint import ModelDims
 from whispertide.checkpoint.mask import Mask
 from whispertide.errors import GraphError
+from whispertide.features import padded
 from whispertide.graphs.contract import masked_value
 from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState, Piece, check_taps
 from whispertide.model.runtime import GraphSession, in_runtime, run_encoder
@@ -68,10 +70,11 @@ def encode_window(
     silence: Silence,
     taps: Sequence[int] = (),
 ) -> Encoded:
-    """Encode a window [n_mels, even, up to 30 s], padded with zeros to all positions, after what left `state`.
+    """Encode a window [n_mels, even, up to 30 s], padded with silence to all positions, after what left `state`.
 
     `graph` gives the encoder for a mask: `encoder` for a diagonal one, `encoder-incremental` for a causal one.
-    `silence` holds the blocks of padding of this model. Raises `GraphError` for other shapes.
+    `silence` holds the last blocks of padding of this model, which count as long as the silence is the same. Raises
+    `GraphError` for other shapes.
     """
     mask: Mask = state.tensors["mask"]
     check_taps(taps, ())
@@ -82,13 +85,15 @@ def encode_window(
             f"got {mel.shape} and {mask}"
         )
     encoder = _Encoder(graph(mask), mask, dims, precision)
-    parts = np.split(np.pad(mel, ((0, 0), (0, window - mel.shape[1]))), window // mask.columns, axis=1)
+    parts = np.split(padded(mel, window), window // mask.columns, axis=1)
     kept: tuple[Block, ...] = state.tensors["blocks"]
     blocks: list[Block] = []
     fresh: list[Piece] = []
     for number, part in enumerate(parts):
-        silent = _silent(mask, part)
-        block = _known(mask, part, number, blocks, kept) or (silence.get((mask, number)) if silent else None)
+        silent = not mask.causal and number * mask.columns >= mel.shape[1]
+        block = _known(mask, part, number, blocks, kept)
+        if block is None and silent:
+            block = _as_silent(part, silence.get((mask, number)))
         if block is None:
             block = encoder.encode(part, number, blocks)
             fresh.append((mask.block, number * mask.block if mask.causal else None))
@@ -108,9 +113,9 @@ def _known(mask: Mask, mel: FloatArray, number: int, before: Sequence[Block], ke
     return kept[number] if same or not mask.causal else None
 
 
-def _silent(mask: Mask, mel: FloatArray) -> bool:
-    """True if a block is padding alone and the same in every window."""
-    return not mask.causal and not mel.any()
+def _as_silent(mel: FloatArray, known: Block | None) -> Block | None:
+    """The block of padding of another window, if that was as loud."""
+    return known if known is not None and known.made_from(mel) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,12 +173,11 @@ def in_runtime(encoded: Encoded) -> Encoded:
     import onnxruntime
 
     def tensor(values: Any) -> Any:
-        if isinstance(values, onnxruntime.OrtValue):
-            return values
         return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(values, np.float32))
 
-    keys, contents = tuple(map(tensor, encoded.cross_k)), tuple(map(tensor, encoded.cross_v))
-    return replace(encoded, cross_k=keys, cross_v=contents)
+    if isinstance(encoded.cross_k[0], onnxruntime.OrtValue):
+        return encoded
+    return replace(encoded, cross_k=tuple(map(tensor, encoded.cross_k)), cross_v=tuple(map(tensor, encoded.cross_v)))
 
 
 def padding_bias(frames: int, valid: int, precision: str) -> FloatArray | None:
@@ -205,13 +204,13 @@ def run_encoder(
     """
     check_taps(taps, ())
     layers = range(dims.n_text_layer)
-    names = [f"cross_k.{i}" for i in layers] + [f"cross_v.{i}" for i in layers] + ["hidden"] * bool(taps)
-    values = graph.run(names, inputs)
+    names = [f"cross_{side}.{i}" for side in "kv" for i in layers]
+    values = graph.run([*names, "hidden"] if taps else names, inputs)
     count = len(layers)
     return Encoded(
         cross_k=tuple(values[:count]),
         cross_v=tuple(values[count : 2 * count]),
         frames=frames,
         valid_frames=valid_frames,
-        taps={tap: values[-1].numpy()[0].astype(np.float32, copy=False) for tap in taps},
+        taps=dict.fromkeys(taps, values[-1].numpy()[0].astype(np.float32, copy=False)) if taps else {},
     )

@@ -124,13 +124,13 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 # What each is like, in a line, for whoever has to choose one (lab/docs/benchmarks.md has the figures).
 ABOUT: Mapping[str, str] = MappingProxyType(
     {
-        "whisper-streaming": "Two rounds must agree on a word. Suits every model; words are late.",
+        "whisper-streaming": "Two rounds must agree on a word. For every model; words are late.",
         "whisperflow": "Like whisper-streaming on short windows, as often as the machine can.",
         "simulstreaming": "AlignAtt as published: the model's attention decides, every 1.2 s.",
         "npusper": "Made for NPUs: short windows, the least computing, words every 2 s.",
-        "whisperrt": "Every tenth of a second is heard once; needs a model with a causal adapter.",
+        "whisperrt": "Every tenth of a second is encoded once; needs a model with a causal adapter.",
         "whisperkit": "Two rounds must agree, and the last two words wait; for Apple's chips, every second.",
-        "pilot": "For voice commands: the whole utterance after its end, prepared while it is spoken.",
+        "pilot": "For voice commands: the whole utterance after its end, prepared during speech.",
         "tide": "The model's attention decides, every 0.4 s or sooner: words soon, at little cost.",
     }
 )

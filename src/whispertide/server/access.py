@@ -23,6 +23,7 @@ from whispertide.server.guesses import Guesses
 from whispertide.server.http_error import HttpError
 from whispertide.server.late_refusals import LateRefusals
 from whispertide.server.options import Access, ServerOptions
+from whispertide.server.protocols.messages import KEYS
 
 _MIN_KEY = 8
 _TEMPORARY_PREFIX = "ek_"
@@ -32,7 +33,6 @@ _ADDRESSES = 10_000  # remembered; beyond it the one that came longest ago is fo
 _WRONG, _WRONG_PER_S = 20, 1 / 3  # keys of one address at once, and a second
 # Where the clients of the protocols that are spoken here put their key, apart from `Authorization`.
 _HEADERS = ("x-api-key", "api-key")
-_PARAMETERS = ("api_key", "token", "key")
 # WebSockets in a browser cannot set headers; these subprotocols carry the key (OpenAI, Deepgram, and our own).
 _KEY_PREFIX = "openai-insecure-api-key."
 _KEY_FOLLOWS = ("token", "bearer")
@@ -70,7 +70,7 @@ def offered_keys(
     if value := headers.get("authorization", "").strip():
         yield value.split(None, 1)[-1]
     yield from (headers[name] for name in _HEADERS if name in headers)
-    yield from (query[name] for name in _PARAMETERS if name in query)
+    yield from (query[name] for name in KEYS if name in query)
     # Each with the one before it, which may say that it is a key.
     for before, name in zip(("", *subprotocols), subprotocols, strict=False):
         if name.startswith(_KEY_PREFIX):
@@ -291,9 +291,7 @@ class AccessControl:
         The origin is checked for all that a page could do unseen. Raises `HttpError`.
         """
         known, host, origin = self.authenticator, headers.get("host"), headers.get("origin")
-        if not self.throttle.admits(address):
-            message = f"expected at most {self.throttle.per_minute} requests a minute; got more. Wait a while"
-            raise HttpError(429, message, {"retry-after": "60"}, code="too_fast")
+        self.check_rate(address)
         if not known.allows_host(host):
             message = f"expected to be called by address or as localhost; got {host}: "
             raise HttpError(
@@ -310,6 +308,12 @@ class AccessControl:
             self._check_flood(admitted.owner, party)
             self._check_room(admitted.owner, party)
         return admitted
+
+    def check_rate(self, address: str) -> None:
+        """Count a request. Raises `HttpError` for one of too many."""
+        if not self.throttle.admits(address):
+            message = f"expected at most {self.throttle.per_minute} requests a minute; got more. Wait a while"
+            raise HttpError(429, message, {"retry-after": "60"}, code="too_fast")
 
     def _admit(self, offered: Sequence[str], protocol: str, party: str) -> Admitted:
         """Check the keys. Raises `HttpError`; a client that has offered too many wrong ones gets the same answer to a

@@ -3,6 +3,7 @@
 GET  /healthz /readyz /metrics /openapi.json /docs    no key (metrics: with a key where there are keys)
 GET  /v1/models, POST /v1/audio/transcriptions        OpenAI's REST interface (`rest`)
 WS   /ws and the other services' addresses            one protocol each (`protocols`)
+POST /v1/watch, GET and WS /watch/KEY                 captions for whoever reads along (`broadcasts`)
 GET  /, /phrases/…                                    the page (`web`), and where its subtitles may be cut
 """
 
@@ -17,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -33,6 +34,8 @@ from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.native import NativeProtocol
 from whispertide.server.rest import Rest
 from whispertide.server.temporary_keys import TemporaryKeys
+from whispertide.server.viewers import serve_viewer
+from whispertide.server.watch_addresses import WatchAddresses
 from whispertide.server.websocket import refuse, serve_websocket
 
 _WEB = Path(__file__).parent / "web"
@@ -48,6 +51,8 @@ _POLICY = (
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _SECURE = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 
+_ASK_EACH_TIME = {"cache-control": "no-cache"}
+
 _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -55,6 +60,7 @@ def make_app(hub: Hub) -> Starlette:
     """The ASGI application around a hub; it starts and stops the hub."""
     access = AccessControl(Authenticator(hub.options.access), hub.options, floods=hub.floods)
     rest, keys = Rest(hub), TemporaryKeys(access, hub.info, hub.options.limits.stall_s)
+    watching = WatchAddresses(hub)
     description = document(hub.info.version, keyed=not access.authenticator.is_open)
 
     @asynccontextmanager
@@ -71,11 +77,13 @@ def make_app(hub: Hub) -> Starlette:
         Route("/docs", _respond_with(HTMLResponse(page(description)))),
         Route("/v3/token", _guard(access, keys.token)),
         *(WebSocketRoute(path, _socket(hub, access, protocol)) for path, protocol in PROTOCOLS.items()),
+        Route("/watch/{key}", _watch_page),
+        WebSocketRoute("/watch/{key}", _viewer(hub, access)),
     ]
     # Before the files of the page, which know no WebSockets and would fail.
     routes.append(WebSocketRoute("/{path:path}", _nothing_here))
     # Mounted, so that another method is refused here and is not taken for a file of the page.
-    routes.append(Mount("/v1", routes=_openai(access, rest, keys)))
+    routes.append(Mount("/v1", routes=[*_openai(access, rest, keys), *_watch(access, watching)]))
     if _WEB.is_dir():
         routes.append(Mount("/phrases", _Files(directory=MODELS)))
         routes.append(Mount("/", _Files(directory=_WEB, html=True)))
@@ -109,6 +117,13 @@ def _openai(access: AccessControl, rest: Rest, keys: TemporaryKeys) -> list[Rout
     ]
 
 
+def _watch(access: AccessControl, watching: WatchAddresses) -> list[Route]:
+    return [
+        Route("/watch", _guard(access, watching.open), methods=["POST"]),
+        Route("/watch/end", _guard(access, watching.end), methods=["POST"]),
+    ]
+
+
 def _guard(access: AccessControl, endpoint: _Endpoint) -> _Endpoint:
     async def guarded(request: Request) -> Response:
         address = request.client.host if request.client else ""
@@ -132,6 +147,18 @@ def _socket(hub: Hub, access: AccessControl, protocol: type[WireProtocol]) -> Ca
         await serve_websocket(websocket, hub, access, protocol)
 
     return socket
+
+
+def _viewer(hub: Hub, access: AccessControl) -> Callable[[WebSocket], Awaitable[None]]:
+    async def viewer(websocket: WebSocket) -> None:
+        await serve_viewer(websocket, hub, access)
+
+    return viewer
+
+
+async def _watch_page(_: Request) -> Response:
+    """The page for every address, also for one where nothing is yet."""
+    return FileResponse(_WEB / "watch.html", headers=_ASK_EACH_TIME)
 
 
 async def _nothing_here(websocket: WebSocket) -> None:
@@ -183,7 +210,7 @@ class _Files(StaticFiles):
         self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
     ) -> Response:
         response = super().file_response(full_path, stat_result, scope, status_code)
-        response.headers["cache-control"] = "no-cache"
+        response.headers.update(_ASK_EACH_TIME)
         return response
 
 

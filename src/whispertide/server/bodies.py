@@ -2,10 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
+from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from whispertide.server.http_error import HttpError
+from whispertide.server.protocols.base import ProtocolError
+from whispertide.server.protocols.messages import json_object
 
 LEAST_RATE = 4096  # bytes per second, on average: whoever is slower wants to keep the server waiting
 
@@ -47,3 +51,13 @@ async def read_pieces(receive: Receive) -> AsyncGenerator[bytes, None]:
         yield message.get("body", b"")
         if not message.get("more_body"):
             return
+
+
+async def read_object(request: Request, limit: int, stall_s: float) -> dict[str, Any]:
+    """Read a body that is one JSON object, or nothing. Raises `HttpError` for any other."""
+    receive = limit_body(request.receive, limit, stall_s, f"a JSON object of at most {limit} bytes")
+    data = b"".join([piece async for piece in read_pieces(receive)])
+    try:
+        return json_object(data.decode() or "{}")
+    except (UnicodeDecodeError, ProtocolError):
+        raise HttpError(400, "expected a JSON object; got something else") from None

@@ -5,9 +5,10 @@ The server's options may set them. They are no demand: a model that cannot follo
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
-from whispertide.checkpoint.languages import DETECT, language_choice
+from whispertide.checkpoint.languages import DETECT, language_choice, language_code
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions, Task
 from whispertide.server.bounds import check_prompt
@@ -24,19 +25,28 @@ def choose_model(models: Sequence[ModelInfo], settings: Settings, usual: DecodeO
     asked = replace(
         settings,
         language=language_choice(settings.language),
+        languages=tuple(map(language_code, settings.languages)),
         task=settings.task or "transcribe",
         prompt=settings.prompt or usual.prompt,
+        keyterms=settings.keyterms or usual.keyterms,
     )
     wanted = replace(
         asked,
-        language=usual.language if settings.language is None else asked.language,
+        language=usual.language if settings.language is None and not asked.languages else asked.language,
         task=settings.task or usual.task,
     )
-    for filled in (wanted, asked):
+    listed = asked.languages or usual.languages
+    # Rather one that knows all languages of the list.
+    for codes, filled in product((listed, ()), (wanted, asked)):
         for model in found:
-            if _can_write(model, filled.language, filled.task):
-                return model, filled
-    return found[0], asked
+            if _can_write(model, filled.language, filled.task) and set(codes) <= set(model.languages):
+                return model, replace(filled, languages=_known(listed, filled.language, model.languages))
+    return found[0], replace(asked, languages=_known(listed, asked.language, found[0].languages))
+
+
+def _known(listed: Sequence[str], language: str | None, known: Sequence[str]) -> tuple[str, ...]:
+    """Those of the listed languages that a model knows; none of them count where one language is chosen."""
+    return tuple(code for code in listed if language is None and code in known)
 
 
 def _can_write(model: ModelInfo, language: str | None, task: Task | None) -> bool:
@@ -47,12 +57,19 @@ def _can_write(model: ModelInfo, language: str | None, task: Task | None) -> boo
 def fill_changes(changes: Mapping[str, Any], usual: DecodeOptions, languages: Sequence[str]) -> dict[str, Any]:
     """Complete the changes of a running session in the same way; `languages` are those of its model."""
     filled = dict(changes)
+    if filled.get("prompt") == "":
+        filled["prompt"] = usual.prompt
+    if filled.get("keyterms") in ([], ()):
+        filled["keyterms"] = usual.keyterms
+    if filled.get("languages") and filled.get("language") in (None, DETECT):
+        filled["language"] = None  # whoever lists several wants one of them detected
+        return filled
     if "language" in filled and filled["language"] is None and usual.language in languages:
         filled["language"] = usual.language
     elif filled.get("language") == DETECT:
         filled["language"] = None
-    if filled.get("prompt") == "":
-        filled["prompt"] = usual.prompt
+    if "language" in filled or "languages" in filled:
+        filled["languages"] = _known(usual.languages, filled.get("language"), languages)
     return filled
 
 

@@ -17,6 +17,7 @@ from whispertide.events import Confirmed, Event
 from whispertide.model.runtime import give_back_spare, spare_graphs
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.bounds import check_executor
+from whispertide.server.broadcasts import Broadcasts
 from whispertide.server.client import Client, RefusedError
 from whispertide.server.defaults import check_usual, choose_model, fill_changes
 from whispertide.server.floods import Floods
@@ -80,6 +81,7 @@ class Hub:
         self.understands = understands
         self.guesses = Guesses(_UNKNOWN, _UNKNOWN_PER_S, enabled=bool(options.limits.per_address))
         self.floods = Floods(by_address=bool(options.limits.per_address))
+        self.broadcasts = Broadcasts(options)
         self.watch = Watch()
         self.load = Load(enabled=options.work.degrade)
         self.scheduler = Scheduler(options.work.workers, self.load, self._done)
@@ -258,6 +260,7 @@ class Hub:
         """Forget a session."""
         if self.sessions.pop(live.id, None) is None:
             return
+        self.broadcasts.detach(live.id)
         live.wake = None
         live.ended = True
         # The inbox stays as it is: a step that runs may be taking from it.
@@ -365,6 +368,7 @@ class Hub:
             self._forget(live)
             return
         live.outbox.add(step.entries)
+        self.broadcasts.take(live.id, step.entries)
         if not step.rounds and not step.more:  # nothing was left to look at
             live.processed = live.taken
         if step.rounds:
@@ -414,6 +418,7 @@ class Hub:
         while True:
             await asyncio.sleep(_SWEEP_S)
             self._tell_whether_durable()
+            self.broadcasts.sweep()
             now = asyncio.get_running_loop().time()
             if (late := self.measure_waiting().late) is not None:
                 self.load.note_waiting(*late, now)

@@ -24,6 +24,7 @@ class Metrics:
         self.sessions = Gauge(f"{name}_sessions", "Live sessions, including those without a client", registry=registry)
         self.parked = Gauge(f"{name}_sessions_parked", "Sessions that wait for their client", registry=registry)
         self.connections = Gauge(f"{name}_connections", "Open connections", ["protocol"], registry=registry)
+        self.viewers = Gauge(f"{name}_viewers", "Who watches the captions of a session", registry=registry)
         self.opened = Counter(f"{name}_sessions_opened", "Sessions opened", ["protocol"], registry=registry)
         self.resumed = Counter(f"{name}_sessions_resumed", "Sessions that a client came back to", registry=registry)
         self.refused = Counter(f"{name}_refused", "Connections and sessions refused", ["reason"], registry=registry)

@@ -45,6 +45,7 @@ class Limits:
     messages        messages other than audio per second and connection, on average
     connections     connections at once, each with or without a session
     per_address     connections from one address at once, before TLS and a request as well; 0 = any number
+    viewers         of one session's captions at once, of all together four times as many; 0 = nobody can watch
     inbox_s         audio of one session that waits; a client that sends faster is read more slowly, nothing is dropped
     idle_s          how long a client may say nothing
     stall_s         how long a client may take to send a request, or a piece of an upload, or to read what it is sent
@@ -63,6 +64,7 @@ class Limits:
     messages: int = 50
     connections: int = 512
     per_address: int = 256
+    viewers: int = 256
     inbox_s: float = 30.0
     idle_s: float = 120.0
     stall_s: float = 20.0
@@ -76,7 +78,7 @@ class Limits:
         _at_least(1, upload_s=self.upload_s, inbox_s=self.inbox_s)
         _finite(session_s=self.session_s, upload_s=self.upload_s, inbox_s=self.inbox_s)  # they become samples
         _at_least(0, requests=self.requests, resume_s=self.resume_s, per_owner=self.per_owner)
-        _at_least(0, per_address=self.per_address)
+        _at_least(0, per_address=self.per_address, viewers=self.viewers)
         _at_least(0.1, idle_s=self.idle_s, stall_s=self.stall_s)
 
 
@@ -125,6 +127,16 @@ class ServerOptions:
     def connections_of_one(self) -> int:
         """The most connections of one API key, with or without a session: an equal share."""
         return max(self.limits.connections // max(1, len(self.access.keys)), self.sessions_of_one)
+
+    @property
+    def viewers_in_all(self) -> int:
+        """The most viewers of all sessions."""
+        return 4 * self.limits.viewers
+
+    @property
+    def viewers_of_one(self) -> int:
+        """The most viewers of the sessions of one API key: an equal share."""
+        return self.viewers_in_all // max(1, len(self.access.keys))
 
     @property
     def sessions_of_one(self) -> int:

@@ -37,7 +37,7 @@ from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols import base, messages
 from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads, join_text
-from whispertide.types import HOP_LENGTH, N_SAMPLES, seconds, to_samples
+from whispertide.types import HOP_LENGTH, seconds, to_samples
 
 log = logging.getLogger("whispertide.server")
 
@@ -46,8 +46,11 @@ T = TypeVar("T")
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 _GRANULARITIES = ("word", "segment")
 _LISTED = ("timestamp_granularities[]", "timestamp_granularities")
-_KNOWN = {"file", "model", "language", "prompt", "response_format", "temperature", "stream", *_LISTED}
-_NAMED = 5  # fields without effect that an answer names: headers have little room
+_LISTS = {"languages": "languages", "keyterms": "keyterms", "hotwords": "keyterms"}  # between commas, or repeated
+_KNOWN = {
+    *("file", "model", "language", "prompt", "response_format", "temperature", "stream", *_LISTED),
+    *(name + many for name in _LISTS for many in ("", "[]")),
+}
 _FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
 _OVERHEAD = 2**16  # of a multipart body next to the file
 
@@ -71,10 +74,8 @@ class TranscriptionRequest:
 
     def warning(self, warning: str = "") -> str:
         """The warning for the client: fields without effect, and the `warning` of the audio."""
-        names = [messages.abbreviate(name) for name in self.ignored[:_NAMED]]
-        names += [f"{len(self.ignored) - _NAMED} more"] if len(self.ignored) > _NAMED else []
-        unknown = f"fields without effect: {', '.join(names)}" if names else ""
-        return "; ".join(filter(None, (unknown, warning)))
+        names = [messages.abbreviate(name) for name in self.ignored]
+        return "; ".join(filter(None, (messages.warning(names), warning)))
 
 
 class Rest:
@@ -244,7 +245,12 @@ class Rest:
             raise OptionError(f"expected timestamp_granularities among {', '.join(_GRANULARITIES)}; got others")
         # Clients name OpenAI's models, so any other name means none.
         asked = base.Settings(
-            model=texts.get("model"), language=texts.get("language") or None, task=task, prompt=texts.get("prompt", "")
+            model=texts.get("model"),
+            language=texts.get("language") or None,
+            task=task,
+            prompt=texts.get("prompt", ""),
+            languages=_lists(form)["languages"],
+            keyterms=_lists(form)["keyterms"],
         )
         model, settings = choose_model(self.hub.info.models, asked, self.hub.options.text)
         check_prompt(settings.prompt)
@@ -288,6 +294,15 @@ async def _all_segments(running: AsyncGenerator[OfflineSegment, None]) -> list[O
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _lists(form: FormData) -> dict[str, tuple[str, ...]]:
+    """Read the fields of several texts, which other servers have too: between commas, or a field for each."""
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(_LISTS.values(), ())
+    for name, setting in _LISTS.items():
+        given = [value for key in (name, f"{name}[]") for value in form.getlist(key) if isinstance(value, str)]
+        found[setting] += tuple(part.strip() for value in given for part in value.split(",") if part.strip())
+    return found
 
 
 def _temperatures(texts: Mapping[str, str]) -> tuple[float, ...]:
@@ -344,8 +359,7 @@ def _verbose(
 def _segment(item: OfflineSegment) -> dict[str, Any]:
     return {
         "id": item.id,
-        # In mel frames, as openai/whisper counts.
-        "seek": item.span.start // N_SAMPLES * (N_SAMPLES // HOP_LENGTH),
+        "seek": item.window // HOP_LENGTH,  # in mel frames, as openai/whisper counts
         "start": seconds(item.span.start),
         "end": seconds(item.span.end),
         "text": item.text,

@@ -42,7 +42,8 @@ from whispertide.understand.model import LateModel
 
 log = logging.getLogger("whispertide.server")
 
-if TYPE_CHECKING:  # an extra
+if TYPE_CHECKING:  # extras
+    from whispertide.server.discovery import Announcement
     from whispertide.server.nats_journal import NatsJournal
 
 _NATS = ("nats://", "tls://")  # what addresses of a shared journal begin with
@@ -62,13 +63,17 @@ class Server(uvicorn.Server):
         address: Address,
         ready: Callable[[int], None] | None = None,
         listeners: Iterable[TcpListener] = (),
+        announced: "Announcement | None" = None,
     ) -> None:
-        """`ready` is called with the port once it listens; `listeners` start and stop with it."""
+        """`ready` is called with the port once it listens; `listeners` start and stop with it, and `announced` after
+        and before them.
+        """
         check_hooks()
         limits = hub.options.limits
         listeners = tuple(listeners)
         files = raise_file_limit() - len(listeners) * files_of_port()
-        self._admission = Admission(min(limits.connections + _PLAIN, max(1, files)), limits.per_address)
+        most = limits.connections + hub.options.viewers_in_all + _PLAIN
+        self._admission = Admission(min(most, max(1, files)), limits.per_address)
         config = uvicorn.Config(
             make_app(hub),
             host=address.host,
@@ -94,6 +99,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.hub = hub
         self._listeners = listeners
+        self._announced = announced
         self._ready = ready
 
     @property
@@ -115,6 +121,8 @@ class Server(uvicorn.Server):
         self.servers = [await self._listen(one) for one in found]
         for listener in self._listeners:
             await listener.start()
+        if self._announced is not None:
+            await self._announced.start()
         self.started = True
         if self._ready is not None:
             self._ready(self.port)
@@ -134,6 +142,8 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Send every client its words, then close."""
+        if self._announced is not None:
+            await self._announced.stop()
         await drain(self.hub, lambda: self.force_exit)
         for listener in self._listeners:
             await listener.stop()
@@ -225,6 +235,14 @@ _OVER_TCP: Mapping[str, type[WireProtocol]] = MappingProxyType(
 def tcp_listeners(hub: Hub, host: str, ports: Mapping[str, int | None], *, trusted: bool = False) -> list[TcpListener]:
     """Make a listener for every protocol over TCP (by name) that has a port; for `trusted` see `TcpListener`."""
     return [TcpListener(hub, _OVER_TCP[name], host, port, trusted) for name, port in ports.items() if port is not None]
+
+
+def announce(name: str, listeners: Iterable[TcpListener]) -> "Announcement":
+    """Make the announcement of the Wyoming port under a name."""
+    from whispertide.server.discovery import Announcement
+
+    (wyoming,) = [one for one in listeners if one.protocol is WyomingProtocol]
+    return Announcement(wyoming, name)
 
 
 async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:

@@ -126,6 +126,11 @@ class TcpListener:
             log.warning("only this machine is served", extra={"protocol": self.protocol.name, "problem": _KEYLESS})
         return self.port
 
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses where it listens."""
+        return [str(one.getsockname()[0]) for server in self._servers for one in server.sockets]
+
     async def stop(self) -> None:
         """Stop listening and cut the connections that are left (`serving.drain` comes first)."""
         for server in self._servers:

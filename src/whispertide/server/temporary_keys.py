@@ -16,11 +16,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from whispertide.server.access import AccessControl, TemporaryKey, offered_keys
-from whispertide.server.bodies import limit_body, read_pieces
+from whispertide.server.bodies import read_object
 from whispertide.server.http_error import HttpError
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
 from whispertide.server.protocols.base import ProtocolError, ServerInfo
-from whispertide.server.protocols.messages import json_object
 from whispertide.server.protocols.openai_realtime import DEFAULT_LIMIT_S, OpenAIRealtimeProtocol, describe_session
 from whispertide.server.protocols.openai_session import default_session
 
@@ -97,13 +96,7 @@ class TemporaryKeys:
         return value, int(until)
 
     async def _body(self, request: Request) -> dict[str, Any]:
-        """Read the JSON object of the body. Raises `HttpError`."""
-        receive = limit_body(request.receive, _BODY, self._stall_s, f"a JSON object of at most {_BODY} bytes")
-        data = b"".join([piece async for piece in read_pieces(receive)])
-        try:
-            return json_object(data.decode() or "{}")
-        except (UnicodeDecodeError, ProtocolError):
-            raise HttpError(400, "expected a JSON object; got something else") from None
+        return await read_object(request, _BODY, self._stall_s)
 
 
 def _whole(query: Mapping[str, str], name: str, least: int, most: int) -> int:

@@ -35,6 +35,6 @@ class Pipelined(ExecutorChoice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto(ExecutorChoice):
-    """Whatever `whispertide profile` found best on this machine."""
+    """The best executor that `whispertide profile` found on this machine."""
 
     kind: ClassVar[str] = "auto"

@@ -9,7 +9,7 @@
     zeros           a second of silence after the audio, which the decoder sees, and at least so many seconds in all: a
                     short form of the padding that Whisper knows
     auto            for a recipe, one of the above by what the checkpoint knows (`short_windows`); no framing itself
-    masked          the same zeros up to 30 s, in blocks that do not attend to each other, each encoded once
+    masked          silence up to 30 s, in blocks that do not attend to each other, each encoded once
                     (`methods.short.masked`)
     hush            a learned sound after the audio, which tells the model that speech ends here, and no padding; as
                     `bare`, because the hush word is in the log-mel already (`Features.followed`, `methods.short.hush`)
@@ -113,7 +113,7 @@ class Pad30(Framing):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bare(Framing):
-    """Windows as long as they are."""
+    """Windows without padding."""
 
     kind: ClassVar[str] = "bare"
     title: ClassVar[str] = "bare windows"
@@ -129,11 +129,11 @@ class Bare(Framing):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buckets(Framing):
-    """Windows padded to 3, 4, 5, 6 or 30 s, which the decoder does not attend to (NPUsper)."""
+    """Windows padded to 3, 4, 5, 6 or 30 s, with the padding hidden from the decoder (NPUsper)."""
 
     kind: ClassVar[str] = "buckets"
     title: ClassVar[str] = "buckets of 3 to 30 s"
-    masked: bool = setting(False, "the encoder does not attend to the padding either")
+    masked: bool = setting(False, "whether the padding is hidden from the encoder's self-attention, too")
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """The smallest bucket that holds the audio."""
@@ -149,13 +149,11 @@ class Buckets(Framing):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zeros(Framing):
-    """Windows with some silence after them, of some length at least; as all padding that Whisper knows, to be attended
-    to.
-    """
+    """Windows with silence after them, which the decoder attends to, as in Whisper's training."""
 
     kind: ClassVar[str] = "zeros"
-    zeros_s: float = setting(1.0, "seconds of silence after the audio", least=0, most=CHUNK_SECONDS)
-    whole_s: float = setting(0.0, "at least so long is the window with its silence", least=0, most=CHUNK_SECONDS)
+    zeros_s: float = setting(1.0, "silence after the audio", least=0, most=CHUNK_SECONDS)
+    whole_s: float = setting(0.0, "shortest length of a window with its silence", least=0, most=CHUNK_SECONDS)
 
     @property
     def name(self) -> str:
@@ -179,11 +177,11 @@ class Zeros(Framing):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hush(Bare):
-    """As long as they are, with a hush word after them, which the model then must have (WhisperFlow)."""
+    """Windows without padding and with a hush word after them, which the model must have (WhisperFlow)."""
 
     kind: ClassVar[str] = "hush"
     title: ClassVar[str] = "a hush word after every window"
-    hush_s: float = setting(0.5, "length of the hush word in seconds", least=SHORTEST_HUSH_S, most=LONGEST_HUSH_S)
+    hush_s: float = setting(0.5, "length of the hush word", least=SHORTEST_HUSH_S, most=LONGEST_HUSH_S)
 
     def adapted(self, model: "WhisperModel") -> "WhisperModel":
         """As it is: the hush word was learned for that."""
@@ -196,8 +194,8 @@ class Hush(Bare):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoFraming(Framing):
-    """Left open: as `whispertide tune` found; else bare for a checkpoint that has heard short windows, or padded as far
-    as this machine is quick enough for (`short_windows`).
+    """Chosen for the checkpoint: as `whispertide tune` found; else bare for a checkpoint trained on short windows, or
+    padded as far as this machine is fast enough (`short_windows`).
     """
 
     kind: ClassVar[str] = "auto"

@@ -1,12 +1,12 @@
 """Plans the next round: where utterances begin and end, when the schedule wants a round, what is in flight.
 
-Counts samples: it sees no audio, and of words only how likely they are. Rounds are planned by the policy when the
-schedule says so, and an utterance gets a last round when the gate hears a pause or the caller asks for its end. A turn
-is one utterance, or several whose pauses were short and in mid-sentence. All decisions depend on the gate's events and
-the rounds' ends, not on the portions of audio: a gate event counts from its `decided_at` on.
+Counts samples: it sees no audio and no words. Rounds are planned by the policy when the schedule says so, and an
+utterance gets a last round when the gate hears a pause or the caller asks for its end. A turn is one utterance, or
+several whose pauses were short and in mid-sentence. All decisions depend on the gate's events and the rounds' ends, not
+on the portions of audio: a gate event counts from its `decided_at` on.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -19,7 +19,6 @@ from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import UNTIL_JUDGED, Schedule
 from whispertide.streaming.searches import Search
 from whispertide.streaming.turn_state import EndRequest, PlannedRound, TurnState, Utterance
-from whispertide.streaming.written import written
 from whispertide.types import Word, align_down, to_samples
 
 
@@ -60,8 +59,8 @@ class RoundPlanner:
 
     @property
     def finishing(self) -> bool:
-        """True once the end of the session was asked for."""
-        return any(request.kind == "finish" for request in self.state.requests)
+        """True once the end of the session was asked for: nothing can be asked for after it."""
+        return bool(self.state.requests) and self.state.requests[-1].kind == "finish"
 
     def due(self) -> RoundPlan | None:
         """The next round, or None until there is more audio or a result."""
@@ -79,10 +78,9 @@ class RoundPlanner:
                 return plan
         return None
 
-    def take(self, result: RoundResult[Any], said: Sequence[Word]) -> tuple[PlannedRound, Commit] | None:
-        """The policy's verdict on the oldest round in flight, filtered (`written`), after the words `said` before it;
-        call `land` next. None if the round no longer matters, or if it was computed ahead and nobody knows yet whether
-        it matters.
+    def take(self, result: RoundResult[Any]) -> tuple[PlannedRound, Commit] | None:
+        """The policy's verdict on the oldest round in flight; call `land` next. None if the round no longer matters, or
+        if it was computed ahead and nobody knows yet whether it matters.
 
         Raises `SessionError` if another round is older.
         """
@@ -100,10 +98,7 @@ class RoundPlanner:
             utterance.ahead = result
             state.in_flight.pop(0)
             return None
-        verdict = self.policy.apply(utterance.policy, result)
-        certain = not self._gated or state.is_certain(utterance, result.plan.window.end)
-        lasts = self._gated and self.turn_pause > 0
-        commit = written(verdict, result, self.policy, state, utterance, said, certain=certain, turns_last=lasts)
+        commit = self.policy.apply(utterance.policy, result)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         # Elsewhere the result must not depend on how fast the machine is.
         if self._live:
@@ -271,11 +266,6 @@ class RoundPlanner:
         last, known, spent = utterance.last_end, utterance.known, utterance.spent
         return self.schedule.frontier(last, known, self._horizon, spent, pending=utterance.pending)
 
-    def _load(self, utterance: Utterance, frontier: int) -> int:
-        # What came in before the round was due was waited for, and is nobody's debt.
-        waited = 0 if utterance.due_at is None else max(frontier - utterance.due_at, 0)
-        return self.schedule.load(utterance.last_end, frontier, utterance.spent, waited)
-
     def _closing_plan(self, utterance: Utterance) -> RoundPlan | None:
         """The next of the rounds that take a closed utterance to its end: usually the only one."""
         if utterance.end is None or utterance.last_planned:
@@ -293,8 +283,11 @@ class RoundPlanner:
         return self._launch(utterance, target, at=utterance.closed_at, is_last=is_last, record=False)
 
     def _launch(self, utterance: Utterance, frontier: int, *, at: int, is_last: bool, record: bool) -> RoundPlan:
-        state = self.state
-        load = self._load(utterance, frontier) if record else 0
+        state, load = self.state, 0
+        if record:
+            # What came in before the round was due was waited for, and is nobody's debt.
+            waited = 0 if utterance.due_at is None else max(frontier - utterance.due_at, 0)
+            load = self.schedule.load(utterance.last_end, frontier, utterance.spent, waited)
         plan = self._plan(utterance, frontier, is_last=is_last, load=load)
         if utterance.ahead is not None and is_last and _is_last(utterance.ahead.plan, frontier):
             plan = replace(plan, hearing=HeardAhead(plan.hearing, utterance.ahead))
@@ -349,7 +342,7 @@ class RoundPlanner:
             self.emit(Unheard, at, start=utterance.start, end=end)
         # A flush is always answered, also where nothing was left to hear.
         if flushed or not self._goes_on(utterance, end):
-            self._close_turn(at, end, said=flushed or end > utterance.start)
+            self._close_turn(at, end, announced=flushed or end > utterance.start)
 
     def _goes_on(self, utterance: Utterance, end: int) -> bool:
         """Leave the turn open if the utterance ended in mid-sentence; returns true if it is open."""
@@ -366,11 +359,11 @@ class RoundPlanner:
             self._write_closing(at)
             self.emit(TurnEnd, at, end=turn.end, eager=True, confidence=confidence)
 
-    def _close_turn(self, at: int, end: int, *, said: bool = True, confidence: float = 1.0) -> None:
+    def _close_turn(self, at: int, end: int, *, announced: bool = True, confidence: float = 1.0) -> None:
         """A turn is over; what comes next begins anew."""
         self.state.turn = None
         self._write_closing(at)
-        if said:
+        if announced:
             self.emit(TurnEnd, at, end=end, confidence=confidence)
 
     def _write_closing(self, at: int) -> None:

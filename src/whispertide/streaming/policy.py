@@ -121,8 +121,8 @@ def drop_below_setting() -> float:
     """The setting of a policy that says which unlikely words are not written."""
     return setting(
         0.0,
-        "words are not written where they, the two before and the two after are less likely on average, and the last "
-        "twelve are unlikely: in noise most of these were not said (0 = all are written)",
+        "a word is dropped if it, the two before it and the two after it are less likely than this on "
+        "average, and the last twelve words indicate noise (0 = never)",
         least=0,
         most=1,
     )
@@ -138,12 +138,14 @@ class Bounded(Choice):
 
     hard_cap_s: float = setting(
         28.0,
-        "windows never get longer; then words are confirmed whether they are certain or not",
+        "longest window; at this length words are confirmed, certain or not",
         least=4,
         most=CHUNK_SECONDS,
     )
-    no_speech: float = setting(0.9, "what is heard with a higher no-speech probability is dropped", least=0, most=1)
-    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
+    no_speech: float = setting(0.9, "a text with a higher no-speech probability is dropped", least=0, most=1)
+    loop_guard: bool = setting(
+        True, "whether repetition loops are cut before they are confirmed, and in the hypothesis"
+    )
     drop_below: float = drop_below_setting()
 
     hard_cap: int = in_samples("hard_cap_s")

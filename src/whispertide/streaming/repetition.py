@@ -174,19 +174,19 @@ def waits(probability: float, at: int, end: int, *, below: float, settle: int) -
 
 
 def without_unlikely(
-    words: Sequence[Word], below: float, *, before: Sequence[float] = (), said: int = 0, after: Sequence[Word] = ()
+    words: Sequence[Word], below: float, *, before: Sequence[float] = (), own: int = 0, after: Sequence[Word] = ()
 ) -> tuple[Word, ...]:
     """`words` without those in a stretch that is less likely than `below`, where it is noisy.
 
     The stretch is a word, which counts twice, the two before it and the two after it. Noisy it is where the last words,
     this one included, are less likely than `NOISY`. Both are geometric means. `before` are the probabilities of the
-    words before them, the last `said` of which are of the same utterance; `after` are the words that follow.
+    words before them, the last `own` of which are of the same utterance; `after` are the words that follow.
     """
     if not below:
         return tuple(words)
     known = [*before, *(word.probability for word in (*words, *after))]
     logs = [math.log(max(probability, _IMPOSSIBLE)) for probability in known]
-    first = max(len(before) - said, 0)
+    first = max(len(before) - own, 0)
     return tuple(word for at, word in enumerate(words, start=len(before)) if not _is_unlikely(logs, at, first, below))
 
 

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
+from whispertide.checkpoint.tokenizer import KindOf, token_kinds
 from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
 from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
 from whispertide.decoding.search import Cost
-from whispertide.decoding.token_words import TokenKinds
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.features import Features
 from whispertide.model.engine import Encoded, EncoderState
@@ -50,15 +50,15 @@ class RoundResources:
     suffix: FloatArray | None = None
     detector: WordEndDetector | None = None
     encoder: "WhisperModel | None" = None
-    kinds: Callable[[str | None], TokenKinds] = field(init=False, repr=False)  # words from punctuation in a language
+    kinds: Callable[[str | None], KindOf] = field(init=False, repr=False)  # words from punctuation in a language
     start: Callable[[str | None, Task], tuple[int, ...]] = field(init=False, repr=False)  # what begins a transcript
-    _rules: Callable[[tuple[int, ...] | None, bool], Rules] = field(init=False, repr=False)
+    _rules: Callable[[tuple[int, ...] | None, bool, tuple[str, ...]], Rules] = field(init=False, repr=False)
     _languages: dict[str | None, DetectedLanguage] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         tokenizer = self.model.tokenizer
         # Caches of its own in place of cached methods, which would keep every resources alive.
-        self.kinds = lru_cache(maxsize=8)(lambda language: TokenKinds(tokenizer, language))
+        self.kinds = lru_cache(maxsize=8)(partial(token_kinds, tokenizer))
         self.start = lru_cache(maxsize=8)(lambda language, task: tokenizer.sot_sequence(language, task, False))
         self._rules = lru_cache(maxsize=8)(self._make_rules)
 
@@ -69,7 +69,7 @@ class RoundResources:
         """
         # Never kept: what is heard may be another language in the next round.
         if options.language is None and self.model.tokenizer.is_multilingual:
-            return detect_language(self.model, encoded)
+            return detect_language(self.model, encoded, options.languages)
         if options.language not in self._languages:
             self._languages[options.language] = choose_language(self.model, lambda: encoded, options.language)
         return self._languages[options.language]
@@ -101,14 +101,17 @@ class RoundResources:
 
     def rules(self, options: DecodeOptions, must_speak: bool) -> Rules:
         """Text only: no timestamps, languages or other special tokens."""
-        return self._rules(options.suppress_tokens, must_speak)
+        return self._rules(options.suppress_tokens, must_speak, options.keyterms)
 
-    def _make_rules(self, suppress: tuple[int, ...] | None, must_speak: bool) -> Rules:
+    def _make_rules(self, suppress: tuple[int, ...] | None, must_speak: bool, keyterms: tuple[str, ...]) -> Rules:
         tokenizer = self.model.tokenizer
         never = suppressed_tokens(tokenizer, suppress, self.model.generation.suppress_tokens)
         special = range(tokenizer.eot + 1, self.model.dims.n_vocab)
         # Whisper's rule against a blank beginning forbids the end of text as the first token, too.
         options = DecodeOptions(
-            timestamps=False, suppress_blank=must_speak, suppress_tokens=tuple(sorted({*never, *special}))
+            timestamps=False,
+            suppress_blank=must_speak,
+            suppress_tokens=tuple(sorted({*never, *special})),
+            keyterms=keyterms,
         )
         return build_rules(self.model, options)

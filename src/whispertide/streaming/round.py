@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from whispertide.decoding.draft import Reference
-from whispertide.decoding.language import DetectedLanguage
+from whispertide.decoding.language import CERTAIN, ENOUGH, TURNING, DetectedLanguage
 from whispertide.decoding.search import Cost, Guard, Stage
 from whispertide.events import RoundStats
 from whispertide.model.engine import Encoded, EncoderState
@@ -84,15 +84,26 @@ class RoundPlan:
         if self.window.start % FRAME_SAMPLES:
             raise ValueError(f"expected a window that starts at a multiple of {FRAME_SAMPLES}; got {self.window.start}")
 
-    def language(self, found: DetectedLanguage) -> DetectedLanguage:
-        """The language of the round's text, where `found` is detected in its window: in view of the language before."""
-        return found if self.waits(found) else found.after(self.spoken)
-
-    def waits(self, language: DetectedLanguage) -> bool:
-        """True if the round is left to the next one, because its language is a guess: what is confirmed in the wrong
-        one stays, and the utterance goes on in it. The last round of an utterance does not wait.
+    def waits(self, found: DetectedLanguage) -> bool:
+        """True if the round is left to the next one, because the language detected in its window is a guess: what is
+        confirmed in the wrong one stays, and the utterance goes on in it. The last round of an utterance does not wait.
         """
-        return not self.is_last and language.language != self.spoken and language.may_change(len(self.window))
+        is_guess = (found.probability < CERTAIN and len(self.window) < ENOUGH) or self._is_no_sign(found)
+        return is_guess and not self.is_last and found.language != self.spoken
+
+    def language(self, found: DetectedLanguage) -> DetectedLanguage:
+        """The language of the round's text: the one detected in its window if that is certain, else what was `spoken`
+        before. People seldom change their language, and an accent, a name or a cough sounds like another one.
+        """
+        is_certain = found.probability >= CERTAIN and not self._is_no_sign(found)
+        if self.spoken is None or is_certain or self.waits(found):
+            return found
+        return DetectedLanguage(self.spoken, found.shares.get(self.spoken, 0.0), found.shares)
+
+    def _is_no_sign(self, found: DetectedLanguage) -> bool:
+        """True if the window is too short to be a sign of another language than the one `spoken` before."""
+        # Without shares nobody listened: it is the one that was asked for.
+        return self.spoken not in (None, found.language) and bool(found.shares) and len(self.window) < TURNING
 
     @property
     def ends_turn(self) -> bool:
@@ -140,16 +151,18 @@ class Commit:
 
 def stats_of(costs: Sequence[Cost], tokens: int) -> RoundStats:
     """The cost of a round, stage by stage, for `tokens` of text."""
-
-    def total(stage: Stage) -> float:
-        return sum(cost.seconds for cost in costs if cost.stage == stage)
-
+    seconds: dict[Stage, float] = {"encode": 0.0, "decode": 0.0, "align": 0.0}
+    features_s, runs = 0.0, 0
+    for cost in costs:
+        seconds[cost.stage] += cost.seconds
+        features_s += cost.features_s
+        runs += cost.steps.runs
     return RoundStats(
-        encode_s=total("encode"),
-        decode_s=total("decode"),
-        align_s=total("align"),
-        features_s=sum(cost.features_s for cost in costs),
-        decoder_runs=sum(cost.steps.runs for cost in costs),
+        encode_s=seconds["encode"],
+        decode_s=seconds["decode"],
+        align_s=seconds["align"],
+        features_s=features_s,
+        decoder_runs=runs,
         tokens=tokens,
     )
 

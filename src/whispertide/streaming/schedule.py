@@ -71,28 +71,33 @@ class Rounds(Choice):
     """When rounds start, as a recipe says it. What it says of the voice gate and of lateness holds for every kind."""
 
     recorded: ClassVar[bool] = False
-    step_s: float = setting(1.0, "seconds of new audio for a round", least=0.02, most=CHUNK_SECONDS)
-    vad: bool = setting(True, "a voice gate keeps silence out")
-    vad_pause_s: float = setting(0.5, "so much silence ends an utterance", least=0.1, most=CHUNK_SECONDS)
+    step_s: float = setting(1.0, "new audio that starts a round", least=0.02, most=CHUNK_SECONDS)
+    vad: bool = setting(True, "whether a voice gate removes silence")
+    vad_pause_s: float = setting(0.5, "length of silence that ends an utterance", least=0.1, most=CHUNK_SECONDS)
     vad_turn_s: float = setting(
         0.0,
-        "so much silence ends a turn in mid-sentence; a shorter pause there ends an utterance alone, and what follows "
-        "is heard with the text before it (0 = every utterance is a turn)",
+        "length of silence that ends a turn within a sentence; after a shorter pause there the next utterance "
+        "is decoded with the text before it (0 = every utterance is a turn)",
         least=0,
         most=CHUNK_SECONDS,
     )
-    vad_pre_roll_s: float = setting(1.0, "so much before the first speech is kept", least=0, most=CHUNK_SECONDS)
+    vad_pre_roll_s: float = setting(1.0, "audio kept before the first speech", least=0, most=CHUNK_SECONDS)
     turn_end: TurnEnder = setting(
         "pause",
-        "what ends a turn: a pause, or a network that hears in a pause whether the speaker is done (`whispertide "
-        "models pull smart-turn`); then utterances end in pauses as ever, and `vad_turn_s` has no say",
+        'end of a turn: at a "pause", or when a network predicts in a pause that the speaker has finished '
+        "(`whispertide models pull smart-turn`); utterances still end in pauses, and `vad_turn_s` has no effect",
     )
-    turn_threshold: float = setting(0.5, "a higher probability of that network ends a turn (1 = none)", least=0, most=1)
+    turn_threshold: float = setting(
+        0.5, "probability of that network from which a turn ends (1 = never)", least=0, most=1
+    )
     turn_eager: float = setting(
-        0.0, "a higher one is reported as a turn that may be over (0 = none; at most `turn_threshold`)", least=0, most=1
+        0.0,
+        "probability from which a turn is reported as perhaps over (0 = never; at most `turn_threshold`)",
+        least=0,
+        most=1,
     )
-    turn_timeout_s: float = setting(3.0, "so much silence ends a turn whatever that network says", least=0.2, most=60)
-    lag_s: float = setting(5.0, "more audio than this after the last round is reported as lag", least=0.1, most=3600)
+    turn_timeout_s: float = setting(3.0, "length of silence that ends a turn in any case", least=0.2, most=60)
+    lag_s: float = setting(5.0, "lag is reported above this much audio since the last round", least=0.1, most=3600)
 
     step: int = in_samples("step_s")
     turn_pause: int = in_samples("vad_turn_s")
@@ -152,7 +157,7 @@ class Rounds(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed(Rounds):
-    """A round whenever `step_s` of new audio has arrived; it takes everything that has (whisper_streaming).
+    """A round starts when `step_s` of new audio has arrived, and takes all of it (whisper_streaming).
 
     So when computing takes longer than the step, the next round simply looks at more, and the delay does not grow.
     """
@@ -162,14 +167,14 @@ class Fixed(Rounds):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestEffort(Rounds):
-    """A round as soon as the previous one is done and `step_s` has arrived; it takes everything that has."""
+    """A round starts when the previous one is done and `step_s` has arrived, and takes all new audio."""
 
     kind: ClassVar[str] = "best-effort"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptive(Rounds):
-    """Best effort that leaves the machine room: computing shall take at most half of the time.
+    """Best effort in which computing takes at most half of the time.
 
     A round takes place when `step_s` has arrived, but not before twice as much as would come while the last one was
     computed; at most `longest_step_s` is waited for. It takes everything that has arrived.
@@ -179,9 +184,9 @@ class Adaptive(Rounds):
     """
 
     kind: ClassVar[str] = "adaptive"
-    longest_step_s: float = setting(2.0, "the most that is waited for", least=0.02, most=CHUNK_SECONDS)
+    longest_step_s: float = setting(2.0, "the longest step", least=0.02, most=CHUNK_SECONDS)
     pending_step_s: float = setting(
-        0.0, "seconds of new audio for a round where guessed words wait (0 = as any other)", least=0, most=CHUNK_SECONDS
+        0.0, "new audio that starts a round while unconfirmed words wait (0 = `step_s`)", least=0, most=CHUNK_SECONDS
     )
 
     longest_step: int = in_samples("longest_step_s")

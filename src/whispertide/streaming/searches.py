@@ -48,10 +48,10 @@ class Greedy(Search):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beam(Search):
-    """Several hypotheses next to each other."""
+    """Beam search."""
 
     kind: ClassVar[str] = "beam"
-    beam: int = setting(5, "hypotheses", least=1, most=64)
+    beam: int = setting(5, "number of hypotheses", least=1, most=64)
 
     @classmethod
     def instead_of(cls, other: Choice, **changes: Any) -> Self:
@@ -67,21 +67,23 @@ class Beam(Search):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned(Beam):
-    """One hypothesis as long as it says what the round before heard, else `beam` (WhisperFlow)."""
+    """One hypothesis while it agrees with the previous round's text, else `beam` (WhisperFlow)."""
 
     kind: ClassVar[str] = "pruned"
     align: Align = setting(
         "bigram",
-        'how the place in what was heard is found: by two equal pieces in a row ("bigram"), by the equal piece nearest '
-        'in "time", or by the "first" equal one (WhisperFlow)',
+        'how the place in the previous round\'s text is found: by two equal pieces in a row ("bigram"), by the '
+        'equal piece nearest in "time", or by the "first" equal one (WhisperFlow)',
     )
     recover: bool = setting(
-        True, "a search that has left what was heard gets narrow again once it is back (WhisperFlow: never)"
+        True,
+        "whether a beam closes again when its best hypothesis returns to the previous round's text "
+        "(WhisperFlow: never)",
     )
     follows: Follows = setting(
         "heard",
-        'for local agreement: what is followed, all that the round before "heard" in the window, or what was "shown": '
-        "confirmed words and the guess after them (WhisperFlow)",
+        'for local agreement: the text that the search follows, all words of the previous round ("heard"), or '
+        'the confirmed words and the hypothesis ("shown", WhisperFlow)',
     )
 
     def derive(self) -> dict[str, Any]:
@@ -92,7 +94,7 @@ class Pruned(Beam):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Pruned):
-    """Likewise, and what the round before heard is checked as one block: with one hypothesis it finds what greedy
+    """Likewise, with the previous round's text checked as one block: with one hypothesis it finds what greedy search
     finds. `tide` checks the guess of the round before, whose place it knows.
     """
 

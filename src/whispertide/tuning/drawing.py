@@ -1,4 +1,4 @@
-"""The common parts of plots: their style, the figure with its title, legend and notes, and the numbers that were drawn.
+"""Plots of curves: their style, the figure with its title, legend and notes, and the numbers that were drawn.
 
 Matplotlib's own drawings on white, as PNG and PDF, with the numbers as CSV (`Drawing`). The colours are the eight of
 Petroff (2021, "Accessible Color Sequences for Data Visualization", arXiv 2107.02270), which people who confuse colours
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 COLOURS = ("#1845fb", "#ff5e02", "#c91f16", "#c849a9", "#adad7d", "#86c8dd", "#578dff", "#656364")
 SERIES = len(COLOURS)
+DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
+_MARKED = {"color": COLOURS, "marker": tuple("os^Dv<>p")}  # what tells one curve from the next
 _WIDTH, _HEIGHT = 5.6, 3.2  # inches, without title and legend: letters are legible on a phone's page, too
 _DPI = 160
 _ROW = 0.2  # inches: of a line of the title or the legend
@@ -99,26 +101,6 @@ class Drawing:
 
 
 # --- numbers as text -------------------------------------------------------------------------------------------------
-
-
-def read(path: Path) -> tuple[dict[str, Any], list[Curve], list[Line]]:
-    """Read the CSV of a plot of curves: its title and the labels of its axes as the functions here take them, the
-    curves, and the levels. Raises `OSError`, `ValueError`.
-    """
-    with path.open(encoding="utf-8", newline="") as file:
-        (title, x_label, y_label, *_), *rows = csv.reader(file)
-    points: dict[str, list[tuple[float, float, str]]] = {}
-    levels = []
-    for label, x, y, note in rows:
-        if x:
-            points.setdefault(label, []).append((float(x), float(y), note))
-        else:
-            levels.append(Line(label, float(y)))
-    curves = []
-    for label, found in points.items():
-        xs, ys, notes = zip(*found, strict=True)
-        curves.append(Curve(label, xs, ys, notes if any(notes) else ()))
-    return {"title": title, "x_label": x_label, "y_label": y_label}, curves, levels
 
 
 def format_number(value: float | None) -> str:
@@ -230,3 +212,32 @@ def _annotate(figure: "Figure", curves: Sequence[Curve], levels: Sequence[Line])
         min_distance=0.015,
         max_distance=0.15,
     )
+
+
+def scatter(
+    curves: Sequence[Curve], *, x_label: str, y_label: str, title: str, levels: Sequence[Line] = (), zero: bool = True
+) -> Drawing:
+    """Draw points joined in their order, each with its note.
+
+    With `zero` axes begin there, the upright one only if the values are not all far from it.
+    """
+
+    def draw(axes: "Axes") -> None:
+        axes.set_prop_cycle(**_MARKED)
+        for curve in curves:
+            axes.plot(curve.x, curve.y, lw=1.2, label=curve.label)
+        for level, dash in zip(levels, cycle((*DASHES[1:], DASHES[0])), strict=False):
+            axes.axhline(level.y, color="black", linestyle=dash, lw=1.0, label=level.label)
+        axes.margins(x=0.12, y=0.2)
+        heights = [y for curve in curves for y in curve.y] + [level.y for level in levels]
+        from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
+
+    return draw_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
+
+
+def from_zero(axes: "Axes", *, x: bool = False, y: bool = False) -> None:
+    """Begin those axes at zero whose values are all above it."""
+    if x and axes.get_xlim()[0] > 0:
+        axes.set_xlim(left=0)
+    if y and axes.get_ylim()[0] > 0:
+        axes.set_ylim(bottom=0)

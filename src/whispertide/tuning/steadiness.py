@@ -23,8 +23,9 @@ import numpy as np
 
 from whispertide.decoding.token_words import spoken
 from whispertide.errors import OptionError
-from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, closes, same
+from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, same
 from whispertide.methods.attention.tide import Tide, TideState
+from whispertide.punctuation import ends_sentence
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.repetition import normalise
@@ -132,7 +133,7 @@ def outcomes(guess: Guess, final: Sequence[Word]) -> list[bool]:
     for word in guess.words:
         place = next((n for n, said in enumerate(rest[next_at:], next_at) if same(word, said)), None)
         leaves_out = place is not None and before_stayed and any(normalise(said.text) for said in rest[next_at:place])
-        goes_on = place is not None and closes(word) and not closes(rest[place])
+        goes_on = place is not None and ends_sentence(word.text) and not ends_sentence(rest[place].text)
         found.append(place is not None and not leaves_out and not goes_on)
         before_stayed = place is not None
         next_at = next_at if place is None else place + 1

@@ -24,7 +24,6 @@ from whispertide.recipes.calibration import Calibration, Pace, machine_of
 from whispertide.recipes.short_windows import COMFORTABLE
 from whispertide.streaming.framing import BARE, Framing, Pad30
 from whispertide.tuning import framing_choice
-from whispertide.tuning.doctor import BUSY
 from whispertide.tuning.framing_choice import (
     SPEECH_S,
     FramingResult,
@@ -34,6 +33,7 @@ from whispertide.tuning.framing_choice import (
     plain_words,
     tide_in,
 )
+from whispertide.tuning.speed import BUSY
 from whispertide.tuning.steadiness import as_busy, fit_rule, held_out, record_stream, reliability, replay_stream
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
@@ -274,8 +274,8 @@ def refit_rule(
     step = -(-len(parts) // _MOST_REPLAYED)
     for number in range(0, len(parts), step):
         for text in differ:
-            said = replay_stream(transcriber, as_busy(recipe.replace(rule=text), number), parts[number])
-            differ[text] += sum(differences(plain_words(examples[number].text), plain_words(said)))
+            replayed = replay_stream(transcriber, as_busy(recipe.replace(rule=text), number), parts[number])
+            differ[text] += sum(differences(plain_words(examples[number].text), plain_words(replayed)))
         advance("streams by that rule", number + 1, len(parts))
     return replace(found, differ=differ[found.rule], shipped_differ=differ[""])
 

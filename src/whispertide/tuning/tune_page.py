@@ -2,20 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from whispertide.tuning import page, plots
-from whispertide.tuning.drawing import Curve, Drawing
+from whispertide.tuning import page
+from whispertide.tuning.drawing import Curve, Drawing, scatter
 from whispertide.tuning.framing_choice import MOST, SPEECH_S
 
 if TYPE_CHECKING:
     from whispertide.tuning.tune import Tuning
 
 LEGEND = (
-    "What windows say in each framing, next to the same windows padded to 30 s. changed: of the padded words, heard "
-    "otherwise or not at all. invented: words that no padded text has. single words: words added to each. "
-    "runs away: texts that do not end. heard twice: windows that a guard stopped, heard once more in 30 s of padding. "
-    "ends missing: utterances whose last word is missing. near the end: words where "
-    "the audio is cut off, which tide drops as a rule; they decide between framings that suit. A framing suits "
-    f"up to {MOST['changed']:.0%} changed, {MOST['invented']:.0%} invented, {MOST['alone_added']:g} words added to a "
+    "The text of windows in each framing, compared with the text of the same windows padded to 30 s. changed: words of "
+    "the padded text that are different or missing. invented: words that no padded text has. runs away: texts that do "
+    "not end. ends missing: utterances without their last word. decoded twice: windows that a guard stopped, decoded "
+    "once more with 30 s of padding. single words: additional words for each single word. near the end: additional "
+    "words where the audio is cut off, which tide usually drops; they decide between framings within the limits. "
+    f"Limits: {MOST['changed']:.0%} changed, {MOST['invented']:.0%} invented, {MOST['alone_added']:g} words added to a "
     f"single one, {MOST['ends_missing']:.0%} of ends missing, and no text that runs away."
 )
 
@@ -39,7 +39,7 @@ def _table(found: "Tuning") -> page.Table:
         )
     return page.Table(
         (
-            "framing", "suits", "ms a window", "changed", "invented", "runs away", "ends missing", "heard twice",
+            "framing", "suits", "ms a window", "changed", "invented", "runs away", "ends missing", "decoded twice",
             "single words", "near the end",
         ),
         tuple(rows),
@@ -85,7 +85,7 @@ def _plot(found: "Tuning") -> Drawing:
         Curve(each.label, (1000 * each.median_s,), (100 * each.differing,), ("suits" if each.suits else "",))
         for each in found.tried
     ]
-    return plots.scatter(
+    return scatter(
         points,
         x_label="a window (ms)",
         y_label="words that differ (%)",

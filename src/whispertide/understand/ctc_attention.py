@@ -6,8 +6,12 @@ And it ends where no candidate that goes on can still win, which the papers do n
 
 What a pilot gives: while the best candidate says what the pilot said, it alone is kept (beam collapse), and the
 decoder has read the pilot's text in one run; the text's length is foreseen from the pilot's (early termination); of
-what is said again CTC's sums over the pilot's frames are taken over (leap). Each can be switched off. Knows nothing of
-audio, and of networks only that they score rows of tokens.
+what is said again CTC's sums over the pilot's frames are taken over (leap). Each can be switched off.
+
+CTC is asked about a few next tokens of each candidate, those that the decoder finds likely (pre-beam). The leap is over
+tokens that the pilot asked about too: a pilot asks about 10, and where at least 7 of the decoder's best 10 are among
+them, these are asked about, else, without a leap, the best 7 (section 6). Knows nothing of audio, and of networks only
+that they score rows of tokens.
 """
 
 import math
@@ -19,11 +23,12 @@ import numpy as np
 
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray, IntArray
-from whispertide.understand.ctc_prefix import Prefixes, Sums, empty, longer, longer_totals
+from whispertide.understand.ctc_prefix import Early, Prefixes, Sums, beginnings, empty, longer
 
 END = 0  # the token that ends a text
 _HOPELESS = 10.0  # nats below the best (Watanabe et al. 2017, section IV.C)
 _LENGTHS = 3
+_PRE_BEAM, _COMMON = 10, 7  # next tokens that a pilot asks CTC about, and how many of them must be likely again
 
 
 class Rows(Protocol):
@@ -62,6 +67,7 @@ class CtcAttentionOptions:
     collapse, cap, leap   which of a pilot's gifts are taken
     spare      tokens that a text may have beyond the pilot's length
     overlap    the share of the pilot's frames whose sums are taken over
+    pilot      a later search may go by this one, so CTC is asked about more next tokens
     """
 
     beam: int = 5
@@ -72,6 +78,7 @@ class CtcAttentionOptions:
     leap: bool = True
     spare: int = 5  # C in the paper
     overlap: float = 0.8
+    pilot: bool = False
 
     def __post_init__(self) -> None:
         if min(self.beam, self.longest) < 1 or self.spare < 0 or not 0 <= self.attention <= 1:
@@ -86,7 +93,7 @@ class CtcAttentionOptions:
     def likely(self) -> int:
         """Next tokens of a candidate that CTC is asked about."""
         # CTC is asked about no others: its sums over all frames are dear. 7 with a beam of 5, as in the paper.
-        return max(2, math.floor(1.5 * self.beam))
+        return _PRE_BEAM if self.pilot else max(2, math.floor(1.5 * self.beam))
 
     def weighed(self, said: Sums, heard: Sums) -> Sums:
         """Scores by what the decoder said and what CTC heard, of the same shape."""
@@ -121,25 +128,30 @@ class Found:
     """The result of a search, and what the next one over more audio can use.
 
     sums     CTC's of each beginning of the best text, from one token on, as far as they are known; one prefix each
+    early    of each beginning, from the empty one on, what CTC was asked about
     first    the decoder's output for the first token [tokens]
     frames   that it was over
     """
 
     best: Candidate
     sums: tuple[Prefixes, ...]
+    early: tuple[Early, ...]
     first: FloatArray
     frames: int
 
 
 @dataclass(slots=True)
 class _Beam:
-    """The candidates that go on with CTC's sums, those that ended, and the sums of all that went on."""
+    """The candidates that go on with CTC's sums, those that ended, and the sums of all that went on; of all that could,
+    what CTC was asked about.
+    """
 
     going: list[Candidate]
     prefixes: Prefixes
     follows: bool  # the best says what the pilot said
     ended: list[Candidate] = field(default_factory=list)
     sums: dict[tuple[int, ...], Prefixes] = field(default_factory=dict)
+    early: dict[tuple[int, ...], Early] = field(default_factory=dict)
 
 
 def ctc_attention_search(
@@ -175,8 +187,10 @@ def ctc_attention_search(
         state = state.rows(parents)
         last = beam.prefixes.last
     best = max(beam.ended if over else [*beam.ended, *beam.going], key=lambda candidate: candidate.score)
-    sums = tuple(beam.sums[best.tokens[:length]] for length in range(1, len(best.tokens) + 1))
-    return Found(best, sums, first, len(scores))
+    begun = [best.tokens[:length] for length in range(len(best.tokens) + 1)]
+    sums = tuple(beam.sums[each] for each in begun[1:])
+    early = tuple(beam.early[each] for each in begun if each in beam.early)
+    return Found(best, sums, early, first, len(scores))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +213,43 @@ class _Continuations:
         return [place for place in places if self.scores[place] > -math.inf]
 
 
+def _asked(
+    beam: _Beam, decoded: FloatArray, options: CtcAttentionOptions, pilot: Found | None
+) -> tuple[IntArray, Early | None]:
+    """The next tokens [n, k] of each candidate that CTC is asked about, without the end; what a pilot knows of them,
+    if there is a leap.
+    """
+    order = np.argsort(-decoded[:, 1:], axis=1, kind="stable") + 1
+    length = beam.prefixes.length
+    # While the pilot's text is followed, there is one candidate.
+    if beam.follows and pilot is not None and options.leap and length < len(pilot.early):
+        known = pilot.early[length]
+        likely = order[0, :_PRE_BEAM]
+        common = likely[np.isin(likely, known.tokens)]
+        if len(common) >= min(_COMMON, order.shape[1]):
+            chosen = common[: options.likely]
+            return chosen[None], known.of(chosen)
+    return order[:, : options.likely], None
+
+
+def _totals(beam: _Beam, scores: Sums, tokens: IntArray, known: Early | None, until: int) -> Sums:
+    """The totals of the candidates, longer by each of `tokens`; noted are the shares that begin before `until`."""
+    if known is None:
+        early = beginnings(scores, beam.prefixes, tokens, 0, until)
+    else:
+        later = beginnings(scores, beam.prefixes, tokens, known.until, max(until, known.until))
+        early = np.logaddexp(known.shares[None], later)
+        until = max(until, known.until)
+    beam.early |= {
+        each.tokens: Early(asked, shares, until) for each, asked, shares in zip(beam.going, tokens, early, strict=True)
+    }
+    totals: Sums = np.logaddexp(early, beginnings(scores, beam.prefixes, tokens, until, len(scores)))
+    return totals
+
+
 def _continuations(
-    beam: _Beam, scores: Sums, decoded: FloatArray, tokens: IntArray, options: CtcAttentionOptions
+    beam: _Beam, decoded: FloatArray, tokens: IntArray, totals: Sums, options: CtcAttentionOptions
 ) -> _Continuations:
-    totals = longer_totals(scores, beam.prefixes, tokens)
     every = np.concatenate([np.full((len(tokens), 1), END), tokens], axis=1)
     said = np.take_along_axis(decoded, every, axis=1).astype(np.float64)
     before = np.array([[sum(candidate.said)] for candidate in beam.going])
@@ -216,8 +263,9 @@ def _step(
     """Make every candidate a token longer and keep the best; returns the rows that they come from."""
     length = beam.prefixes.length
     expected = pilot.best.tokens[: length + 1] if pilot and options.collapse and length < len(pilot.best.tokens) else ()
-    tokens = np.argsort(-decoded[:, 1:], axis=1, kind="stable")[:, : options.likely] + 1  # without the end
-    found = _continuations(beam, scores, decoded, tokens, options)
+    tokens, early = _asked(beam, decoded, options, pilot)
+    totals = _totals(beam, scores, tokens, early, math.floor(options.overlap * len(scores)))
+    found = _continuations(beam, decoded, tokens, totals, options)
     places = found.best(options.beam)
     row, column = places[0]
     best = (*beam.going[row].tokens, int(tokens[row, column - 1])) if column else ()
@@ -225,8 +273,8 @@ def _step(
     known = None
     if beam.follows and pilot:  # beam collapse: while the best candidate says what the pilot said, no other is kept
         places = places[:1]
-        known = pilot.sums[length] if options.leap and length < len(pilot.sums) else None
-    return _keep(beam, scores, found, places, known, math.floor(options.overlap * pilot.frames) if pilot else 0)
+        known = pilot.sums[length] if early is not None and length < len(pilot.sums) else None
+    return _keep(beam, scores, found, places, known, 0 if early is None else early.until)
 
 
 def _keep(

@@ -5,8 +5,9 @@ The total of a longer prefix is the sum over the frames in which its last token 
 algorithm 2; pilot inference, section 5; ALGORITHMS G.) A total needs no sums of the longer prefix itself, so these are
 computed only for the prefixes that a search keeps.
 
-A pilot's sums can be taken over (the paper's CTC leap): of the same prefix they are copied up to a frame, and only the
-rest is computed. Where the early frames are those of the pilot, nothing is lost.
+A pilot's sums can be taken over (the paper's CTC leap): of the same prefix they are copied up to a frame, and so are
+the shares of the totals of its continuations that begin before that frame; only the rest is computed. Where the early
+frames are those of the pilot, nothing is lost.
 """
 
 from dataclasses import dataclass
@@ -56,22 +57,39 @@ def empty(scores: Sums) -> Prefixes:
     return Prefixes(0, np.array([-1]), np.full(blanks.shape, NEVER), blanks, np.zeros(1))
 
 
-def longer_totals(scores: Sums, prefixes: Prefixes, tokens: IntArray) -> Sums:
-    """The totals [n, k] of every prefix, longer by each of its `tokens` [n, k]."""
-    first = max(prefixes.length, 1)
+@dataclass(frozen=True, slots=True)
+class Early:
+    """Of a prefix's continuations by `tokens` [k] the `shares` [k] of their totals that begin before frame `until`."""
+
+    tokens: IntArray
+    shares: Sums
+    until: int
+
+    def of(self, tokens: IntArray) -> "Early":
+        """Those of these tokens alone, in this order. Raises ValueError where one is unknown."""
+        places = [self.tokens.tolist().index(token) for token in tokens.tolist()]
+        return Early(tokens, self.shares[places], self.until)
+
+
+def beginnings(scores: Sums, prefixes: Prefixes, tokens: IntArray, start: int, end: int) -> Sums:
+    """The shares [n, k] of the totals of every prefix, longer by each of its `tokens` [n, k], in which that token
+    begins in a frame from `start` to before `end`: from the first frame to the last, the totals themselves.
+    """
     # A token takes a frame at least, so what comes after n of them cannot begin before frame n.
-    either = np.logaddexp(prefixes.in_token, prefixes.in_blank)[:, None]
+    first = min(max(prefixes.length, 1, start), end)
+    entered = slice(first - 1, end - 1) if end else slice(0)
+    in_blank = prefixes.in_blank[:, None, entered]
+    either = np.logaddexp(prefixes.in_token[:, None, entered], in_blank)
     again = (tokens == prefixes.last[:, None])[..., None]
-    before = np.where(again, prefixes.in_blank[:, None], either)  # where a token comes again, a blank lies between
-    said = scores.T[tokens]  # [n, k, frames]
+    before = np.where(again, in_blank, either)  # where a token comes again, a blank lies between
     # Each frame in which the token may begin counts; paths that stay in it were counted where they began.
-    begins = before[..., first - 1 : -1] + said[..., first:]
-    if prefixes.length == 0:
+    begins = before + scores[first:end].T[tokens]
+    if prefixes.length == start == 0 < end:
         # The first token of all may also begin in frame 0, which no frame comes before.
-        begins = np.concatenate([said[..., :1], begins], axis=-1)
+        begins = np.concatenate([scores[:1].T[tokens], begins], axis=-1)
     # A prefix as long as the audio leaves no frame to begin in: then it never does.
-    totals: Sums = np.logaddexp.reduce(begins, axis=-1, initial=NEVER)
-    return totals
+    shares: Sums = np.logaddexp.reduce(begins, axis=-1, initial=NEVER)
+    return shares
 
 
 def longer(

@@ -16,10 +16,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from onnx import TensorProto
-
 from whispertide.errors import CheckpointError
 from whispertide.graphs.builder import GraphBuilder, WeightFile
+from whispertide.graphs.onnx_file import ElementType
 from whispertide.understand.checkpoint import LateCheckpoint
 
 INGEST, CONTEXT, TEXT = "ingest", "context", "text"
@@ -185,7 +184,7 @@ def _conformer(layers: _Layers, frames: str, name: str) -> str:
 
 def _text(layers: _Layers) -> None:
     graph, dims = layers.graph, layers.dims
-    tokens = graph.input("tokens", TensorProto.INT64, ["rows", "new"])
+    tokens = graph.input("tokens", ElementType.INT64, ["rows", "new"])
     embedding = graph.weight("decoder.embedding.weight", layers.tensors["decoder.embedding.weight"])
     # Scaled as in Vaswani et al. 2017, section 3.4.
     hidden = graph.node("Mul", graph.node("Gather", embedding, tokens), graph.scalar(dims.width**0.5))

@@ -23,14 +23,16 @@ from whispertide.audio.vad import Gate, GateEvent, SpeechCertain, SpeechGate, Sp
 from whispertide.errors import OptionError
 from whispertide.methods.pilot.flying import CancellableTask, Check
 from whispertide.methods.pilot.sending import Question, Sending
-from whispertide.types import FloatArray, IntArray, Span, to_samples
+from whispertide.types import SAMPLE_RATE, FloatArray, IntArray, Span, to_samples
 from whispertide.understand.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.understand.ctc_prefix import Sums
 from whispertide.understand.intent_words import plain
 from whispertide.understand.model import Contextualised, Ingested, LateModel, TextState
 
 _SHORTEST_S = 0.04  # between two pilots: one frame of the network
-LONGEST_S = 30.0  # of an utterance; one that goes on is another, since every guess costs more than the one before
+LONGEST = (
+    30 * SAMPLE_RATE
+)  # of an utterance; one that goes on is another, since every guess costs more than the one before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,10 @@ class PilotTimes:
     beam: int = 3
     tokens: int = 15
 
+    first: int = field(init=False, repr=False, compare=False)  # these times in samples
+    every: int = field(init=False, repr=False, compare=False)
+    pause: int = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         frequent = self.every_s == 0 or _SHORTEST_S <= self.every_s < math.inf
         times = 0 < self.first_s < math.inf and 0 <= self.pause_s < math.inf and frequent  # not for nan
@@ -59,6 +65,8 @@ class PilotTimes:
                 "for pilots, and no time without end; got "
                 f"{self.first_s:g}, {self.pause_s:g}, {self.every_s:g}, {self.beam} and {self.tokens}"
             )
+        for name in ("first", "every", "pause"):
+            object.__setattr__(self, name, to_samples(getattr(self, f"{name}_s")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +127,12 @@ class _Search:
         scores: Sums = context.ctc.astype("float64")
         found = ctc_attention_search(scores, _Scorer(self.model, context), self.options, self.known, check=check)
         meant = self.model.checkpoint.understood(found.best.tokens, found.first)
-        said = Understood(
+        understood = Understood(
             *(meant.intent, meant.text, self.span.start, self.span.end, found.best.perplexity, self.final),
             chance=meant.chance,
             wait_s=time.perf_counter() - self.began,
         )
-        return said, found
+        return understood, found
 
 
 @dataclass(slots=True)
@@ -187,20 +195,20 @@ class Understanding:
         began = time.perf_counter()
         audio, _ = check_samples(samples)
         self._buffer.append(audio)
-        said = self._landed()
-        said += self._feed(began)
+        findings = self._landed()
+        findings += self._feed(began)
         self._let_go()
         self._take_off()
-        return said
+        return findings
 
     def finish(self) -> list[Understood]:
         """An utterance that goes on ends here. More audio may follow."""
         began = time.perf_counter()
-        said = self._landed()
-        said += self._feed(began)
-        said += self._after(self.gate.finish(), self._buffer.end, began)
+        findings = self._landed()
+        findings += self._feed(began)
+        findings += self._after(self.gate.finish(), self._buffer.end, began)
         self._let_go()
-        return said
+        return findings
 
     def clear(self) -> None:
         """Forget an utterance that goes on. More audio may follow."""
@@ -216,38 +224,42 @@ class Understanding:
 
     def _feed(self, began: float) -> list[Understood]:
         """Process the audio that the gate was not given yet; returns the findings."""
-        said: list[Understood] = []
+        findings: list[Understood] = []
         while self._fed < self._buffer.end:
             end = min(self._fed - self._fed % BLOCK + BLOCK, self._buffer.end)  # in blocks, as the gate judges them
             events = self.gate.feed(self._buffer.read(self._fed, end))
             self._fed = end
             # Only up to the last whole block: the gate has not judged the rest yet.
-            said += self._after(events, end - end % BLOCK, began)
-        return said
+            findings += self._after(events, end - end % BLOCK, began)
+        return findings
 
     def _after(self, events: Sequence[GateEvent], until: int, began: float) -> list[Understood]:
         """The findings about the audio before the sample `until`, by what the gate reports of it."""
-        said: list[Understood] = []
+        findings: list[Understood] = []
         for event in events:
             if isinstance(event, SpeechStarted):
                 start = max(event.start, self._buffer.start)  # the gate knows of no clear
-                self._open = _Utterance(start, self.model.nothing(), self._first(start), certain=event.is_certain)
+                self._open = _Utterance(
+                    start, self.model.nothing(), start + self.pilots.first, certain=event.is_certain
+                )
             elif isinstance(event, SpeechCertain) and self._open is not None:
                 self._open.certain = True
             elif isinstance(event, SpeechStopped) and self._open is not None:
                 try:
-                    said += self._cut(event.decided_at, began)
+                    findings += self._cut(event.decided_at, began)
                     if self._open.says:
-                        said.append(self._final(self._open, event.decided_at, began))  # no pilot is worth a wait now
+                        findings.append(
+                            self._final(self._open, event.decided_at, began)
+                        )  # no pilot is worth a wait now
                 finally:  # it is over, whatever a search raises
                     self._open.give_up()
                     self._open = None
         if self._open is not None:
-            said += self._cut(until, began)
+            findings += self._cut(until, began)
             self._open.spoken = self._open.spoken or until - self.gate.quiet > self._open.start
-            said += self._guesses(self._open, until)
-            said += self._at_a_pause(self._open, until)
-        return said
+            findings += self._guesses(self._open, until)
+            findings += self._at_a_pause(self._open, until)
+        return findings
 
     def _let_go(self) -> None:
         """Hear what came of an utterance that goes on, and let go of the audio that nobody needs."""
@@ -259,16 +271,17 @@ class Understanding:
 
     def _cut(self, until: int, began: float) -> list[Understood]:
         """Utterances that are as long as one may be before the sample `until`: the rest of their speech is the next."""
-        said: list[Understood] = []
-        while self._open is not None and until - self._open.start > to_samples(LONGEST_S):
-            one, end = self._open, self._open.start + to_samples(LONGEST_S)
-            said += self._guesses(one, end)
+        findings: list[Understood] = []
+        while self._open is not None and until - self._open.start > LONGEST:
+            one, end = self._open, self._open.start + LONGEST
+            findings += self._guesses(one, end)
             try:
                 if one.certain:
-                    said.append(self._final(one, end, began))
+                    findings.append(self._final(one, end, began))
             finally:
-                self._open = _Utterance(end, self.model.nothing(), self._first(end), spoken=False, certain=one.certain)
-        return said
+                first = end + self.pilots.first
+                self._open = _Utterance(end, self.model.nothing(), first, spoken=False, certain=one.certain)
+        return findings
 
     def _landed(self) -> list[Understood]:
         """The findings of the pilot on its thread, if it is done. Raises what it raised."""
@@ -288,9 +301,6 @@ class Understanding:
             until = self._buffer.end - self._buffer.end % BLOCK
             one.flying = CancellableTask(self._search_of(one, until, self._shorter(one), time.perf_counter()).run)
 
-    def _first(self, start: int) -> int:
-        return start + to_samples(self.pilots.first_s)
-
     def _ingest(self, utterance: _Utterance, until: int, *, ended: bool = False) -> None:
         audio = self._buffer.read(utterance.start, until)
         utterance.heard = self.model.ingest(utterance.heard, audio, ended=ended)
@@ -299,27 +309,27 @@ class Understanding:
         """The pilots that are due in audio before the sample `until`; live they only become so. One that would hear
         silence alone, or what may be a click, is left out.
         """
-        said: list[Understood] = []
-        while self.pilots.every_s and utterance.next_pilot < until:
+        findings: list[Understood] = []
+        while self.pilots.every and utterance.next_pilot < until:
             at = utterance.next_pilot
-            utterance.next_pilot += to_samples(self.pilots.every_s)
+            utterance.next_pilot += self.pilots.every
             if not utterance.certain:
                 continue
             if self.live:
                 utterance.due = True
             elif not utterance.rests:
-                said += self._pilot(utterance, at, self._shorter(utterance))
-        return said
+                findings += self._pilot(utterance, at, self._shorter(utterance))
+        return findings
 
     def _at_a_pause(self, utterance: _Utterance, until: int) -> list[Understood]:
         """The pilot of a pause that is as long as that now. It searches as at the end, and without what was guessed
         before: nobody waits for it, and what it finds is the answer if nobody speaks on.
         """
-        rests = 0 < to_samples(self.pilots.pause_s) <= self.gate.quiet
+        rests = 0 < self.pilots.pause <= self.gate.quiet
         begins, utterance.rests = rests and not utterance.rests, rests
         if not rests:
             self._take_back(utterance)
-        if not begins or not utterance.says or not self.pilots.every_s:
+        if not begins or not utterance.says or not self.pilots.every:
             return []
         utterance.give_up()
         utterance.found = None
@@ -339,7 +349,7 @@ class Understanding:
         """The search options of a pilot that is not at a pause."""
         known = len(utterance.found.best.tokens) if utterance.found else 0
         longest = min(known + self.pilots.tokens, self.search.longest)
-        return replace(self.search, beam=self.pilots.beam, longest=longest)
+        return replace(self.search, beam=self.pilots.beam, longest=longest, pilot=True)
 
     def _pilot(self, utterance: _Utterance, until: int, options: CtcAttentionOptions) -> list[Understood]:
         """One guess; none where there is no whole frame yet."""

@@ -18,7 +18,7 @@ from whispertide_lab.evaluation.paper import Item, Outcome
 from whispertide_lab.evaluation.papers import get_paper
 from whispertide_lab.evaluation.runner import Runner
 
-# DESIGN, section 5: at least these
+NANO = ("--models", "nano.en")  # at hand everywhere; what is usual has to be downloaded
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_the_items_of_whisperflow_are_measured(
     run: Run, heard: Heard, whisperflow: Callable[[str], None], item: str, said: str
 ) -> None:
     whisperflow(item)
-    result = run("bench", "paper", "whisperflow", "--quick")
+    result = run("bench", "paper", "whisperflow", *NANO, "--quick")
     assert result.exit_code == 0, result.stderr
     assert re.search(said, result.stdout), result.stdout
     whole = item not in ("table 2", "figure 8", "figure 9")
@@ -76,13 +76,28 @@ def test_the_items_of_whisperflow_are_measured(
 def test_the_items_of_whisperrt_are_measured_on_the_free_clock(
     run: Run, heard: Heard, item: str, said: list[str]
 ) -> None:
-    result = run("bench", "paper", "whisperrt", "--items", item, "--quick")
+    result = run("bench", "paper", "whisperrt", *NANO, "--items", item, "--quick")
     assert result.exit_code == 0, result.stderr
     assert all(re.search(line, result.stdout) for line in said), result.stdout
     asked = {name for name, _ in heard.asked if name != "offline"}
     assert asked
     assert all(name.endswith(" free") for name in asked)
     assert "<img" in Path("bench-results", "paper-whisperrt.html").read_text(encoding="utf-8")
+
+
+def test_the_papers_are_of_real_weights_unless_told_otherwise(
+    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def noted(runner: Runner) -> Outcome:
+        asked.append(runner.models)
+        return Outcome()
+
+    monkeypatch.setattr("whispertide.checkpoint.names.find_model", lambda name: None)
+    monkeypatch.setattr(made, "beam_table", noted)
+    result = run("bench", "paper", "whisperflow", "--items", "table 4")
+    assert (result.exit_code, asked) == (0, [("tiny.en",)])
 
 
 def test_each_model_is_looked_for_also_if_no_item_needs_it(run: Run, heard: Heard) -> None:
@@ -112,7 +127,7 @@ def test_an_item_that_fails_says_why_and_the_others_go_on(
     several = {name: replace(get_paper(name), items=items) for name in ("whisperflow", "npusper")}
     monkeypatch.setattr(papers, "every_paper", lambda: several)
     page = tmp_path / "page.html"
-    result = run("bench", "paper", "all", "--page", page)
+    result = run("bench", "paper", "all", *NANO, "--page", page)
     assert result.exit_code == 4
     assert "npusper, table 1: one\nnot measured: expected an adapter; there is none\n" in result.stdout
     assert "whisperflow, table 2: two\nmade on 30 s of talks\n" in result.stdout
@@ -130,12 +145,30 @@ def test_an_item_of_two_corpora_says_on_which_each_part_was_made(
     whisperflow = replace(get_paper("whisperflow"), items=items)
     monkeypatch.setattr(papers, "every_paper", lambda: {"whisperflow": whisperflow})
     both, one, other = (
-        run("bench", "paper", "whisperflow", *asked) for asked in ((), ("-c", "rooms"), ("-c", "rooms,talks"))
+        run("bench", "paper", "whisperflow", *NANO, *asked) for asked in ((), ("-c", "rooms"), ("-c", "rooms,talks"))
     )
     assert "talks: made on talks. noisy: made on noisy." in both.stdout
     assert re.search(r"\ntalks\n.*\nnoisy\n", both.stdout, re.DOTALL), "each table is titled"
     assert "\nmade on rooms.\n" in one.stdout
     assert "rooms: made on rooms. talks: made on talks." in other.stdout
+
+
+def test_items_that_compare_times_are_made_by_the_processors_time(
+    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def works(runner: Runner) -> Outcome:
+        return Outcome(note=f"made by the clock {runner.clock}")
+
+    monkeypatch.setattr(made, "beam_table", works)
+    items = tuple(
+        Item(f"table {number}", "one", "", "", measure="whisperflow.beam_table", timed=timed)
+        for number, timed in enumerate((True, False))
+    )
+    whisperflow = replace(get_paper("whisperflow"), items=items)
+    monkeypatch.setattr(papers, "every_paper", lambda: {"whisperflow": whisperflow})
+    result = run("bench", "paper", "whisperflow", *NANO, "--threads", 1)
+    assert result.exit_code == 0, result.output
+    assert re.findall(r"by the clock (\w+)", result.stdout) == ["processor", "simulated"]
 
 
 def test_a_paper_is_measured_on_whole_talks(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,9 +182,9 @@ def test_a_paper_is_measured_on_whole_talks(run: Run, heard: Heard, monkeypatch:
 
     monkeypatch.setattr(corpora, "open_corpus", noted)
     item = ("--items", "table 2", "--excerpt", "40")
-    first = run("bench", "paper", "whisperflow", *item, "--pieces", "1")
+    first = run("bench", "paper", "whisperflow", *NANO, *item, "--pieces", "1")
     assert first.exit_code == 0, first.stderr + first.stdout
-    assert run("bench", "paper", "whisperflow", *item).exit_code == 0
+    assert run("bench", "paper", "whisperflow", *NANO, *item).exit_code == 0
     assert asked == [(40.0, 1), (40.0, 16)]
     assert {name for _, name in heard.asked} == {"talk/0", "talk/0-first320000", "talk/1-first320000"}
 
@@ -162,7 +195,7 @@ def test_an_unknown_paper_is_wrong_usage(run: Run, heard: Heard) -> None:
 
 
 def test_a_list_of_items_without_an_item_is_wrong_usage(run: Run, heard: Heard) -> None:
-    result = run("bench", "paper", "whisperflow", "--items", ",")
+    result = run("bench", "paper", "whisperflow", *NANO, "--items", ",")
     assert result.exit_code == 2, result.stderr
     assert "expected items of whisperflow" in result.stderr
     assert heard.asked == []

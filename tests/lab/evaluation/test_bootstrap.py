@@ -5,9 +5,20 @@ import pytest
 
 from whispertide.errors import OptionError
 from whispertide_lab.evaluation import bootstrap
-from whispertide_lab.evaluation.bootstrap import MANY, compare, figure_interval, interval, paired
+from whispertide_lab.evaluation.bootstrap import MANY, compare, figure_interval, interval, paired, times
 
 UTTERANCES, EXPERIMENTS = 60, 300
+
+
+def test_how_many_times_has_an_interval_of_the_same_draws() -> None:
+    """Where one is three times the other on every utterance, no draw says otherwise."""
+    slow = [(3.0 * n, 2.0) for n in range(1, 30)]
+    fast = [(float(n), 2.0) for n in range(1, 30)]
+    assert times(slow, fast, draws=200) == pytest.approx((3.0, 3.0, 3.0))
+    found, low, high = times(slow, [(float(n % 5 + 1), 2.0) for n in range(1, 30)], draws=200)
+    assert low < found < high
+    with pytest.raises(OptionError, match="the same utterances"):
+        times(slow, fast[1:])
 
 
 @pytest.mark.slow

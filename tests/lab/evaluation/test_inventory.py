@@ -67,6 +67,17 @@ def test_a_command_of_a_paper_makes_the_item_that_it_stands_for() -> None:
         assert set(items) <= {each.id for each in paper.items if each.state != "missing"}, command
 
 
+def test_a_shape_is_that_of_the_command() -> None:
+    """What is said to be another shape than nano.en's was made with a folder of it, and nothing else was."""
+    folder = re.compile(r"(--models|-m) \S*FOLDER")
+    for paper in PAPERS.values():
+        for item in paper.items:
+            commands = [claim.command for claim in item.claims if claim.command]
+            made = any(folder.search(command) for command in commands)
+            told = "shape" in item.stand_in or "widened" in item.stand_in
+            assert told == made or "profile MODEL" in str(commands) or "random weights" in item.stand_in, item
+
+
 def test_the_page_says_which_extra_an_item_needs() -> None:
     assert 'bench paper pilot --items "table 3"`, which needs the laboratory\'s extra `train`' in build()
 
@@ -84,4 +95,21 @@ def test_the_page_counts_verdicts_and_names_results(monkeypatch: pytest.MonkeyPa
     text = build()
     count = len(PAPERS["whisperkit"].items)
     assert f"| whisperkit | {count} | {count} | 0 | 0 | {count} |" in text
-    assert '[../log/2026-11.md](../log/2026-11.md), "A": `whispertide bench`' in text
+    assert '[log](../log/2026-11.md), "A": `whispertide bench`' in text
+
+
+def test_what_was_measured_with_our_own_stands_below_and_not_beside_the_statement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stored = ("../log/2026-11.md: A", "whispertide bench")
+    own = Claim("It is so.", "not decidable here", "No base.", "12 s", *stored, own=True)
+    real = Claim("It is otherwise.", "confirmed", "As told.", "34 s", *stored)
+    paper = PAPERS["whisperkit"]
+    changed = replace(paper, items=(replace(paper.items[0], claims=(own, real)),))
+    monkeypatch.setattr(inventory, "every_paper", lambda: {"whisperkit": changed})
+    text = build()
+    assert "| It is so. | – | **not decidable here** | No base. |" in text
+    assert "| It is otherwise. | 34 s | **confirmed** | As told. |" in text
+    below = text[text.index("own checkpoint, made speech: decides nothing |") :]
+    assert "| It is so. | 12 s |" in below
+    assert "34 s" not in below

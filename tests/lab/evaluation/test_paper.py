@@ -4,9 +4,9 @@ import pytest
 
 from whispertide.errors import OptionError
 from whispertide.tuning.page import Table
-from whispertide.tuning.plots import Bar, bars
 from whispertide_lab.evaluation import paper
 from whispertide_lab.evaluation.paper import Claim, Item, Outcome, Plot, joined, missing_line
+from whispertide_lab.evaluation.plots import Bar, bars
 
 
 def item(needs: tuple[str, ...], measure: str = "whisperflow.step_figure", covers: str = "") -> Item:
@@ -45,6 +45,8 @@ VALUES = {
         ({"result": ""}, "with result and command, or none"),
         ({"here": ""}, "with result and command, or none"),
         ({"here": "", "result": "", "command": ""}, "a stored result for 'refuted'; got none"),
+        ({"own": True}, "no verdict by them"),  # rule 1: nothing of Whisper is decided by a checkpoint of our own
+        ({"own": True, "verdict": "confirmed"}, "no verdict by them"),
     ],
 )
 def test_no_verdict_stands_without_a_stored_result(change: dict[str, str], said: str) -> None:

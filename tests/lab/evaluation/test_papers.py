@@ -17,7 +17,7 @@ WANTED = {
     "whisperrt": ("table", (), "figure", (3, 4, 5)),
     "pilot": ("table", (3, 4, 5), "figure", (4, 5, 6)),
 }
-WITHOUT_NUMBER = {"whisperrt": ["complexity"]}
+WITHOUT_NUMBER = {"whisperrt": ["complexity"], "whisperflow": ["text"], "whisperkit": ["text"], "pilot": ["text"]}
 ITEMS = [pytest.param(item, id=f"{name} {item.id}") for name, found in PAPERS.items() for item in found.items]
 
 

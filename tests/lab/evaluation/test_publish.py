@@ -6,8 +6,8 @@ import numpy as np
 
 from evaluation_cells import make_cell, make_trace, results_in
 from whispertide.tuning.page import Table, markdown_table
-from whispertide.tuning.plots import Bar, bars
 from whispertide_lab.evaluation import publish
+from whispertide_lab.evaluation.plots import Bar, bars
 from whispertide_lab.evaluation.store import Cell
 from whispertide_lab.speech.utterance import RefWord, Utterance
 
@@ -112,7 +112,7 @@ def test_two_runs_by_the_same_clock_are_told_apart(tmp_path: Path) -> None:
     assert [row[0] for row in rows(part.text) if row[0] in cells] == ["once", "again"]
 
 
-def test_at_a_glance_each_recogniser_has_a_row_and_each_group_a_column(tmp_path: Path) -> None:
+def test_at_a_glance_each_group_is_a_table_of_what_matters_most(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     sure = make_cell(results, score={**SCORE, "wer": 0.04, "confirmed_mean_s": 0.25})
     unreliable = {**SCORE, "wer": 0.1, "confirmed_mean_s": 1.5, "matched_as_offline": False}
@@ -120,15 +120,20 @@ def test_at_a_glance_each_recogniser_has_a_row_and_each_group_a_column(tmp_path:
     offline = make_cell(
         results, recogniser="offline", streaming=False, score={**SCORE, "wer": 0.08, "confirmed_mean_s": 5.0}
     )
-    part = publish.glance_part("x", "note", {"small": [offline, other, sure], "large": [sure]})
-    assert rows(part.text)[2:] == [
-        [sure.spec.recogniser, "4.00 %, 0.25 s", "4.00 %, 0.25 s"],
-        ["peer:whisper-streaming", "10.00 %, 1.50 s !", "–"],
-        ["offline", "8.00 %", "–"],
+
+    def named(cell: Cell) -> str:
+        return cell.spec.recogniser.upper()
+
+    part = publish.glance_part("x", "note", {"small": [offline, other, sure]}, named)
+    assert rows(part.text)[0][:3] == ["small", "word errors %", "confirmed after s"]
+    assert [row[:3] for row in rows(part.text)[2:]] == [
+        [sure.spec.recogniser.upper(), "4.00", "0.25"],
+        ["PEER:WHISPER-STREAMING", "10.00", "1.50 !"],
+        ["OFFLINE", "8.00", "–"],
     ]
     assert "do not rely on them" in part.text
-    assert "do not rely on them" not in publish.glance_part("x", "note", {"small": [sure]}).text
-    assert publish.glance_part("x", "note", {"small": []}).text == "note\n\nNot measured."
+    assert "do not rely on them" not in publish.glance_part("x", "note", {"small": [sure]}, named).text
+    assert publish.glance_part("x", "note", {"small": []}, named).text == "note\n\nsmall: Not measured."
 
 
 def test_facts_name_everything_once(tmp_path: Path) -> None:

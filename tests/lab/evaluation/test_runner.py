@@ -77,6 +77,17 @@ def test_an_item_hears_less_where_nobody_asked_for_more(tmp_path: Path, setup: S
         assert runner.setup == setup
 
 
+@pytest.mark.parametrize(
+    ("clock", "threads", "fair"),
+    [("simulated", 1, "processor"), ("simulated", 2, "simulated"), ("free", 1, "free"), ("live", 1, "live")],
+)
+def test_times_that_are_compared_are_the_processors(tmp_path: Path, clock: str, threads: int, fair: str) -> None:
+    runner = make_runner(tmp_path, Setup(clock=clock, engine=EngineOptions(threads=threads)))
+    with runner.timed_fairly():
+        assert runner.clock == fair
+    assert runner.clock == clock
+
+
 def test_an_interrupted_measurement_goes_on(runner: Runner) -> None:
     with pytest.raises(KeyboardInterrupt):
         measure(runner, Measuring(patience=2))

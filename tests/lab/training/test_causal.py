@@ -11,14 +11,15 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from small_training import changed_by, nano, quiet, resumed, small_dims, spoken
-from whispertide.checkpoint import Checkpoint
+from small_training import changed_by, nano, quiet, resumed, small_dims, spoken, write_speech
+from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import adapted_names, merge_adapter
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import block_ends, causal_log_mel
 from whispertide.methods.causal.blocks import Blocks
+from whispertide_lab.speech.utterance import RefWord
 from whispertide_lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer
 from whispertide_lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions
 from whispertide_lab.training.causal_decoding import Shown, arwer, shown_at_ends
@@ -265,8 +266,6 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, small_folder: Path, more
     assert result.exit_code == 0, result.stderr
     assert result.stdout.strip() == str(small_folder / "causal.npz")
     assert "ARWER: " in result.stderr
-    from whispertide.checkpoint import load_checkpoint
-
     adapter = CausalAdapter.of_checkpoint(load_checkpoint(small_folder))
     assert (adapter.rank, adapter.block, adapter.first) == (2, 15, 30)
     assert (tmp_path / "run" / LOG).exists()
@@ -276,6 +275,25 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, small_folder: Path, more
     assert "update 1, 100% of the run" in again.stderr
     other = command(*common, "--steps", 3)
     assert (other.exit_code, "got others for steps" in other.stderr) == (2, True)
+
+
+def test_recordings_without_word_times_take_the_teachers(
+    tmp_path: Path, small_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As all recordings of people: a text and nothing else. The best epoch is chosen by such times then."""
+    untimed = write_speech(tmp_path / "untimed", each=30, timed=False)
+
+    def aligned(said: Any, teacher: object, name: str) -> Any:
+        words = tuple(RefWord(word.text, 900 * n, 900 * n + 800) for n, word in enumerate(said.words))
+        return replace(said, words=words, aligned_by=name)
+
+    monkeypatch.setattr("whispertide_lab.training.teacher_times.aligned", aligned)
+    common = [small_folder, "--data", untimed, "--run", tmp_path / "run", "--batch", 4, "--rank", 2, "-j", 0]
+    result = command(*common, "--steps", 1)
+    assert result.exit_code == 0, result.stderr
+    assert "60 of 60 utterances have no word times: model places their words" in result.stderr
+    adapter = CausalAdapter.of_checkpoint(load_checkpoint(small_folder))
+    assert adapter.report["word_times"] == "by the teacher's attention"
 
 
 @pytest.mark.parametrize("chunk", ["0.05", "2", "0", "some", "0.02", "inf", "nan"])

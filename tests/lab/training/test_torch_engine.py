@@ -16,7 +16,6 @@ from whispertide.features import log_mel
 from whispertide.methods.agreement.whole_window import WholeWindow
 from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, DecoderRun, Encoded, EncoderState
 from whispertide.model.installed import is_accelerated, is_installed, load_engine
-from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.providers import choose_provider
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
@@ -217,7 +216,6 @@ Call = Callable[[WhisperModel, FloatArray], object]
 REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "features of another shape": (lambda model, mel: model.encode(mel[:40]), GraphError, "expected log-mel"),
     "heads that there are not": (lambda model, mel: model.decoder(model.encode(mel), heads=[(9, 0)]), GraphError, "9"),
-    "graphs": (lambda model, mel: of_onnx_runtime(model.engine), ProviderError, "ONNX Runtime"),
     "encoder state": (lambda model, mel: model.encode(mel, state=EncoderState({}, 3)), GraphError, "no encoder state"),
     "layers that there are not": (lambda model, mel: model.encode(mel, taps=(9,)), GraphError, "taps"),
     "another precision": (lambda model, mel: model.view(BYTES).encode(mel), ProviderError, "int8: say --precision fp"),

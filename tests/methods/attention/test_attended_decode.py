@@ -1,6 +1,6 @@
 import pytest
 
-from whispertide.decoding.prompt import fit_context
+from whispertide.methods.attention.single_pass import fit_context
 
 
 def letters(said: str) -> list[int]:

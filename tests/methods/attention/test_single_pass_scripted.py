@@ -228,7 +228,7 @@ class TestGuards:
         (scene,) = watch.scenes
         assert scene.heads == model.heads[0] == ((0, 0), *HEADS)
         assert (scene.opening, scene.forced, scene.frames, scene.silence) == (3, TOKENS[:1], 100, 0)
-        assert scene.kinds.speaks(TOKENS[0])
+        assert scene.kind_of(TOKENS[0]).speaks
         assert frames_of(result) == [(" walk", 40, 70), (" home", 70, 80)]  # by the heads that follow the audio
         assert (listened(result).last_frame, listened(result).halt) == (44, None)
 
@@ -508,7 +508,7 @@ class TestLanguages:
         assert [word.word.text for word in result.heard.words] == ["我们", "走", "路"]
         before = self.fed(model, 1)
         assert len(before) - len(multilingual().sot_sequence("zh")) > 3  # some of it fits
-        assert watch.scenes[0].kinds.speaks(before[-5])
+        assert watch.scenes[0].kind_of(before[-5]).speaks
 
 
 class TestBeams:

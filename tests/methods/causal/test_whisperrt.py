@@ -286,7 +286,7 @@ def test_a_published_checkpoint_has_one_length_and_no_other(published: WhisperMo
     path = published.checkpoint.argument
     asked = CliRunner().invoke(app, ["train", "causal", path, "--run", str(tmp_path / "run"), "--chunk", "0.3"])
     assert asked.exit_code == ExitCode.USAGE
-    assert "has one inside, which would be used whatever is trained" in " ".join(asked.stderr.split())
+    assert "already contains one, which would be used instead" in " ".join(asked.stderr.split())
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

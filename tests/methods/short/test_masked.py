@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import numpy as np
 import pytest
 
 from reference import NANO, nano
@@ -18,8 +17,9 @@ from whispertide.recipes.assembly import make_executor
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.session import Session
+from whispertide.streaming.framing import PAD30
 from whispertide.streaming.policy import Executor
-from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
+from whispertide.types import SAMPLE_RATE, FloatArray
 
 STEP = 2 * SAMPLE_RATE
 RECIPE = get_recipe("whisper-streaming").replace(
@@ -93,7 +93,7 @@ def test_a_restored_session_goes_on_from_its_blocks(monkeypatch: pytest.MonkeyPa
 def test_one_block_of_the_whole_window_is_the_plain_encoder() -> None:
     mel = nano_mel()
     masked = Masked(mask="d1500", trained=False)(nano(), mel, taps=(LAST_LAYER,))
-    plain = nano().encode(np.pad(mel, [(0, 0), (0, N_FRAMES - mel.shape[1])]))
+    plain = PAD30(nano(), mel)
     for ours, theirs in zip(masked.cross_v, plain.cross_v, strict=True):
         assert abs(ours.numpy() - theirs.numpy()).max() < 1e-5
 

@@ -79,14 +79,28 @@ def test_force_endpoint_ends_the_turn_and_the_stream_goes_on() -> None:
 def test_configuration_can_change_prompt_and_language() -> None:
     talk = stream(language_codes='["de-AT"]', keyterms_prompt='["Ebbe", "Flut"]', prompt="Am Meer.")
     chosen = talk.asked()
-    assert (chosen.language, chosen.prompt) == ("de", "Ebbe, Flut Am Meer.")
+    assert (chosen.language, chosen.prompt, chosen.keyterms) == ("de", "Am Meer.", ("Ebbe", "Flut"))
     talk.send({"type": "UpdateConfiguration", "keyterms_prompt": ["tide"], "language_codes": ["fr"]})
-    assert talk.performed[-1] == Configure({"prompt": "tide", "language": "fr"})
+    assert talk.performed[-1] == Configure({"keyterms": ("tide",), "language": "fr"})
     talk.send({"type": "UpdateConfiguration", "language_codes": ["fr", "de"]})
-    assert talk.performed[-1] == Configure({"language": DETECT})
+    assert talk.performed[-1] == Configure({"language": DETECT, "languages": ("fr", "de")})
     before = len(talk.performed)
-    talk.send({"type": "UpdateConfiguration", "format_turns": True, "max_turn_silence": 900})
+    talk.send({"type": "UpdateConfiguration", "format_turns": True, "filter_profanity": False})
     assert len(talk.performed) == before
+
+
+def test_what_is_not_done_is_a_warning() -> None:
+    talk = stream(speaker_labels="true", redact_pii="true", vad_threshold="0.4", voice_focus="", token="secret")
+    talk.run()
+    assert [reply["type"] for reply in talk.json()] == ["Begin", "Warning"]
+    assert talk.json()[1] == {
+        "type": "Warning",
+        "warning_code": 3006,
+        "warning": "fields without effect: redact_pii, speaker_labels, vad_threshold",
+    }
+    talk.send({"type": "UpdateConfiguration", "prompt": "tide", "max_turn_silence": 900})
+    assert talk.performed[-2] == Configure({"prompt": "tide"})
+    assert talk.json("Warning")[-1]["warning"] == "fields without effect: max_turn_silence"
 
 
 def test_silence_that_ends_a_turn() -> None:

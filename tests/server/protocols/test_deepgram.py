@@ -175,6 +175,7 @@ def test_close_stream_says_goodbye_with_metadata() -> None:
     assert metadata["type"] == "Metadata"
     assert metadata["sha256"] == hashlib.sha256(audio).hexdigest()
     assert (metadata["duration"], metadata["channels"]) == (2.0, 1)
+    assert "warnings" not in metadata
     assert metadata["created"] == "2023-11-14T22:13:20.000+00:00"
     assert metadata["request_id"] == results(talk)[0]["metadata"]["request_id"]
     assert talk.close == Close()
@@ -278,9 +279,27 @@ def test_settings_come_from_the_address() -> None:
     wanted = listen(model="nova-3", language="en-US", keyterm=["Whispertide", "tide"], keywords=["nano:2", "base"])
     chosen = wanted.asked()
     assert (chosen.model, chosen.language, chosen.strict_model) == ("nova-3", "en", False)
-    assert chosen.prompt == "Whispertide, tide, nano, base"
+    assert (chosen.prompt, chosen.keyterms) == ("", ("Whispertide", "tide", "nano", "base"))
     assert listen(language="multi").asked().language == DETECT
     assert listen().asked().language is None
+    assert listen(keywords=["nano:2", "base:-10"]).asked().keyterms == ("nano",)  # unwanted
+
+
+@pytest.mark.parametrize(
+    ("query", "language", "languages"),
+    [
+        ({"detect_language": "true"}, DETECT, ()),
+        ({"detect_language": "false"}, None, ()),
+        ({"detect_language": ["de", "fr-CA"]}, DETECT, ("de", "fr")),
+        ({"language": "multi", "language_hint": ["en", "de"]}, DETECT, ("en", "de")),
+        ({"language": "de", "detect_language": ["de", "fr"]}, "de", ()),
+    ],
+)
+def test_languages_to_detect_come_from_the_address(
+    query: dict[str, Any], language: str | None, languages: tuple[str, ...]
+) -> None:
+    chosen = listen(**query).asked()
+    assert (chosen.language, chosen.languages) == (language, languages)
 
 
 @pytest.mark.parametrize(
@@ -303,25 +322,52 @@ def test_impossible_addresses_are_refused(query: dict[str, str]) -> None:
         DeepgramProtocol(opening(**{**RAW, **query}))
 
 
-def test_unknown_parameters_are_ignored() -> None:
-    listen(redact="pci", profanity_filter="true", tag=["a", "b"], callback="https://example.org", diarize="true")
+def test_parameters_without_effect_are_warned_of_in_the_metadata() -> None:
+    """In the form of their service's warnings (`metadata.warnings` of a recording)."""
+    talk = listen(numerals="true", redact="pci", tag=["a", "b"], diarize="false", punctuate="true", token="secret")
+    talk.send({"type": "CloseStream"})
+    talk.run()
+    (metadata,) = talk.json("Metadata")
+    assert metadata["warnings"] == [
+        {"parameter": name, "type": "unsupported_parameter", "message": f"{name} has no effect here"}
+        for name in ("numerals", "redact", "tag")
+    ]
+    many: dict[str, Any] = {f"p{number}": "1" for number in range(1_000)}
+    flood = listen(**many)
+    flood.send(b"")
+    flood.run()
+    assert len(flood.json("Metadata")[0]["warnings"]) == 40
 
 
-def test_configure_tells_success_of_no_prompt_that_is_refused() -> None:
+def test_features_that_are_not_done_are_a_failure_of_configure() -> None:
+    talk = listen()
+    talk.send({"type": "Configure", "features": {"numerals": True, "punctuate": True}})
+    (failure,) = talk.json()
+    assert failure["type"] == "ConfigureFailure"
+    assert failure["code"] == "CONFIGURE_FEATURES_NOT_SUPPORTED"
+    assert failure["description"].endswith("got numerals")
+    talk.send({"type": "Configure", "features": {"numerals": False, "punctuate": True}})
+    assert talk.json()[-1]["type"] == "ConfigureSuccess"
+    talk.send({"type": "Configure", "features": ["numerals"]})
+    assert talk.json()[-1]["type"] == "Error"
+
+
+def test_configure_tells_success_of_no_terms_that_are_refused() -> None:
     talk = listen()
     talk.send({"type": "Configure", "keyterms": ["x" * 6_000, "y" * 6_000]})
     (error,) = talk.json()
     assert error["type"] == "Error"
-    assert "10000 characters" in error["description"]
+    assert "100 characters" in error["description"]
     assert not [action for action in talk.performed if isinstance(action, Configure)]
 
 
-def test_configure_changes_the_prompt() -> None:
+def test_configure_changes_the_key_terms() -> None:
     talk = listen()
     talk.send({"type": "Configure", "keyterms": ["tide", "wave"], "features": {"numerals": True}})
-    assert talk.performed[-2] == Configure({"prompt": "tide, wave"})
+    assert talk.performed[-2] == Configure({"keyterms": ("tide", "wave")})
     assert talk.json()[0]["type"] == "ConfigureSuccess"
     assert talk.json()[0]["keyterms"] == ["tide", "wave"]
+    assert [warning["parameter"] for warning in talk.json()[0]["warnings"]] == ["numerals"]
     talk.send({"type": "Configure", "keyterms": "tide"})
     assert talk.json()[-1]["type"] == "Error"
 

@@ -22,6 +22,17 @@ def test_switches(value: object, read: bool) -> None:
     assert messages.switch({"x": value}, "x") is read
 
 
+def test_fields_that_ask_for_something_that_is_not_done() -> None:
+    values = {"b": 1, "a": "true", "done": "true", "off": "false", "zero": 0, "none": None, "empty": [], "token": "x"}
+    assert messages.without_effect(values, {"done"}) == ["a", "b"]
+
+
+def test_a_warning_names_the_first_fields() -> None:
+    assert messages.warning([]) == ""
+    assert messages.warning(["a", "b"]) == "fields without effect: a, b"
+    assert messages.warning(list("abcdefg")) == "fields without effect: a, b, c, d, e, 2 more"
+
+
 @pytest.mark.parametrize("value", ["maybe", 2, 1.0, math.nan, [True]])
 def test_what_is_no_switch(value: Any) -> None:
     with pytest.raises(ProtocolError, match="expected x to be true or false"):

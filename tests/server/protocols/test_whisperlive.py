@@ -62,16 +62,37 @@ def test_the_server_is_ready_when_the_session_is() -> None:
     assert talk.json() == [{"uid": "u-1", "message": "SERVER_READY", "backend": "faster_whisper"}]
 
 
+def test_options_that_are_not_done_are_a_warning_before_the_server_is_ready() -> None:
+    """As their server warns of a backend that it has not."""
+    as_sent: dict[str, Any] = {
+        "no_speech_thresh": 0.45,
+        "same_output_threshold": 10,
+        "clip_audio": False,
+        "target_language": "fr",
+    }
+    asked: dict[str, Any] = {"clip_audio": True, "enable_diarization": True, "vad_parameters": {"threshold": 0.5}}
+    talk = join(**{**as_sent, **asked})
+    talk.run()
+    warning, ready = talk.json()
+    assert warning == {
+        "uid": "u-1",
+        "status": "WARNING",
+        "message": "fields without effect: clip_audio, enable_diarization, vad_parameters.threshold",
+    }
+    assert ready["message"] == "SERVER_READY"
+    quiet = join(**as_sent)
+    quiet.run()
+    assert [reply.get("status") for reply in quiet.json()] == [None]
+
+
 def test_options_become_settings() -> None:
     chosen = join(
         language="de", task="translate", use_vad=False, initial_prompt="Hier.", hotwords="Ebbe, Flut",
         vad_parameters={"min_silence_duration_ms": 700},
     ).asked()  # fmt: skip
     assert (chosen.model, chosen.language, chosen.task, chosen.vad) == ("small", "de", "translate", False)
-    assert (chosen.prompt, chosen.changes) == (
-        "Ebbe, Flut Hier.",
-        {"vad_pause_s": 0.7, "vad_turn_s": 0.0, "turn_end": "pause"},
-    )
+    assert (chosen.prompt, chosen.keyterms) == ("Hier.", ("Ebbe", "Flut"))
+    assert chosen.changes == {"vad_pause_s": 0.7, "vad_turn_s": 0.0, "turn_end": "pause"}
     assert join(language=None).asked().language is None
 
 

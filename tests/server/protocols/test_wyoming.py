@@ -83,7 +83,7 @@ def test_one_command_is_one_transcript_in_pieces() -> None:
     talk.send(event("audio-stop"))
     talk.run()
     chosen = talk.asked()
-    assert (chosen.model, chosen.language, chosen.prompt) == ("base", "de", "Ada, Flut")
+    assert (chosen.model, chosen.language, chosen.keyterms) == ("base", "de", ("Ada", "Flut"))
     assert kinds(talk)[0] == "transcript-start"
     assert kinds(talk)[-2:] == ["transcript", "transcript-stop"]
     assert kinds(talk).count("transcript-chunk") > 2
@@ -106,7 +106,7 @@ def test_several_commands_on_one_connection() -> None:
 def test_the_language_may_change_between_commands() -> None:
     talk = connect()
     talk.send(event("transcribe", language="en"), chunk(1), event("audio-stop"), event("transcribe", language="fr"))
-    assert talk.performed[-1] == Configure({"language": "fr", "prompt": ""})
+    assert talk.performed[-1] == Configure({"language": "fr", "keyterms": ()})
     talk.send(event("transcribe", language="fr"))
     assert not isinstance(talk.performed[-1], Start)
 

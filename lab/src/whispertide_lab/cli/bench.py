@@ -72,7 +72,7 @@ def run(
         typer.Option(
             "--peers",
             metavar="A,B",
-            help="Other programs, at their defaults and without fallback. 'all' for all of them.",
+            help="Other programs, with their defaults and without fallback, or 'all'.",
         ),
     ] = "",
     settings: arguments.Changes = None,
@@ -83,7 +83,7 @@ def run(
     aligner: AlignerOption = "",
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Also say where the wait of words comes from: a table, and DIR/waits.png."),
+        typer.Option("--explain", help="Also show the causes of the delay: a table, and DIR/waits.png."),
     ] = False,
     clock: ClockOption = "simulated",
     output: FolderOption = DEFAULT_FOLDER,
@@ -94,7 +94,7 @@ def run(
     per cell.
 
     Without options: tide and the baseline whisper-streaming, on a quarter of an hour of synthetic talks.
-    What cannot be measured is said first, then about how long it takes. An interrupted run goes on where it was.
+    It checks everything first, then estimates the time. An interrupted run continues.
     """
     require("lab", "measuring")
     from whispertide_lab.evaluation.estimate import estimate
@@ -133,12 +133,12 @@ def compare(
             metavar="[A]", help="A name from the table ('tide', 'tide 0.5 s base.en'), a cell, or a folder of results."
         ),
     ] = None,
-    b: Annotated[str | None, typer.Argument(metavar="[B]", help="What is compared with it.")] = None,
+    b: Annotated[str | None, typer.Argument(metavar="[B]", help="The one to compare it with.")] = None,
     output: FolderOption = DEFAULT_FOLDER,
 ) -> ExitCode:
     """Compare two cells, or two folders cell by cell: paired by utterance, with bootstrap intervals.
 
-    Without names it lists what there is.
+    Without names it lists all cells.
     """
     require("lab", "measuring")
     from whispertide.tuning.page import text_table
@@ -216,7 +216,7 @@ def _explain(cells: "list[Cell]", stem: Path) -> None:
 
     timed = [cell for cell in cells if cell.spec.streaming and cell.score.get("waits_s")]
     if not timed:
-        say("--explain: no live recogniser heard words whose times are known")
+        say("--explain: no live recogniser found words with known times")
         return
     typer.echo(text_table(waits_table(timed)))
     with writing(stem):

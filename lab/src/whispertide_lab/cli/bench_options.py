@@ -49,9 +49,7 @@ def listed(flag: str, short: str, what: str, names: completion.Complete) -> Any:
 ModelsOption = Annotated[str, listed("--models", "-m", "Models, separated by commas.", completion.models)]
 QuickOption = Annotated[
     bool,
-    typer.Option(
-        "--quick", help="Only a small part of each corpus, within two minutes. It shows that everything works."
-    ),
+    typer.Option("--quick", help="Only a small part of each corpus, within two minutes, as a test run."),
 ]
 ClockOption = Annotated[
     str,
@@ -83,11 +81,11 @@ CORPORA_HELP = (
 )
 PiecesOption = Annotated[
     int,
-    typer.Option("--pieces", min=1, metavar="N", help="In how many pieces an excerpt is cut. 1: one long recording."),
+    typer.Option("--pieces", min=1, metavar="N", help="Number of pieces of an excerpt. 1: one long recording."),
 ]
 AlignOption = Annotated[
     bool,
-    typer.Option("--align", help="Word times by forced alignment where nobody knows exact ones; they are marked."),
+    typer.Option("--align", help="Word times by forced alignment where there are no exact ones; they are marked."),
 ]
 AlignerOption = Annotated[
     str,
@@ -98,7 +96,7 @@ AlignerOption = Annotated[
         autocompletion=completion.models,
     ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are made on the spot.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of synthetic corpora.")]
 
 
 @contextmanager

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def compress(
     model: arguments.ModelArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder for the checkpoint.")],
-    size: Annotated[float, typer.Option("--size", help="The most that it may take, as a share of fp16.")] = 0.4,
+    size: Annotated[float, typer.Option("--size", help="Largest size, as a share of fp16.")] = 0.4,
     bits: Annotated[
         int | None, typer.Option("--bits", help="1, 2, 3, 4, 6 or 8 for every tensor. Default: by sensitivity.")
     ] = None,
     way: Annotated[
         Literal["budget", "thresholds"],
         typer.Option(
-            "--way", metavar="NAME", help="budget: the least divergence in the size; thresholds: as published."
+            "--way", metavar="NAME", help="budget: the least divergence for the size; thresholds: as published."
         ),
     ] = "budget",
     data: Annotated[
@@ -35,7 +35,7 @@ def compress(
 ) -> ExitCode:
     """Make a checkpoint smaller: palettes of 1 to 8 bits, bits per layer by sensitivity (lab/docs/compression.md).
 
-    Ctrl-C keeps what was measured; the same command goes on from there.
+    After Ctrl-C the same command continues.
     """
     from whispertide.checkpoint.names import as_argument
     from whispertide.cli.progress import counting

@@ -74,7 +74,7 @@ def widen(
     to: Annotated[str, typer.Option("--to", help="The shape to take: base.en, small.en or medium.en.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A new folder for the checkpoint.")],
 ) -> ExitCode:
-    """Give a small model the shape and cost of a larger one. It says the same words. For measuring, not for use."""
+    """Give a small model the shape and cost of a larger one, with the same text. For measuring speed, not for use."""
     from whispertide.checkpoint.download import format_size
     from whispertide.checkpoint.hub import folder_size
     from whispertide.checkpoint.names import as_argument

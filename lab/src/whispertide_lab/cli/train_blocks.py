@@ -27,9 +27,9 @@ def blocks(
     batch: Annotated[int, typer.Option("--batch", min=1, help="Windows of 30 s in an update.")] = 4,
     training: Annotated[Training, {**SPEECH, **length(2000), **RUN}],
 ) -> ExitCode:
-    """Teach a model's encoder to hear in blocks, so that padding costs nothing (framing masked).
+    """Train a model's encoder for separate blocks, so that padding costs nothing (framing masked).
 
-    It learns from itself, to give in blocks what it gives over 30 s. Ctrl-C saves and stops; the same command goes on.
+    It learns to give its own output for 30 s also in blocks. Ctrl-C saves and stops; the same command continues.
     """
     from whispertide.checkpoint.mask import Mask
 

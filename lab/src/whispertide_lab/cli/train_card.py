@@ -22,7 +22,7 @@ ManifestOption = Annotated[
         help="As for `train prepare`: a manifest of your recordings, or a folder with one.",
     ),
 ]
-QuickOption = Annotated[bool, typer.Option("--quick", help="Only a small part of everything. It shows that it works.")]
+QuickOption = Annotated[bool, typer.Option("--quick", help="Only a small part of everything, as a test run.")]
 
 
 @guarded
@@ -45,7 +45,7 @@ def card(
 
     It has word errors in known and new voices, padded and unpadded.
     It has words invented on sounds without speech, and errors of word times.
-    With --against it also says what got better and what got worse.
+    With --against it also has the differences from another checkpoint.
     An interrupted run continues.
     """
     require("lab", "measuring")
@@ -84,7 +84,7 @@ def curve(
 
     found = points([read_card(path) for path in cards])
     if not found:
-        raise OptionError("expected cards of checkpoints whose training.json says hours; none of these does")
+        raise OptionError("expected cards of checkpoints with hours in their training.json; none of these has them")
     typer.echo(text_table(curve_table(found)))
     if output is not None:
         with writing(output):

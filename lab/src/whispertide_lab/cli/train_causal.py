@@ -1,7 +1,7 @@
 """`whispertide train causal`: the causal adapter of a model, for recipes that encode sound as it arrives."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,6 +10,10 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError
 from whispertide_lab.cli.train_epochs import RUN, SPEECH, RankOption, RateOption, Training, file_for, length
 from whispertide_lab.cli.train_fit import train_device
+
+if TYPE_CHECKING:
+    from whispertide.checkpoint import Checkpoint
+    from whispertide_lab.training.shards import Shards
 
 _FRAME_S = 0.02  # of the encoder
 
@@ -26,7 +30,7 @@ def causal(
     rank: RankOption = 32,
     rate: RateOption = 1e-3,
     batch_s: Annotated[
-        float, typer.Option("--batch", metavar="S", min=1, help="Seconds of sound in an update.")
+        float, typer.Option("--batch", metavar="S", min=1, help="Seconds of audio in an update.")
     ] = 40.0,
     order: Annotated[
         Literal["together", "ordered", "random"],
@@ -38,9 +42,10 @@ def causal(
     ] = "together",
     training: Annotated[Training, {**SPEECH, **length(2000), **RUN}],
 ) -> ExitCode:
-    """Make a model causal: train an adapter, so that sound is encoded once, chunk by chunk (recipe whisperrt).
+    """Make a model causal: train an adapter, so that audio is encoded once, chunk by chunk (recipe whisperrt).
 
-    The speech needs word times. Ctrl-C saves and stops. The same command continues.
+    Where speech has no word times, the model's own attention places the words first. Ctrl-C saves and stops. The same
+    command continues.
     """
     where = train_device(training.device)
     block = _block(chunk)
@@ -52,8 +57,8 @@ def causal(
     checkpoint = load_checkpoint(model, announce=say)
     if is_inside(checkpoint):
         raise OptionError(
-            f"expected a model without a causal adapter; {checkpoint.name} has one inside, which would be used "
-            "whatever is trained: use it as it is, or train one for another model"
+            f"expected a model without a causal adapter; {checkpoint.name} already contains one, which would be used "
+            "instead: use it as it is, or train one for another model"
         )
     path = file_for(checkpoint, KIND, asked=output)
     options = CausalOptions(
@@ -66,8 +71,24 @@ def causal(
         **training.length,
     )
     folder = training.run or Path(f"causal-{chunk}-{checkpoint.content_hash[:8]}")
-    trainer = open_trainer(checkpoint, training.speech(folder), options, folder, where)
+    speech = _timed(checkpoint, training.speech(folder), training.language)
+    trainer = open_trainer(checkpoint, speech, options, folder, where)
     return training.train(trainer, path, _told)
+
+
+def _timed(checkpoint: "Checkpoint", speech: "Shards", language: str | None) -> "Shards":
+    """The speech with a time for every word that the model can place."""
+    from whispertide_lab.training.teacher_times import timed_by, untimed
+
+    if not (missing := untimed(speech)):
+        return speech
+    from whispertide import api
+    from whispertide.cli.progress import counting
+
+    say(f"{missing} of {len(speech)} utterances have no word times: {checkpoint.name} places their words")
+    teacher = api.load(checkpoint.argument, announce=say)
+    with counting("utterances") as advance:
+        return timed_by(teacher, speech, language, lambda done: advance("placing words", done, len(speech)))
 
 
 def _told(report: dict[str, Any]) -> str:

@@ -12,17 +12,17 @@ from whispertide.cli.exit import ExitCode, guarded
 @guarded
 def commands(
     listed: Annotated[
-        Path, typer.Argument(metavar="LIST", help='JSON lines with "sentence" and "intent", as SLURP\'s text is kept.')
+        Path, typer.Argument(metavar="LIST", help='JSON lines with "sentence" and "intent", as in SLURP.')
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder, or one to continue.")],
     voices: Annotated[
         Literal["trained", "held-out"],
         typer.Option("--voices", metavar="NAME", help="Those to train with, or those held out for tests."),
     ] = "trained",
-    seed: Annotated[int, typer.Option("--seed", help="Another seed says the same in other voices.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the voices.")] = 0,
     jobs: arguments.Jobs = None,
 ) -> ExitCode:
-    """Say every command of a list once, with exact word times, to train `latecontext` with.
+    """Synthesize every command of a list once, with exact word times, to train `latecontext`.
 
     After Ctrl-C whole shards remain. The same command continues.
     """

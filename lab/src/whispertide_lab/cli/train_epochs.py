@@ -82,14 +82,16 @@ class Training:
         return ExitCode.OK
 
 
-RankOption = Annotated[int, typer.Option("--rank", min=1, help="Of the changes (LoRA). The file's size grows with it.")]
+RankOption = Annotated[
+    int, typer.Option("--rank", min=1, help="Rank of the changes (LoRA). The file's size grows with it.")
+]
 RateOption = Annotated[float, typer.Option("--rate", help="Highest learning rate.")]
 SPEECH: arguments.Fields = {
     "data": typer.Option("--data", metavar="PATH", help="A manifest, or folders of shards. Default: synthetic speech."),
     "language": get_args(SpokenOption)[1],
 }
 SEED: arguments.Fields = {
-    "seed": typer.Option("--seed", help="Another seed draws other windows and first weights."),
+    "seed": typer.Option("--seed", help="Seed of the windows and first weights."),
     "run": typer.Option(
         "--run", metavar="FOLDER", help="Folder of the run. An existing run continues. Default: a new one here."
     ),
@@ -100,7 +102,7 @@ RUN: arguments.Fields = {**SEED, "device": get_args(DeviceOption)[1], "workers":
 def length(usual: int) -> arguments.Fields:
     """How long is trained; `usual` updates where nothing is said."""
     steps = typer.Option("--steps", min=1, help=f"Updates in all. Default: {usual}, or what --minutes allow.")
-    minutes = typer.Option("--minutes", help="End after so many minutes of training, if that is earlier.")
+    minutes = typer.Option("--minutes", help="End after so many minutes of training.")
     return {"steps": steps, "minutes": minutes}
 
 

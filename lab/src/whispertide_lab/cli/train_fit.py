@@ -33,12 +33,12 @@ SpeechOption = Annotated[
     typer.Option(
         "--speech",
         metavar="FOLDER[=SHARE]",
-        help="Where the speech is now: every folder of the run, in the old order. Shares stay, unless given.",
+        help="New places of the speech: every folder of the run, in the old order. Shares stay, unless given.",
     ),
 ]
 MovedHeldOutOption = Annotated[
     list[Path] | None,
-    typer.Option("--held-out", metavar="FOLDER", help="Where the held-out shards are now, all in the old order."),
+    typer.Option("--held-out", metavar="FOLDER", help="New places of the held-out shards, all in the old order."),
 ]
 
 
@@ -74,16 +74,16 @@ def fit(
             "--finish", help="padded: the last fifth of the updates uses windows of 30 s, as Whisper's training did."
         ),
     ] = "padded",
-    batch_s: Annotated[float, typer.Option("--batch", metavar="S", min=1, help="Seconds of sound in a batch.")] = 60.0,
+    batch_s: Annotated[float, typer.Option("--batch", metavar="S", min=1, help="Seconds of audio in a batch.")] = 60.0,
     accumulate: Annotated[int, typer.Option("--accumulate", metavar="N", min=1, help="Batches in an update.")] = 1,
     rate: Annotated[
-        float | None, typer.Option("--rate", help="Highest learning rate. Default: depends on what is trained.")
+        float | None, typer.Option("--rate", help="Highest learning rate. The default depends on the kind of training.")
     ] = None,
     vocabulary: Annotated[
         Literal["auto", "used", "all"],
         typer.Option(
             "--vocabulary",
-            help="used: train only the speech's tokens; the others become alike. auto: used from scratch, else all.",
+            help="used: train only the tokens in the speech, and merge the others. auto: used from scratch, else all.",
         ),
     ] = "auto",
     language: SpokenOption = None,
@@ -99,13 +99,13 @@ def fit(
     ] = None,
     precision: Annotated[
         Literal["auto", "bf16", "fp32"],
-        typer.Option("--precision", help="auto: bf16 on a GPU and on a CPU with units for it, else fp32."),
+        typer.Option("--precision", help="auto: bf16 on a GPU or a CPU that supports it, else fp32."),
     ] = "auto",
     seed: Annotated[int, typer.Option("--seed", help="Seed for weights, windows and masks.")] = 0,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> ExitCode:
-    """Begin a training run, and train. Ctrl-C saves; `train resume` goes on, on another machine too.
+    """Begin a training run. Ctrl-C saves; `train resume` continues it, also on another machine.
 
     It starts from scratch (--shape), or from a checkpoint (--from MODEL).
     With both, the checkpoint is grown into the shape.
@@ -177,10 +177,10 @@ def export(
     run: RunArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder.")],
     dtype: Annotated[
-        Literal["float16", "float32"], typer.Option("--dtype", help="How weights are stored.")
+        Literal["float16", "float32"], typer.Option("--dtype", help="Type of the stored weights.")
     ] = "float16",
 ) -> ExitCode:
-    """Write what a run has learned so far as a checkpoint in Hugging Face layout. Use it with `--model FOLDER`."""
+    """Write the present weights of a run as a checkpoint in Hugging Face layout. Use it with `--model FOLDER`."""
     train_device("cpu")
     import numpy as np
 
@@ -216,7 +216,7 @@ def _train(run: "Run", workers: int | None) -> ExitCode:
     if not ended:
         say(f"saved at update {run.trainer.step}; continue with: whispertide train resume {run.folder}")
         return ExitCode.INTERRUPTED
-    say(f"done: {run.trainer.heard_s / 3600:.2f} h heard{f'; {picture}' if picture else ''}")
+    say(f"done: {run.trainer.heard_s / 3600:.2f} h of audio{f'; {picture}' if picture else ''}")
     typer.echo(run.folder)
     return ExitCode.OK
 

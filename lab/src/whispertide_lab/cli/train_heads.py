@@ -15,8 +15,8 @@ def heads(
 ) -> ExitCode:
     """Choose the attention heads for word times, by the exact word times of synthetic speech.
 
-    They are written into the checkpoint's generation_config.json, unless they are worse than those it has.
-    flite's voices take part where flite is installed.
+    They are written into the checkpoint's generation_config.json, unless they are worse than its present ones.
+    flite's voices are used if flite is installed.
     """
     from whispertide.tuning.page import Table, text_table
     from whispertide_lab.training import heads as choosing
@@ -35,7 +35,7 @@ def heads(
     if folder is None:
         return ExitCode.OK
     if not choice.is_better:
-        say("on held-back sentences the chosen heads are worse than the present ones; nothing was written")
+        say("on held-out sentences the chosen heads are worse than the present ones; nothing was written")
         return ExitCode.OK
     choosing.write_heads(folder, choice.heads)
     say(f"wrote the alignment heads into {folder / choosing.GENERATION}")

@@ -25,7 +25,7 @@ def hush(
     ] = 80,
     training: Annotated[Training, {**SPEECH, **length(1200), **RUN}],
 ) -> ExitCode:
-    """Train a hush word: a short sound after the audio, from which the model knows that speech ends.
+    """Train a hush word: a short sound after the audio that marks the end of speech for the model.
 
     Ctrl-C saves and stops. The same command continues.
     """

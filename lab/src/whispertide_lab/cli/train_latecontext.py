@@ -24,7 +24,7 @@ def latecontext(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the network.")],
     start: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FOLDER", help="Go on with this network: its shape, weights and vocabulary."),
+        typer.Option("--from", metavar="FOLDER", help="Continue this network, with its shape, weights and vocabulary."),
     ] = None,
     kind: Annotated[
         Literal["late", "branchformer", "conformer", "rnnt"],
@@ -36,11 +36,11 @@ def latecontext(
         int | None,
         typer.Option("--attending-inner", min=0, help="Inner width of these; 0: attention alone. Default: 4 widths."),
     ] = None,
-    width: Annotated[int, typer.Option("--width", min=8, help="Of a frame.")] = 160,
+    width: Annotated[int, typer.Option("--width", min=8, help="Width of a frame.")] = 160,
     rate: RateOption = 1.5e-3,
     training: Annotated[Training, {**length(20_000), **RUN}],
 ) -> ExitCode:
-    """Train a network that hears commands and says what is wanted: convolutions first, attention at the end.
+    """Train a network that recognises the intents of commands: convolutions first, attention at the end.
 
     `whispertide train commands` makes its data. Ctrl-C saves and stops. The same command continues.
     """

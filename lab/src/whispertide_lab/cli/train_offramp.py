@@ -48,15 +48,15 @@ def offramp(
         list[Path] | None,
         typer.Option("--data", metavar="DIR", help="Speech with its text, as shards. Default: synthetic speech."),
     ] = None,
-    minutes: Annotated[float, typer.Option("--minutes", min=1.0, help="Of synthetic speech.")] = 60.0,
-    utterances: Annotated[int, typer.Option("--utterances", min=50, help="That are heard at most.")] = 2000,
+    minutes: Annotated[float, typer.Option("--minutes", min=1.0, help="Hours of synthetic speech.")] = 60.0,
+    utterances: Annotated[int, typer.Option("--utterances", min=50, help="Largest number of utterances.")] = 2000,
     seed: Annotated[int, typer.Option("--seed", help="Seed for speech, noise and training.")] = 0,
 ) -> ExitCode:
-    """Train networks that tell which utterances a model hears badly, to compare them with perplexity.
+    """Train networks that predict which utterances a model gets wrong, to compare them with perplexity.
 
-    The model hears every utterance, in noise and rooms, with pilots. From the newest pilot the networks learn which
-    texts had more than 10 % of wrong words. `bench paper pilot` compares those next to the model with perplexity, over
-    which they gained nothing.
+    The model decodes every utterance, in noise and rooms, with pilots. From the newest pilot the networks learn which
+    texts had more than 10 % of wrong words. `bench paper pilot` compares the networks next to the model with
+    perplexity.
     """
     train_device("cpu")
     from whispertide.atomic import check_place

@@ -23,7 +23,7 @@ def prepare(
 
     Each line of the manifest is {"audio": FILE, "text": TEXT}.
     "start", "end", "speaker" and "words" are optional.
-    If lines cannot be used, all of them are named by number and nothing is written.
+    If lines are unusable, all of them are listed by number and nothing is written.
     An interrupted run continues.
     One sentence in ten is reserved for evaluation and left out.
     """

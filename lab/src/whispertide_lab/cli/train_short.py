@@ -35,7 +35,9 @@ def short(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Default: in the cache, where every file of it is found."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Default: in the cache, for every file with these weights."
+        ),
     ] = None,
     windows: Annotated[int, typer.Option("--windows", min=1, help="Windows that the model answers first.")] = 1600,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Windows in an update.")] = 8,
@@ -44,13 +46,13 @@ def short(
     language: SpokenOption = None,
     start: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="Go on from this adapter, or that of a model of the same shape."),
+        typer.Option("--from", metavar="FILE", help="Continue this adapter, or that of a model of the same shape."),
     ] = None,
     training: Annotated[Training, {**length(600), **RUN}],
 ) -> ExitCode:
-    """Teach a model short windows, from its own texts of padded ones. No transcripts are needed.
+    """Train a model for short windows, from its own texts of padded ones. No transcripts are needed.
 
-    tide uses what comes of it by itself. Ctrl-C saves and stops. The same command continues.
+    tide then uses the adapter by itself. Ctrl-C saves and stops. The same command continues.
     """
     where = train_device(training.device)
     from whispertide.checkpoint import load_checkpoint

@@ -13,7 +13,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 def speech(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder, or one to continue.")],
     hours: Annotated[float, typer.Option("--hours", min=0.01, help="Hours in all, made in shards of 15 minutes.")],
-    seed: Annotated[int, typer.Option("--seed", help="Seed for sentences, voices and manners.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of sentences, voices and speaking styles.")] = 0,
     voices: Annotated[
         str, typer.Option("--voices", metavar="NAME,...", help="Such as flite or espeak-ng:en-us. Default: all.")
     ] = "",
@@ -26,15 +26,15 @@ def speech(
         typer.Option(
             "--sentences",
             metavar="FILE",
-            help="Sentences, one a line, in place of the texts of Debian packages. About one in ten is left out: it is "
-            "reserved for tests.",
+            help="Sentences, one a line, in place of the texts of Debian packages. About one in ten is reserved for "
+            "tests.",
         ),
     ] = None,
     jobs: arguments.Jobs = None,
 ) -> ExitCode:
     """Make speech with exact word times by espeak-ng, flite and festival.
 
-    Half of it says the texts of Debian packages, or --sentences.
+    Half of it has the texts of Debian packages, or --sentences.
     After Ctrl-C whole shards remain.
     The same command continues, and more hours add to them.
     """

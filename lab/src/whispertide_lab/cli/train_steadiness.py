@@ -26,20 +26,23 @@ def steadiness(
     ] = None,
     recipe: Annotated[str, typer.Option("--recipe", help="A recipe whose policy is tide.")] = "tide",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Keep the rule as JSON.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Save the rule as JSON.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw predicted chances against what came (png).")
+        Path | None, typer.Option("--plot", metavar="FILE", help="Plot predicted against observed probabilities (png).")
     ] = None,
     seed: Annotated[
-        int, typer.Option("--seed", help="Of the synthetic talks. The default is kept for fitting: report on others.")
+        int,
+        typer.Option(
+            "--seed", help="Seed of the synthetic talks. The default is reserved for fitting: report on others."
+        ),
     ] = 909,
 ) -> ExitCode:
-    """Fit the rule by which `tide` tells words that will stay from words that will change.
+    """Fit the rule by which `tide` predicts which words will stay.
 
-    It needs no text: streams are recorded, and guesses compared with what was confirmed in the end. Several models hear
-    the recordings in turn, and the rule is one for all. Every figure is of recordings, or voices, that the rule was not
-    fitted on. The rule is printed last; use it with --set rule="...".
+    It needs no text: streams are recorded, and their hypotheses compared with the final text. With several models one
+    rule is fitted for all. Every figure is of recordings, or voices, that the rule was not fitted on. The rule is
+    printed last; use it with --set rule="...".
     """
     for path in filter(None, (output, plot)):
         check_file(path)

@@ -20,7 +20,7 @@ def truncation(
         list[Path] | None,
         typer.Option("--data", metavar="DIR", help="Speech with word times, as shards. Default: synthetic speech."),
     ] = None,
-    minutes: Annotated[float, typer.Option("--minutes", min=1.0, help="Of synthetic speech.")] = 30.0,
+    minutes: Annotated[float, typer.Option("--minutes", min=1.0, help="Hours of synthetic speech.")] = 30.0,
     windows: Annotated[int, typer.Option("--windows", min=20, help="Windows to train on.")] = 1500,
     framing: Annotated[
         Literal["bare", "pad30", "both"],

@@ -18,8 +18,8 @@ from whispertide.checkpoint.weights import Weights
 from whispertide.decoding.rules import log_softmax
 from whispertide.graphs.contract import DECODER, ENCODER, GraphKind
 from whispertide.graphs.store import GraphFiles
-from whispertide.model.decoder import Decoder, DecoderState, KVCache
 from whispertide.model.engine import LAST_LAYER, DecodeRequest, Encoded, required
+from whispertide.model.onnx_engine import Decoder, DecoderState, KVCache
 from whispertide.model.runtime import GraphSession, open_session, run_encoder
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray

@@ -71,15 +71,29 @@ def paired(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: 
 
     Raises `OptionError` if their numbers differ, or if a ratio is undefined.
     """
-    if len(a) != len(b):
-        raise OptionError(f"expected the same utterances of both; got {len(a)} and {len(b)}")
-    first, second = _array(a), _array(b)
+    first, second = _both(a, b)
     drawn = np.concatenate(
         [_ratios(counts @ second) - _ratios(counts @ first) for counts in _draws(len(first), draws, seed)]
     )
     low, high = _percentiles(drawn)
     whole_a, whole_b = (float(_ratios(values.sum(axis=0)[None])[0]) for values in (first, second))
     return Difference(whole_a, whole_b, whole_b - whole_a, low, high, len(first))
+
+
+def times(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) -> tuple[float, float, float]:
+    """How many times the ratio of B that of A is, and its interval, on the same utterances in the same order.
+
+    Raises `OptionError` if their numbers differ, or if a ratio is undefined.
+    """
+    first, second = _both(a, b)
+    drawn = [_ratios(counts @ first) / _ratios(counts @ second) for counts in _draws(len(first), draws, seed)]
+    whole_a, whole_b = (float(_ratios(values.sum(axis=0)[None])[0]) for values in (first, second))
+    return (whole_a / whole_b, *_percentiles(np.concatenate(drawn)))
+
+
+def latencies(records: Sequence[Mapping[str, Any]]) -> list[Ratio]:
+    """The confirmed latency of a run, from the records of its utterances (`score.UtteranceScore`)."""
+    return [_FIGURES["confirmed_mean_s"](record) for record in records]
 
 
 def compare(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> dict[str, Difference]:
@@ -113,6 +127,12 @@ _FIGURES: dict[str, Callable[[Mapping[str, Any]], Ratio]] = {
     "settled_mean_s": lambda record: _seconds("settled_s", record),
     "first_seen_mean_s": lambda record: _seconds("first_seen_s", record),
 }
+
+
+def _both(a: Sequence[Ratio], b: Sequence[Ratio]) -> tuple[Floats, Floats]:
+    if len(a) != len(b):
+        raise OptionError(f"expected the same utterances of both; got {len(a)} and {len(b)}")
+    return _array(a), _array(b)
 
 
 def _array(utterances: Sequence[Ratio]) -> Floats:

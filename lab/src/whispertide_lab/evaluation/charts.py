@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from whispertide.tuning import page, plots
-from whispertide.tuning.drawing import SERIES, Curve, Drawing, Line
+from whispertide.tuning import page
+from whispertide.tuning.drawing import SERIES, Curve, Drawing, Line, scatter
+from whispertide_lab.evaluation import plots
 from whispertide_lab.evaluation.bootstrap import MANY, figure_interval
 from whispertide_lab.evaluation.grid import PEER
 from whispertide_lab.evaluation.revisions import revisions
@@ -59,7 +60,7 @@ def trade_off_plot(cells: Sequence[Cell]) -> Drawing:
     offline = sorted(
         {100 * float(cell.score["wer_offline"]) for cell in cells if cell.score.get("wer_offline") is not None}
     )
-    return plots.scatter(
+    return scatter(
         drawn,
         x_label="confirmed latency, mean (s)",
         y_label="WER (%)",

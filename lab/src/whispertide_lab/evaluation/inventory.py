@@ -15,18 +15,23 @@ from whispertide_lab.evaluation.papers import every_paper
 
 _INTRODUCTION = """# The papers' tables and figures
 
-Made by `python -m whispertide_lab.evaluation.inventory lab/docs/papers.md`. A test compares it with its data.
+`python -m whispertide_lab.evaluation.inventory lab/docs/papers.md` writes this page; a test compares it with its data.
 
-`whispertide bench paper NAME` makes the items that can be made, `--items "table 1,figure 7"` some of them;
-`whispertide bench paper all` makes those of all papers, on one page: 179 minutes (`--threads 1`) on one core of a slow
-Xeon whose other core was busy, on 2026-11-27 (WhisperFlow 76, NPUsper 20, WhisperKit 23, WhisperRT 55, pilot
-inference 5). Install the laboratory for it; one item needs its extra `train`, and says so. Unless told otherwise it
-takes 120 s of talks, and of noisy talks or rooms too where the paper has two corpora, or as many clips as the paper
-has, or for WhisperRT's figure 4 a minute of each corpus. Pilot inference's items take a network of its own
-kind with `--models commands,nano.en --corpus commands:FOLDER` (`whispertide train commands`), and its rivals with
-`--models commands,my-branchformer,nano.en`. It uses our definitions (untruncated text, untruncated
-clocks), our models and our corpora, which are synthetic. So compare its figures with a paper's in direction and size,
-not digit by digit. What the papers say is told in our words, with their figures where their text gives them.
+`whispertide bench paper NAME` makes the items that are possible here, `--items "table 1,figure 7"` some of them. It
+needs the laboratory; one item also needs its extra `train`. `whispertide bench paper all` makes all papers' items, on
+one page: with nano.en 179 minutes (`--threads 1`) on one core of a slow Xeon whose other core was busy, on 2026-11-27
+(WhisperFlow 76, NPUsper 20, WhisperKit 23, WhisperRT 55, pilot inference 5).
+
+The default is 120 s of talks, and also of noisy talks or rooms if the paper has two corpora, or as many clips as the
+paper has, or for WhisperRT's figure 4 a minute of each corpus. These corpora are synthetic, and the default model is
+OpenAI's tiny.en. The verdicts need `--models base` and people's speech: `--corpus people-readings --aligner base`, or
+`manifest:FILE`. An interrupted run can be continued. For pilot inference's own network use `--models commands,base
+--corpus commands:FOLDER` (`whispertide train commands`), for its rivals `--models commands,my-branchformer,base`; with
+one model the server has base.
+
+The definitions (untruncated text, untruncated clocks) are ours. So
+compare our figures with a paper's in direction and size, not digit by digit. The papers' statements are in our words,
+with their figures where the text has them.
 
 | state | meaning |
 |---|---|
@@ -36,14 +41,26 @@ not digit by digit. What the papers say is told in our words, with their figures
 
 | verdict | meaning |
 |---|---|
-| confirmed | direction and order of size are as the paper says, in a result that is stored |
-| refuted | they are not, in a result that is stored. The reason says for which checkpoint and corpus |
-| not decidable here | it is about an NPU, GPU, power meter, weights or languages that we lack; or samples are too few |
-| not measured yet | we could measure it, or nearly, and no result is stored |
+| confirmed | a stored result has the paper's direction and order of magnitude |
+| refuted | a stored result has not. The reason names the checkpoint and corpus |
+| not decidable here | it is about an NPU, GPU, power meter, weights or languages that we lack; or it was not measured \
+in the paper's form on real weights and people; or samples are too few |
+| not measured yet | we could measure it, at least nearly, and no result is stored |
 
-A stored result is a section of the [log](../log/README.md), or of the page that is named, with its command. It is of
-the weights and of the day that stand there. What an item lacks is a recipe's `field=value`, a `recipe NAME`, a
-`network KIND` (of `train latecontext`), or words. The state follows from the recipes and networks that exist.
+Rules for a verdict:
+
+1. One about errors needs OpenAI's base (tiny.en as a second size; small where size is the claim) on people's speech,
+   3,000 words or the paper's number of clips, with intervals. Nothing is refuted by a checkpoint without the disease,
+   and nothing confirmed by a bound that cannot fail, by a stand-in, or at another shape than the paper's.
+2. In an ablation one thing changes. The paper's exact form is a row of its own beside ours.
+3. A ratio of times is processor time, with its spread.
+4. Weights that the authors published come before training of our own.
+
+What was measured with checkpoints of our own or on made speech stands below an item's statements, and decides nothing.
+
+A stored result is a section of the [log](../log/README.md), or of the named page, with its command, weights and date.
+A missing part of an item is a recipe's `field=value`, a `recipe NAME`, a `network KIND` (of `train latecontext`), or
+described in words. The state follows from the existing recipes and networks.
 """
 
 
@@ -81,16 +98,25 @@ def _section(paper: Paper, item: Item) -> str:
     made = "not made yet" if item.state == "missing" else f'`whispertide bench paper {paper.name} --items "{item.id}"`'
     made += f", which needs the laboratory's extra `{item.extra}`" if item.extra else ""
     facts = f"- in the paper: {item.source}\n- measured here on: {item.stand_in}\n- made by: {made}"
-    rows = tuple((claim.published, claim.here, f"**{claim.verdict}**", claim.why) for claim in item.claims)
+    rows = tuple(
+        (claim.published, "" if claim.own else claim.here, f"**{claim.verdict}**", claim.why) for claim in item.claims
+    )
     table = markdown_table(Table(("the paper", "here", "verdict", "why"), rows))
     results = dict.fromkeys((claim.result, claim.command) for claim in item.claims if claim.result)
     stored = "\n".join(_stored(result, command) for result, command in results)
-    return "\n\n".join(part for part in (f"### {paper.name}, {item.id}", facts, table, stored) if part)
+    return "\n\n".join(part for part in (f"### {paper.name}, {item.id}", facts, table, _own(item), stored) if part)
+
+
+def _own(item: Item) -> str:
+    """What was measured with checkpoints of our own, below what decides."""
+    rows = tuple((claim.published, claim.here) for claim in item.claims if claim.own)
+    return markdown_table(Table(("the paper", "own checkpoint, made speech: decides nothing"), rows)) if rows else ""
 
 
 def _stored(result: str, command: str) -> str:
     file, _, heading = result.partition(": ")
-    return f'[{file}]({file}), "{heading}": `{command}`  '
+    name = "log" if "/log/" in file else Path(file).name
+    return f'[{name}]({file}), "{heading}": `{command}`  '
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -53,7 +53,8 @@ class Claim:
     """One statement of a paper (`published`) next to what was measured `here`, and the verdict with its reason.
 
     `result` is "FILE: heading", FILE as seen from lab/docs/, `command` what measured it; both are empty
-    where nothing is stored.
+    where nothing is stored. `own`: it was measured with a checkpoint of our own or on made speech, so it decides
+    nothing of what a paper says of Whisper and people.
     """
 
     published: str
@@ -62,6 +63,7 @@ class Claim:
     here: str = ""
     result: str = ""
     command: str = ""
+    own: bool = False
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -72,6 +74,8 @@ class Claim:
             raise OptionError(f"expected figures with result and command, or none of the three; got {self}")
         if self.verdict in DECIDED and not self.result:
             raise OptionError(f"expected a stored result for {self.verdict!r}; got none: {self.published}")
+        if self.own and (self.verdict in DECIDED or not self.here):
+            raise OptionError(f"expected figures of our own, and no verdict by them; got {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,8 @@ class Item:
     for what nothing here can provide. `measure` names the function that makes it, in part or whole: "module.function"
     of `items`, or "training.module.function"; `covers` says which part. `corpora`: what it is made on, one after the
     other, where nobody asks for others, and `usual_s` how much of each, in seconds, if it is not as much as of every
-    item. `extra` is the laboratory's extra that it needs.
+    item. `timed`: it compares times of computing, so the processor's count (`Runner.timed_fairly`). `extra` is the
+    laboratory's extra that it needs.
     """
 
     id: str
@@ -94,6 +99,7 @@ class Item:
     covers: str = ""
     corpora: tuple[str, ...] = ("talks",)
     usual_s: float | None = None
+    timed: bool = False
     extra: str = ""
     claims: tuple[Claim, ...] = ()
 

@@ -23,8 +23,6 @@ from whispertide_lab.evaluation.report import (
     counted,
     formatted,
     is_unreliable,
-    latency_marks,
-    number,
     table_of,
 )
 from whispertide_lab.evaluation.store import Cell
@@ -37,6 +35,8 @@ _STREAMING = (
     *("wer", "insertions", "confirmed_mean_s", "confirmed_median_s", "confirmed_p99_s", "first_seen_mean_s"),
     *("ttft_s", "matched", "revisions_per_100", "cpu_s_per_s", "peak_mb"),
 )
+_GLANCE = ("wer", "confirmed_mean_s", "first_seen_mean_s", "cpu_s_per_s")
+_GLANCE_HEADS = ("word errors %", "confirmed after s", "first seen after s", "processor s per s")
 _OFFLINE = ("wer", "substitutions", "insertions", "deletions", "cpu_s_per_s", "peak_mb")
 _CLOCKS = ("wer", "confirmed_mean_s", "confirmed_median_s", "confirmed_p90_s", "confirmed_p99_s", "ttft_s", "matched")
 _COLUMNS = {column.key: column for column in (*QUALITY, *LATENCY, *COST)}
@@ -81,27 +81,22 @@ def streaming_part(title: str, note: str, cells: Sequence[Cell], name: str) -> P
     return Part(title, "\n\n".join(part for part in text if part), plots)
 
 
-def glance_part(title: str, note: str, groups: Mapping[str, Sequence[Cell]]) -> Part:
-    """Recognisers in rows, groups (a name -> its cells) in columns: word errors, and when a word is confirmed."""
-    found = {(cell.spec.recogniser, group): cell for group, cells in groups.items() for cell in cells}
-    everyone = sorted(found.values(), key=lambda cell: (not cell.spec.streaming, _place(cell)))
-    if not everyone:
-        return Part(title, f"{note}\n\n{NOTHING}")
-    names = dict.fromkeys(cell.spec.recogniser for cell in everyone)
-    rows = tuple((name, *(_glance(found.get((name, group))) for group in groups)) for name in names)
-    heads = ("WER, confirmed after", *groups)
-    return Part(
-        title,
-        "\n\n".join((note, markdown_table(Table(heads, rows)), UNRELIABLE_NOTE if is_unreliable(everyone) else "")),
-    )
+def glance_part(title: str, note: str, groups: Mapping[str, Sequence[Cell]], named: Callable[[Cell], str]) -> Part:
+    """For each group (a name -> its cells) a table of what matters most: errors, delays, computing."""
+    tables = []
+    for group, cells in groups.items():
+        everyone = sorted(cells, key=lambda cell: (not cell.spec.streaming, _place(cell)))
+        rows = tuple((named(cell), *_glance(cell)) for cell in everyone)
+        text = markdown_table(Table((group, *_GLANCE_HEADS), rows)) if rows else f"{group}: {NOTHING}"
+        tables += [text, _amount(everyone) if rows else "", UNRELIABLE_NOTE if is_unreliable(everyone) else ""]
+    return Part(title, "\n\n".join(text for text in (note, *tables) if text))
 
 
-def _glance(cell: Cell | None) -> str | None:
-    if cell is None:
-        return None
-    wer, confirmed = formatted(_COLUMNS["wer"], cell.score), cell.score.get("confirmed_mean_s")
-    shown = confirmed is not None and cell.spec.streaming
-    return f"{wer} %" + (f", {number(confirmed, 2)} s{latency_marks(cell.score)}" if shown else "")
+def _glance(cell: Cell) -> tuple[str | None, ...]:
+    shown = {key: formatted(_COLUMNS[key], cell.score) for key in _GLANCE}
+    if not cell.spec.streaming:
+        shown |= {"confirmed_mean_s": None, "first_seen_mean_s": None}
+    return tuple(shown.values())
 
 
 def _place(cell: Cell) -> tuple[bool, str, float]:

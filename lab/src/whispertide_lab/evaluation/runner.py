@@ -34,7 +34,7 @@ from whispertide_lab.evaluation.peer_cells import PeerMissing, hearing, peer_cod
 from whispertide_lab.evaluation.replay import OFFLINE as OFFLINE_OPTIONS
 from whispertide_lab.evaluation.replay import Recogniser, offline, run_cell, streaming
 from whispertide_lab.evaluation.store import Cell, CellSpec, Json, Results
-from whispertide_lab.evaluation.trace import FREE, PROCESSOR, ClockName, Trace
+from whispertide_lab.evaluation.trace import FREE, PROCESSOR, SIMULATED, ClockName, Trace
 from whispertide_lab.evaluation.watch import Watch, showing
 from whispertide_lab.speech.utterance import Corpus, Utterance
 
@@ -212,6 +212,16 @@ class Runner:
             yield
         finally:
             self.clock = usual
+
+    @contextmanager
+    def timed_fairly(self) -> Iterator[None]:
+        """Cells are measured by processor time meanwhile: those that are compared are measured one after the other, and
+        the wall's clock has in it what else the machine did then. Not where several threads compute, whose seconds
+        would be added up, or where another clock was asked for.
+        """
+        fair = self.clock == SIMULATED and self.engine.threads == 1
+        with self.timed_by(PROCESSOR if fair else self.clock):
+            yield
 
     def each_clip(
         self,

@@ -44,7 +44,7 @@ _SOURCES = {"": Path(whispertide.__file__).parent, "lab/": Path(str(whispertide_
 _IRRELEVANT = (
     *("__main__.py", "cli/", "server/", "lab/cli/", "lab/training/"),
     *("lab/evaluation/items/", "lab/evaluation/card/"),
-    *(f"tuning/{name}.py" for name in ("drawing", "page", "plots", "steadiness")),
+    *(f"tuning/{name}.py" for name in ("drawing", "page", "steadiness")),
     *(
         f"lab/evaluation/{name}.py"
         for name in (

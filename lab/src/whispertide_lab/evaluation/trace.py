@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 ClockName = Literal["simulated", "processor", "free", "live"]
+SIMULATED: ClockName = "simulated"
 FREE: ClockName = "free"
 PROCESSOR: ClockName = "processor"
 

@@ -24,10 +24,10 @@ With S steps, L tokens fed, P fed before, F encoder frames:
 """
 
 import numpy as np
-from onnx import TensorProto
 
 from whispertide.checkpoint import Checkpoint
 from whispertide.graphs.layers import Layers
+from whispertide.graphs.onnx_file import ElementType
 from whispertide_lab.npu.chunks import DUMMY, MASKED, Chunk
 from whispertide_lab.npu.portable import PortableBuilder
 
@@ -54,8 +54,8 @@ class UnrolledGraph:
     def build(self) -> PortableBuilder:
         """Add the whole chunk to the builder."""
         graph, chunk, dims = self.graph, self.chunk, self.dims
-        self.forced = graph.input("forced", TensorProto.INT32, [1, chunk.length])
-        self.rule = graph.input("rule", TensorProto.INT32, [chunk.steps])
+        self.forced = graph.input("forced", ElementType.INT32, [1, chunk.length])
+        self.rule = graph.input("rule", ElementType.INT32, [chunk.steps])
         self.suppress = graph.float_input("suppress", [2, dims.n_vocab])
         self.cross_bias = graph.float_input("cross_bias", [1, 1, 1, self.frames])
         embedding = self.tensors.get("decoder.embed_tokens.weight")
@@ -73,7 +73,7 @@ class UnrolledGraph:
             if step + 1 < chunk.steps:
                 fed = self._next(found["tokens"][-1], at=chunk.block + step)
         for name, values in found.items():
-            kind = TensorProto.INT32 if name == "tokens" else graph.float_type
+            kind = ElementType.INT32 if name == "tokens" else graph.float_type
             graph.output(graph.joined(values, 1), name, kind, [1, chunk.steps])
         self._declare_cache()
         for layer, weights in self.attention.items():
@@ -185,7 +185,7 @@ class UnrolledGraph:
         graph = self.graph
         row = graph.node("Gather", self.suppress, graph.part(self.rule, step, step + 1, 0), axis=0)
         logits = graph.node("Add", raw, row)
-        token = graph.cast(graph.node("ArgMax", logits, axis=-1, keepdims=0), TensorProto.INT32)
+        token = graph.cast(graph.node("ArgMax", logits, axis=-1, keepdims=0), ElementType.INT32)
         # The largest log-probability is that of the likeliest token, so nothing has to be gathered by its id.
         likeliest = graph.node("ReduceMax", graph.node("LogSoftmax", logits, axis=-1), graph.ints([-1]), keepdims=0)
         # After suppression, while the end is read before it: the margin says where end of text was due though it was

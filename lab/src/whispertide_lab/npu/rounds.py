@@ -28,7 +28,7 @@ class ChunkedDecode(AttendedDecode):
         if options.beam > 1 or prompt.sot_index or len(prompt.tokens) > room:
             return super()._attempt(prompt, options)
         watchers, guards = self._guards(prompt)
-        decoder = start_chunks(engine, self.encoded, self._heads())
+        decoder = start_chunks(engine, self.encoded, self.heads)
         rules, end = self._rules(options), self._end()
         found = run_unrolled(prompt, rules, engine.layout, decoder, end=end, guards=guards)
         self.found = found

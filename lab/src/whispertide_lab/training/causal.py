@@ -109,6 +109,7 @@ class CausalTrainer(AdapterTrainer[CausalBatch]):
                 "held_out": round(loss, 4),
                 "held_out_without": round(base[1], 4),
                 "kept": step,
+                "word_times": "exact" if all(said.exact for said in self._sentences) else "by the teacher's attention",
                 "tried": {str(at): round(rate, 4) for rate, _, at in tried},
             }
         )
@@ -135,28 +136,29 @@ def open_trainer(
 ) -> CausalTrainer:
     """A run in `folder`: a new one, or the one there is, which goes on.
 
-    Sentences that are reserved for evaluation are left out. Raises `CorpusError` where there is too little speech or
-    none with word times, `OptionError` where the run that is there has other options or other speech, `OutputError`
-    where the folder cannot be written.
+    Sentences that are reserved for evaluation are left out. ARWER is measured by exact word times, where any of what is
+    held back has them. Raises `CorpusError` where there is too little speech or none with word times, `OptionError`
+    where the run that is there has other options or other speech, `OutputError` where the folder cannot be written.
     """
     usable = unreserved(speech, 0)
     timed = usable.having(lambda place: place.entry.get("words") is not None)
     if len(timed) < SMALLEST:
         raise CorpusError(
             f"expected at least {SMALLEST} utterances with word times that are not reserved for tests; got "
-            f"{len(timed)} of {len(speech)}: a causal model learns from word times what it may say when"
+            f"{len(timed)} of {len(speech)}: a causal model learns from word times what it may say when "
+            "(`teacher_times` makes them)"
         )
     note_options(options, folder, speech)
     tokenizer, n_mels = checkpoint.tokenizer, checkpoint.dims.n_mels
     learned = speech_lessons(CausalBatches, usable, tokenizer, n_mels, options.batch, options)
-    exact = divided(usable)[1].having(
-        lambda place: place.entry.get("words") is not None and place.entry.get("exact", True)
-    )
-    if not len(exact):
+    known = divided(usable)[1].having(lambda place: place.entry.get("words") is not None)
+    exact = known.having(lambda place: place.entry.get("exact", True))
+    judged = exact or known
+    if not judged:
         raise CorpusError(
-            "expected utterances with exact word times among those that are held back, by which the best epoch is "
-            "chosen; there are none: give more speech"
+            "expected utterances with word times among those that are held back, by which the best epoch is chosen; "
+            "there are none: give more speech"
         )
-    every = max(1, len(exact) // options.sentences)
-    sentences = [exact[place] for place in range(0, len(exact), every)][: options.sentences]
+    every = max(1, len(judged) // options.sentences)
+    sentences = [judged[place] for place in range(0, len(judged), every)][: options.sentences]
     return CausalTrainer(checkpoint, learned, sentences, options, folder, device).resume()

@@ -1,8 +1,8 @@
 """Which cross-attention heads follow the speech: chosen by how well word times come out of them.
 
 The score of a set of heads, in milliseconds (lower is better), is the very thing they are for: time warping over their
-sharpened attention (`decoding.warping`), teacher-forced with the right text, gives a start and an end of every word;
-the score is the mean absolute error of both against the synthesizer's exact times, each error counted as half a
+sharpened attention (`decoding.token_words.warp`), teacher-forced with the right text, gives a start and an end of every
+word; the score is the mean absolute error of both against the synthesizer's exact times, each error counted as half a
 second at most, so that a lost sentence weighs as such and not by its length. Every head is scored alone; then the best
 one gets company as long as the score falls: one head after the other, the one that helps most. OpenAI lists heads
 "highly correlated to the word-level timing" (openai/whisper, __init__.py) without saying how they were found.
@@ -26,8 +26,7 @@ from whispertide.checkpoint.generation import Head
 from whispertide.checkpoint.json_file import read_json
 from whispertide.decoding.longform import pad30
 from whispertide.decoding.search import DecodeRequest
-from whispertide.decoding.token_words import WordTiming, merge_punctuation, word_timings
-from whispertide.decoding.warping import sharpen, token_starts
+from whispertide.decoding.token_words import WordTiming, merge_punctuation, sharpen, warp, word_timings
 from whispertide.errors import CheckpointError
 from whispertide.features import log_mel
 from whispertide.model.engine import Encoded, required
@@ -141,7 +140,7 @@ def _summary(windows: Sequence[FloatArray]) -> Timing:
 def _errors(window: Attended, heads: Sequence[Head]) -> FloatArray:
     """Absolute errors of starts and ends in samples, [2 * words]."""
     mean = np.mean([window.scores[head] for head in heads], axis=0)
-    times = np.array([(word.start, word.end) for word in _timed(window, token_starts(mean))], np.float32)
+    times = np.array([(word.start, word.end) for word in _timed(window, warp(-mean))], np.float32)
     return np.abs(times - np.array(window.spans, np.float32)).ravel()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whispertide.features import log_mel
+from whispertide.features import log_mel, padded
 from whispertide.types import N_FRAMES
 from whispertide_lab.speech.noise import Dice
 from whispertide_lab.training.batches import SpeechBatches, Tensors, in_rows
@@ -31,7 +31,7 @@ class MaskedBatchOptions:
 class MaskedBatch(Tensors):
     """Some windows.
 
-    mel      [b, mels, 3000] Whisper's features, zeros after the audio
+    mel      [b, mels, 3000] Whisper's features, silence after the audio
     frames   int64 [b], encoder frames that hold audio
     tokens   int64 [b, n], what the decoder is given
     counted  bool [b, n], whether what comes after a token counts
@@ -68,7 +68,7 @@ def _collated(windows: Sequence[Window], n_mels: int, filler: int, seconds: floa
     frames = []
     for row, window in enumerate(windows):
         features = log_mel(window.samples, n_mels)
-        mel[row, :, : features.shape[1]] = features
+        mel[row] = padded(features, N_FRAMES)
         frames.append(-(-features.shape[1] // 2))
     tokens = in_rows([window.tokens for window in windows], filler)
     counted = in_rows([window.targets >= 0 for window in windows], False)

@@ -20,8 +20,8 @@ from whispertide_lab.training.network import Encoder, Whisper
 def encode_masked(encoder: Encoder, mel: Tensor, mask: Mask) -> Tensor:
     """Windows [b, mels, 3000] to hidden states [b, 1500, width], as `model.masked` computes them.
 
-    Every block is convolved alone. Under a diagonal mask it also goes through the layers alone, and a block of padding
-    goes once for all windows; under a causal one the bias of the mask says what is heard.
+    Every block is convolved alone. Under a diagonal mask it also goes through the layers alone; under a causal one the
+    bias of the mask says what is heard.
     """
     parts = torch.stack(mel.split(mask.columns, dim=2), dim=1)  # [b, blocks, mels, columns]
     count = parts.shape[1]
@@ -31,22 +31,10 @@ def encode_masked(encoder: Encoder, mel: Tensor, mask: Mask) -> Tensor:
         x, bias = x.flatten(1, 2), mask_bias(mask, count * mask.block).to(mel.device)
         (x,) = deque(encoder.layers_over(x, bias), maxlen=1)
     else:
-        chosen, places = _each_once(parts)
-        (x,) = deque(encoder.layers_over(x.flatten(0, 1)[chosen]), maxlen=1)
-        x = x[places].unflatten(0, parts.shape[:2]).flatten(1, 2)
+        (x,) = deque(encoder.layers_over(x.flatten(0, 1)), maxlen=1)
+        x = x.unflatten(0, parts.shape[:2]).flatten(1, 2)
     hidden: Tensor = encoder.layer_norm(x)
     return hidden
-
-
-def _each_once(parts: Tensor) -> tuple[Tensor, Tensor]:
-    """Which of the blocks [b * n] have to be computed, and which of these each one is: padding in one place is the
-    same in every window.
-    """
-    silent = (parts == 0).all(dim=3).all(dim=2)  # [b, blocks]
-    own = torch.arange(silent.numel(), device=parts.device).view(silent.shape)
-    first = own.masked_fill(~silent, silent.numel()).min(dim=0).values
-    chosen, places = torch.unique(torch.where(silent, first, own), return_inverse=True)
-    return chosen, places.flatten()
 
 
 def distances(network: Whisper, teacher: Whisper, batch: MaskedBatch, mask: Mask) -> tuple[Tensor, Tensor]:

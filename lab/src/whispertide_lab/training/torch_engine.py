@@ -21,7 +21,6 @@ from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.generation import Head
 from whispertide.errors import ProviderError
 from whispertide.graphs.contract import MASKED, TOP
-from whispertide.model.decoder import suppressed_rows
 from whispertide.model.engine import (
     LAST_LAYER,
     DecodeOutput,
@@ -34,6 +33,7 @@ from whispertide.model.engine import (
     check_stateless,
     check_taps,
 )
+from whispertide.model.onnx_engine import suppressed_rows
 from whispertide.model.providers import thread_count
 from whispertide.model.runtime import padding_bias
 from whispertide.options import EngineOptions
@@ -164,7 +164,7 @@ class TorchRun:
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def run(self, request: DecodeRequest) -> DecodeOutput:
-        """Feed the tokens of `request` after the cache; as `model.decoder.DecoderState.run` does."""
+        """Feed the tokens of `request` after the cache; as `model.onnx_engine.DecoderState.run` does."""
         network, past = self._engine.network.decoder, self._length
         length = request.tokens.shape[1]
         check_context(past, length, self._engine.dims)

@@ -52,19 +52,21 @@ class HeldAgreement(Bounded):
     kind: ClassVar[str] = "held-agreement"
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
-    hold: int = setting(2, "so many of the words that two rounds agree on wait for the next", least=1, most=20)
+    hold: int = setting(2, "number of agreed words that wait for the next round", least=1, most=20)
     cut: Cut = setting(
         "cursor",
-        'where the next window begins: at the first held word ("cursor"), or where the last one did until it is '
-        '"full", so that what is encoded of it can be kept',
+        'start of the next window: at the first held word ("cursor"), or the same until it is "full", so that '
+        "its encoded blocks can be kept",
     )
     least_logprob: float = setting(
         -1.0, "a round whose tokens are less likely on average agrees with nothing", least=-20, most=0
     )
     stop_tokens: int = setting(
-        60, "a decode ends when its newest so many tokens repeat themselves (0 = never)", least=0, most=224
+        60, "a decode ends when this many newest tokens repeat themselves (0 = never)", least=0, most=224
     )
-    stop_ratio: float = setting(2.4, "they do when their text compresses better than this", least=1.1, most=20)
+    stop_ratio: float = setting(
+        2.4, "compression ratio of their text from which they count as repetition", least=1.1, most=20
+    )
 
     def check(self) -> None:
         """One token repeats nothing."""

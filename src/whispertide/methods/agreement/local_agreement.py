@@ -1,4 +1,4 @@
-"""LocalAgreement-n: a word is confirmed when n rounds in a row hear it in the same place (Machacek et al. 2023).
+"""LocalAgreement-n: a word is confirmed when n consecutive rounds find it in the same place (Machacek et al. 2023).
 
 The rules are whisper_streaming's (`OnlineASRProcessor`, `HypothesisBuffer`), with these corrections:
 
@@ -72,28 +72,30 @@ class LocalAgreement(Bounded):
     forces: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified")
 
-    agreement: int = setting(2, "so many rounds must hear a word", least=2, most=10)
+    agreement: int = setting(2, "number of rounds that must agree on a word", least=2, most=10)
     compare: Compare = setting("normalised", '"normalised": without case and punctuation; "exact": as written')
     boundary: Boundary = setting(
-        "align", 'how words heard again are recognised: by "align"ment or, as in whisper_streaming, by "time"'
+        "align", 'how repeated words are recognised: by "align"ment or, as in whisper_streaming, by "time"'
     )
-    trim: Trim = setting("segment", 'where windows are cut: at a confirmed "segment" or "sentence" end')
+    trim: Trim = setting("segment", 'windows are cut at the end of a confirmed "segment" or "sentence"')
     trim_s: float = setting(15.0, "windows longer than this are cut", least=1, most=CHUNK_SECONDS)
     reread: bool = setting(
         True,
-        "where a round's text is one segment without an end, what follows its last word is decoded as a window of its "
-        "own, as in whisper_streaming; else, if it is no more than 2 s, the next round hears it",
+        "if a round's text is one segment without an end, whether the audio after its last word is decoded as "
+        "a window of its own, as in whisper_streaming; else up to 2 s are left to the next round",
     )
     prompt_chars: int = setting(
-        200, "so much confirmed text, at least, precedes the window as prompt (0 = none)", least=0, most=2000
+        200, "least confirmed text before the window as prompt, in characters (0 = none)", least=0, most=2000
     )
     least_probability: float = setting(
         0.0,
-        "a word that is less probable is not confirmed as long as it lies in the last `settle_s` (0 = none waits)",
+        "a less probable word is not confirmed while it lies in the last `settle_s` (0 = all are)",
         least=0,
         most=1,
     )
-    settle_s: float = setting(1.0, "the end of the window in which such words wait", least=0, most=CHUNK_SECONDS)
+    settle_s: float = setting(
+        1.0, "length of the end of the window in which such words wait", least=0, most=CHUNK_SECONDS
+    )
 
     trim_after: int = in_samples("trim_s")
     settle: int = in_samples("settle_s")
@@ -177,7 +179,7 @@ class LocalAgreement(Bounded):
 
     def _fresh(self, state: AgreementState, result: RoundResult[HeardSegments]) -> Guarded:
         """The words of the result that are not confirmed yet, loops cut down."""
-        heard = [
+        words = [
             word
             for segment in _segments(result)
             if not segment.no_speech_prob > self.no_speech  # nan = not asked for
@@ -185,15 +187,15 @@ class LocalAgreement(Bounded):
             if word.text.strip()
         ]
         # A round that heard nothing says nothing about what the next one will hear, so the older text stays.
-        if heard and result.heard is not None:
-            state.heard = Reference(result.heard.tokens, result.plan.window.start, tuple(heard))
+        if words and result.heard is not None:
+            state.heard = Reference(result.heard.tokens, result.plan.window.start, tuple(words))
         window_start = result.plan.window.start
         again = [kept.word for kept in state.confirmed if kept.word.lies_after(window_start)]
         if self.boundary == "time":
-            fresh = fresh_by_time(heard, again, state.last_time, self._key)
+            fresh = fresh_by_time(words, again, state.last_time, self._key)
         else:
-            old = first_fresh(heard, again, window_start=window_start, last_time=state.last_time, key=self._key)
-            fresh = tuple(heard[old:])
+            old = first_fresh(words, again, window_start=window_start, last_time=state.last_time, key=self._key)
+            fresh = tuple(words[old:])
         if not self.loop_guard:
             return Guarded(fresh, (False,) * len(fresh))
         guarded = cut_loops([kept.word for kept in state.confirmed[-CONTEXT:]], fresh, self._key)

@@ -74,9 +74,10 @@ class WholeWindow:
     ) -> RoundResult[HeardSegments]:
         """All of it, window after window."""
         model = resources.model
-        language = plan.language(resources.language(opened.encoded, options))
-        if plan.waits(language):
-            return result_of(resources, plan, None, language, (opened.cost,), 0)
+        detected = resources.language(opened.encoded, options)
+        if plan.waits(detected):
+            return result_of(resources, plan, None, detected, (opened.cost,), 0)
+        language = plan.language(detected)
         transcription = Transcription(
             model,
             opened.features,
@@ -102,8 +103,8 @@ class WholeWindow:
 
 def _context(model: "WhisperModel", plan: RoundPlan, options: DecodeOptions) -> list[int]:
     """The user's own prompt, then what was said before the window, as tokens."""
-    said = plan.prompt if options.condition_on_previous_text is not False else ""
-    text = " ".join(part for part in (options.prompt.strip(), said.strip()) if part)
+    previous = plan.prompt if options.condition_on_previous_text is not False else ""
+    text = " ".join(part for part in (options.prompt.strip(), previous.strip()) if part)
     return model.tokenizer.encode(" " + text) if text else []
 
 

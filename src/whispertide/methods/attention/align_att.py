@@ -14,8 +14,7 @@ from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.methods.attention.attending import Attending
 from whispertide.methods.attention.forced_window import ForcedWindow
-from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.said_once import without_copies
+from whispertide.methods.attention.listening import HeardWords, without_copies
 from whispertide.streaming.choice import in_frames, setting
 from whispertide.streaming.policy import commit
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
@@ -32,17 +31,17 @@ class AlignAtt(Attending):
     kind: ClassVar[str] = "align-att"
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
-    margin_s: float = setting(0.5, "a token must attend so far before the end", least=0, most=CHUNK_SECONDS)
+    margin_s: float = setting(0.5, "least distance of a token's attention from the end", least=0, most=CHUNK_SECONDS)
     margin_last_s: float = setting(0.08, "the same in the last round", least=0, most=CHUNK_SECONDS)
     rewind_s: float = setting(
-        4.0, "a jump back of the attention that voids a round (0 = none)", least=0, most=CHUNK_SECONDS
+        4.0, "jump back of the attention that voids a round (0 = none)", least=0, most=CHUNK_SECONDS
     )
     truncate: Truncate = setting(
         "last-word",
-        'what is held back of the last word: "none", "last-word", "detector" (unless the word-truncation detector, '
-        "which the model then must have, fires)",
+        'whether the last word is held back: "none" (no), "last-word" (yes), "detector" (as the model\'s '
+        "word-truncation detector decides)",
     )
-    must_speak: bool = setting(False, "every round says at least one token")
+    must_speak: bool = setting(False, "whether every round has at least one token")
 
     margin: int = in_frames("margin_s")
     margin_last: int = in_frames("margin_last_s")

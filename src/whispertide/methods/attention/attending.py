@@ -14,17 +14,17 @@ from whispertide.types import CHUNK_SECONDS, to_samples
 class Attending(Bounded):
     """Settings that these policies share. `hearing` is how rounds are transcribed, but for what watches them."""
 
-    max_tokens: int = setting(224, "the most that a round decodes", least=1, most=400)
+    max_tokens: int = setting(224, "most tokens of a round", least=1, most=400)
     context_tokens: int = setting(
-        223, "how much text before the window precedes it (0 = none, not even the user's prompt)", least=0, most=400
+        223, "text before the window in the prompt (0 = none, not even the user's prompt)", least=0, most=400
     )
     static_prompt: bool = setting(
-        True, "the user's prompt stays in front of it; else it scrolls away with what is said"
+        True, "whether the user's prompt stays in front of that text; else it is dropped as the text grows"
     )
     word_times: WordTimes = setting(
         "dtw",
-        '"dtw", "attended" (where the attention of the first and last token is strongest), or "checked": "dtw" unless '
-        "that puts a word long before what it attends to",
+        '"dtw", "attended" (the strongest attention of the first and last token), or "checked": "dtw" unless '
+        "that puts a word long before the audio it attends to",
     )
 
     hearing: SinglePass = field(init=False, repr=False, compare=False)
@@ -48,12 +48,11 @@ class AttendingEnds(Attending):
     """Settings of those that hear the last window of an utterance in another way than the others."""
 
     silence_s: float = setting(
-        0.0, "silence after the last window of an utterance, so that its text may end", least=0, most=CHUNK_SECONDS
+        0.0, "silence after the last window of an utterance, so that its text can end", least=0, most=CHUNK_SECONDS
     )
     short_s: float = setting(
         0.0,
-        "an utterance of at most so much audio, the pause before it included, is heard padded to 30 s in the end, "
-        "whatever the framing (0 = none is)",
+        "the last window of an utterance up to this length, with the pause before it, is padded to 30 s (0 = never)",
         least=0,
         most=CHUNK_SECONDS,
     )

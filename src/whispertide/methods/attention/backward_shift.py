@@ -93,7 +93,7 @@ class BackwardShiftGuard(Guard):
         if not self._started:
             self._start(attention)
         if self.halt is not None:  # near the end, in the middle of a word
-            return None if self._scene.kinds.continues(tokens[-1]) else len(tokens) - 1
+            return None if self._scene.kind_of(tokens[-1]).continues else len(tokens) - 1
         # With the row "fed" the newest token has no attention yet: it is judged when the next one is there.
         index = len(tokens) - 1 - self._late
         if index < 0 or not self._is_compared(tokens[index]):
@@ -113,10 +113,10 @@ class BackwardShiftGuard(Guard):
                 return
 
     def _is_compared(self, token: int) -> bool:
-        kinds = self._scene.kinds
+        kind = self._scene.kind_of(token)
         if self._rule.compared == "words":
-            return kinds.is_content(token)
-        return not (kinds.is_special(token) or (self._rule.compared == "no-marks" and kinds.is_mark(token)))
+            return kind.is_content
+        return not (kind.is_special or (self._rule.compared == "no-marks" and kind.is_mark))
 
     def _map(self, attention: FloatArray, query: int) -> FloatArray:
         """The mean over the heads of what predicted (or, fed, followed) the token of `query`: [frames]."""
@@ -140,7 +140,7 @@ class BackwardShiftGuard(Guard):
     def _end_here(self, tokens: Sequence[int], index: int) -> int | None:
         if not self._rule.finish_word:
             return index + 1
-        if self._late and not self._scene.kinds.continues(tokens[-1]):
+        if self._late and not self._scene.kind_of(tokens[-1]).continues:
             return index + 1
         return None
 

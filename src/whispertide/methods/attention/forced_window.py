@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whispertide.decoding.token_words import TokenWord
-from whispertide.methods.attention.said_once import without_loops
+from whispertide.methods.attention.listening import without_loops
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, Span, align_down

@@ -68,29 +68,33 @@ class Grounded(AttendingEnds):
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
     near_end_s: float = setting(
-        0.5, "a word this close to the end ends the decode (0 = none does)", least=0, most=CHUNK_SECONDS
+        0.5, "a word this close to the end ends the decode (0 = none)", least=0, most=CHUNK_SECONDS
     )
-    finish_word: bool = setting(False, "such a word is decoded whole before the decode ends")
-    way: int = setting(2, "how audio is carried over: 1, 2 or 3 (see the module)", least=1, most=3)
-    carry_back_s: float = setting(0.2, "the window begins so much before the carried word", least=0, most=CHUNK_SECONDS)
+    finish_word: bool = setting(False, "whether such a word is decoded to its end first")
+    way: int = setting(2, "how audio is carried over: 1, 2 or 3 (docs/internals/attention.md)", least=1, most=3)
+    carry_back_s: float = setting(0.2, "start of the window before the carried word", least=0, most=CHUNK_SECONDS)
     carry_most_s: float = setting(
-        4.0, "the most that is carried (published: twice the step)", least=1, most=CHUNK_SECONDS
+        4.0, "most audio that is carried over (published: twice the step)", least=1, most=CHUNK_SECONDS
     )
     real_end: bool = setting(
-        True, "end of text ends a decode; else the second-best token is taken, if it says something"
+        True, "whether end of text ends a decode; else the second-best token is taken, unless it is empty"
     )
     same_token: int = setting(
-        0, "so many copies of a token in a row end a decode and are dropped (0 = none do)", least=0, most=100
+        0, "number of copies of a token in a row that end a decode and are dropped (0 = none)", least=0, most=100
     )
     shift_guard: bool = setting(False, "whether backward shifts end a decode")
-    shift_median: int = setting(7, "width of the first filter, in frames", least=1, most=101)
-    shift_average: int = setting(10, "width of the second filter, in frames", least=1, most=100)
-    shift_row: ShiftRow = setting("predicting", "whose attention a token's is")
-    shift_from_s: float = setting(0.0, "where in the window arrival is looked for", least=0, most=CHUNK_SECONDS)
+    shift_median: int = setting(7, "width of the median filter, in frames", least=1, most=101)
+    shift_average: int = setting(10, "width of the moving average, in frames", least=1, most=100)
+    shift_row: ShiftRow = setting(
+        "predicting", 'attention row of a token: of the query that predicted it, or of the one it was "fed" to'
+    )
+    shift_from_s: float = setting(
+        0.0, "where in the window the search for the arrival begins", least=0, most=CHUNK_SECONDS
+    )
     least_s: float = setting(
         0.0, "shorter windows are not decoded, unless they are the last", least=0, most=CHUNK_SECONDS
     )
-    heads_first: bool = setting(False, "heads are averaged before word times are worked out")
+    heads_first: bool = setting(False, "whether heads are averaged before word times are computed")
 
     near_end: int = in_frames("near_end_s")
     shift_from: int = in_frames("shift_from_s")

@@ -7,7 +7,7 @@ sessions.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,14 +15,13 @@ import numpy as np
 
 from whispertide.checkpoint.generation import Head
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
-from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import Halt, SameToken, Scene, WatchingGuard, with_loop_guard
-from whispertide.decoding.prompt import MARGIN_TOKENS, Prompt, fit_context
+from whispertide.decoding.prompt import MARGIN_TOKENS, Prompt
 from whispertide.decoding.rules import NON_SPEECH, Rules
-from whispertide.decoding.search import Cost, Guard, Hypothesized, SearchResult, run_search
-from whispertide.decoding.token_search import TokenSearch, build_search, joined, truncation
+from whispertide.decoding.search import Cost, Guard, Hypothesized, SearchResult, joined, run_search, truncation
+from whispertide.decoding.token_search import GREEDY, TokenSearch, build_search
 from whispertide.decoding.token_words import Sampled, TokenWord, part_marks, read_words, whole_words
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.features import Columns, Features
@@ -59,7 +58,13 @@ class AttendedDecode:
         self.frames = frames
         self.language = language
         self.prefix = prefix
-        self.kinds = job.resources.kinds(language)
+        self.kind_of = job.resources.kinds(language)
+        self.is_retry = job.listen.retry is not None and listen.retry is None
+        heads = {*self.model.alignment_heads}
+        for watch in listen.watch:
+            heads.update(watch.heads(self.model))
+        # Sorted, because a head's place here is its row in the attention.
+        self.heads: tuple[Head, ...] = tuple(sorted(heads))
         self.found: SearchResult
 
     def run(self, detector: WordEndDetector | None) -> HeardWords:
@@ -87,7 +92,7 @@ class AttendedDecode:
         firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
         firm = whole_words(words, firm_tokens)
         ended = self._word_ended(halt, firm == len(words), detector)
-        ending = part_marks(words[-1], best.logprobs[-len(words[-1].tokens) :], self.kinds) if words else None
+        ending = part_marks(words[-1], best.logprobs[-len(words[-1].tokens) :], self.kind_of) if words else None
         return replace(heard, words=words, firm=firm, halt=halt, last_frame=last_frame, word_ended=ended, ending=ending)
 
     # --- the decode ---------------------------------------------------------------------------------------------------
@@ -102,11 +107,11 @@ class AttendedDecode:
         self.prefix = prefix
         # One position less, for the token that stands in front of the context.
         left = min(self.listen.context_tokens, room - len(start) - len(prefix) - 1)
-        said = plan.prompt if self.job.options.condition_on_previous_text is not False else ""
+        previous = plan.prompt if self.job.options.condition_on_previous_text is not False else ""
         context = fit_context(
             tokenizer.encode,
             self.job.options.prompt,
-            said,
+            previous,
             left,
             static=self.listen.static_prompt,
             spaced=self.language not in UNSPACED_LANGUAGES,
@@ -164,7 +169,7 @@ class AttendedDecode:
     def _guards(self, prompt: Prompt) -> tuple[list[WatchingGuard], list[Guard]]:
         """Fresh guards: those that watch the attention, and all together."""
         opening, silence = len(prompt.tokens), self.job.silence
-        scene = Scene(self.kinds, self._heads(), opening, self.prefix, self.frames, silence)
+        scene = Scene(self.kind_of, self.heads, opening, self.prefix, self.frames, silence)
         watchers = [watch.guard(scene, self.model) for watch in self.listen.watch]
         guards = with_loop_guard([*watchers, *self.job.guards], self.tokenizer.eot, wanted=self.listen.loop_guard)
         if self.listen.same_token:
@@ -183,31 +188,21 @@ class AttendedDecode:
             search = build_search(prompt, rules, options, draft=known, guards=guards)
         else:
             search = build_search(prompt, rules, options, guards=guards)
-        return run_search(search, self.model.decoder(self.encoded, heads=self._heads()))
-
-    def _is_retry(self) -> bool:
-        return self.job.listen.retry is not None and self.listen.retry is None
+        return run_search(search, self.model.decoder(self.encoded, heads=self.heads))
 
     def _rules(self, options: DecodeOptions) -> Rules:
-        if self._is_retry():
+        if self.is_retry:
             options = replace(options, suppress_tokens=(NON_SPEECH,))
         return self.job.resources.rules(options, self.listen.must_speak)
 
     def _end(self) -> End | None:
         """When end of text does not end the text; None: it always does."""
         least = 0
-        if self._is_retry():
+        if self.is_retry:
             least = int(RETRY_TOKENS_PER_S * self.frames * FRAME_SAMPLES / SAMPLE_RATE)
         elif self.listen.real_end:
             return None
-        return SecondBest(self.kinds.speaks, self.tokenizer.eot, least, self.listen.real_end)
-
-    def _heads(self) -> tuple[Head, ...]:
-        wanted = {*self.model.alignment_heads}
-        for watch in self.listen.watch:
-            wanted.update(watch.heads(self.model))
-        # Sorted, because a head's place here is its row in the attention (`_words`).
-        return tuple(sorted(wanted))
+        return SecondBest(lambda token: self.kind_of(token).speaks, self.tokenizer.eot, least, self.listen.real_end)
 
     # --- what it says -------------------------------------------------------------------------------------------------
 
@@ -216,8 +211,7 @@ class AttendedDecode:
 
         What is heard in the hush word was not said and is left out.
         """
-        heads = self._heads()
-        rows = [heads.index(head) for head in self.model.alignment_heads]
+        rows = [self.heads.index(head) for head in self.model.alignment_heads]
         window = self.job.plan.window
         # With a hush word its frames stay in, so that what was heard there is timed there and can be left out below.
         frames = self.encoded.valid_frames if self.job.hushed else self.frames
@@ -236,7 +230,7 @@ class AttendedDecode:
     def _word_ended(self, halt: Halt | None, at_the_end: bool, detector: WordEndDetector | None) -> bool | None:
         """True if the last firm word is whole, as far as the token that was dropped or the detector can tell."""
         dropped = halt is not None and halt.reason in ("frontier", "backward-shift")
-        if halt is not None and dropped and at_the_end and self.kinds.continues(halt.token):
+        if halt is not None and dropped and at_the_end and self.kind_of(halt.token).continues:
             return False
         if detector is None or LAST_LAYER not in self.encoded.taps or not at_the_end:
             return None
@@ -284,9 +278,10 @@ class SinglePass(DecodeSettings):
         # What was appended so that the text may end. It is heard, but what attends to it was not said.
         job.silence = _encoder_frames(features.frames) - frames
         detector = resources.detector if self.detect_end else None
-        language = plan.language(resources.language(encoded, options))
-        if plan.waits(language):
-            return result_of(resources, plan, None, language, job.costs, 0)
+        detected = resources.language(encoded, options)
+        if plan.waits(detected):
+            return result_of(resources, plan, None, detected, job.costs, 0)
+        language = plan.language(detected)
         decode = self.decodes(job, self, encoded, min(frames, encoded.valid_frames), language.language, plan.prefix)
         heard = decode.run(detector)
         if (again := self._again(heard.halt)) is not None:
@@ -294,7 +289,8 @@ class SinglePass(DecodeSettings):
             detector = None  # the window was encoded again without the layer that it looks at
             heard = replace(decode.run(None), retried=True)
         if self._stopped_short(heard, plan):
-            decode.listen = replace(decode.listen, watch=self.unbounded)
+            again = replace(decode.listen, watch=self.unbounded)
+            decode = self.decodes(job, again, decode.encoded, decode.frames, language.language, decode.prefix)
             heard = replace(decode.run(detector), retried=heard.retried)
         return result_of(resources, plan, heard, language, job.costs, len(decode.found.best.tokens))
 
@@ -350,6 +346,32 @@ def _features(resources: RoundResources, window: Span, audio: FloatArray, state:
     known = None if state is None else state.tensors.get(LOG_MEL)
     raw = (known or Columns.none(n_mels)).window(audio, window.start // HOP_LENGTH, len(window))
     return Features.of_raw(raw, len(audio))
+
+
+def fit_context(
+    encode: Callable[[str], list[int]], prompt: str, said: str, most: int, *, static: bool, spaced: bool = True
+) -> tuple[int, ...]:
+    """Tokens of the user's prompt and of what was said, at most `most`: whole words are left out from the front.
+
+    With `static` the prompt stays as far as it fits by itself, and what was said gets the room that it leaves. Without
+    `spaced`, in a language written without spaces, characters are left out in place of words.
+    """
+    prompt, said = prompt.strip(), said.strip()
+    if not static:
+        return _end_of(encode, " ".join(part for part in (prompt, said) if part), most, spaced=spaced)
+    kept = _end_of(encode, prompt, most, spaced=spaced)
+    return (*kept, *_end_of(encode, said, most - len(kept), spaced=spaced))
+
+
+def _end_of(encode: Callable[[str], list[int]], text: str, most: int, *, spaced: bool) -> tuple[int, ...]:
+    """Tokens of as many of the last words as fit."""
+    words, space = (text.split(), " ") if spaced else (list(text), "")
+    tokens = encode(" " + text) if text and most > 0 else []
+    while words and len(tokens) > most:
+        # A token is at most a few words or characters: drop several at once where there are many.
+        words = words[max(1, (len(tokens) - most) // 8) :]
+        tokens = encode(" " + space.join(words).lstrip()) if words else []
+    return tuple(tokens)
 
 
 def _turned_back(halt: Halt) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
+from operator import mul
 
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
@@ -141,17 +142,12 @@ def facts_of(
                 after=len(after),
                 rounds=1 + heard,
                 firm=number < firm,
-                closes=closes(one.word),
+                closes=ends_sentence(one.word.text),
                 step=step,
             )
         )
         weakest = min(weakest, least)
     return tuple(found)
-
-
-def closes(word: Word) -> bool:
-    """True if the word ends a sentence."""
-    return ends_sentence(word.text)
 
 
 def same(word: Word, other: Word) -> bool:
@@ -168,7 +164,7 @@ class Rule:
     def chance(self, facts: Facts) -> float:
         """That the word will be in the final text, 0 to 1."""
         # `fsum` rounds once, so that the order of the features makes no difference.
-        total = math.fsum(w * x for w, x in zip(self.weights, facts.features(), strict=True))
+        total = math.fsum(map(mul, self.weights, facts.features()))
         # Beyond 50 the chance is 0 or 1 for all purposes; far beyond `exp` would overflow.
         return 1 / (1 + math.exp(-min(max(total, -50.0), 50.0)))
 

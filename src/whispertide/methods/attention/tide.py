@@ -9,6 +9,7 @@ From a result to a commit is `Tide.apply`; `Tide.stands` decides which words are
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -20,9 +21,7 @@ from whispertide.methods.attention.attending import AttendingEnds
 from whispertide.methods.attention.backward_shift import BackwardShift
 from whispertide.methods.attention.delay import LATEST_S, Patience, patience
 from whispertide.methods.attention.forced_window import UNSETTLED, ForcedWindow
-from whispertide.methods.attention.listening import HeardWords
-from whispertide.methods.attention.marks import is_mark, unsure_mark, without_last_mark
-from whispertide.methods.attention.said_once import without_copies
+from whispertide.methods.attention.listening import HeardWords, is_mark, unsure_mark, without_copies, without_last_mark
 from whispertide.methods.attention.steadiness import Facts, facts_of, likely_shown, read_rule
 from whispertide.options import check_range
 from whispertide.streaming.choice import in_frames, in_samples, setting
@@ -81,77 +80,79 @@ class Tide(AttendingEnds):
     # which words stand
     max_revision_rate: float = setting(
         0.03,
-        "the accepted share of confirmed words that would have changed: what is more likely to stay, by a learned "
-        "rule, is confirmed, and what has waited for `settle_s`",
+        "accepted share of confirmed words that would have changed; a learned rule predicts it, and words "
+        "that have waited for `settle_s` are confirmed anyway",
         least=0,
         most=0.5,
     )
-    settle_s: float = setting(1.0, "the end of the window in which unlikely words wait", least=0, most=CHUNK_SECONDS)
+    settle_s: float = setting(
+        1.0, "length of the end of the window in which uncertain words wait", least=0, most=CHUNK_SECONDS
+    )
     delay_s: float = setting(
         0.0,
-        "how long after its end a word is confirmed, on average, from 0.35 on; `max_revision_rate` and `settle_s` "
-        "follow from it (0 = they are as they are set)",
+        "average delay from the end of a word to its confirmation, from 0.35 on; sets `max_revision_rate` and "
+        "`settle_s` (0 = does not)",
         least=0,
         most=LATEST_S,
     )
-    rule: str = setting("", "the learned rule, as `whispertide train steadiness` prints it; empty: the shipped one")
+    rule: str = setting("", "learned rule, as printed by `whispertide train steadiness`; empty: the bundled one")
     waiting_marks: bool = setting(
         True,
-        "a mark at the end of what was heard waits for what follows it; in the last round it may attend anywhere, and "
-        "one that is not likely waits for the end of the turn",
+        "whether a punctuation mark at the end of the text waits for the next words; in the last round it may "
+        "attend anywhere, and an unlikely one waits for the end of the turn",
     )
     # what is shown of the others
     min_shown_probability: float = setting(
-        0.7, "words of the guess that are less likely to stay are not shown (0 = all are)", least=0, most=0.99
+        0.7, "words of the hypothesis that are less likely to stay are not shown (0 = all are)", least=0, most=0.99
     )
-    lookahead_tokens: int = setting(12, "tokens that are decoded after the frontier, as a guess", least=0, most=224)
-    guess_least: float = setting(0.3, "a guess ends with a less likely token (0 = it does not)", least=0, most=1)
+    lookahead_tokens: int = setting(12, "tokens decoded after the frontier, as hypothesis", least=0, most=224)
+    guess_least: float = setting(0.3, "the hypothesis ends at a less likely token (0 = never)", least=0, most=1)
     # how a window is heard
-    margin_s: float = setting(0.24, "how far before the end the frontier is", least=0, most=CHUNK_SECONDS)
+    margin_s: float = setting(0.24, "distance of the frontier from the end", least=0, most=CHUNK_SECONDS)
     margin_last_s: float = setting(0.04, "the same in the last round", least=0, most=CHUNK_SECONDS)
-    rewind_s: float = setting(2.0, "a jump back that voids a round (0 = none does)", least=0, most=CHUNK_SECONDS)
+    rewind_s: float = setting(2.0, "jump back that voids a round (0 = none)", least=0, most=CHUNK_SECONDS)
     backward_s: float = setting(
         0.06,
-        "a word that attends so far before the one it follows ends the decode (0 = none does); in the last round the "
-        "window is then heard once more, padded to 30 s, or bare where it was padded",
+        "a word that attends this far before the previous word ends the decode (0 = none); in the last round "
+        "the window is then decoded once more, padded to 30 s, or bare if it was padded",
         least=0,
         most=CHUNK_SECONDS,
     )
     attention_floor: float = setting(
         0.1,
-        "keeps frames that nobody attends to from counting: a share of the strongest attention, by which the spread "
-        "that attention is standardised by is taken to be larger (0 = as published)",
+        "share of the strongest attention that is added to the standard deviation of a frame, so that frames "
+        "without attention do not count (0 = as published)",
         least=0,
         most=1,
     )
     shift_guard: bool = setting(
         False,
-        "whether NPUsper's backward shifts end a decode; the window is then heard once more, as with `backward_s`",
+        "whether NPUsper's backward shifts end a decode; the window is then decoded once more, as with `backward_s`",
     )
     silence_s: float = setting(
-        1.0, "silence after the last window of an utterance, so that its text may end", least=0, most=CHUNK_SECONDS
+        1.0, "silence after the last window of an utterance, so that its text can end", least=0, most=CHUNK_SECONDS
     )
     rescue_logprob: float = setting(
         -1.0,
-        "a decode whose tokens are less likely on average is tried again with `rescue_beam` hypotheses (0 = never)",
+        "a decode whose tokens are less likely on average is repeated with `rescue_beam` hypotheses (0 = never)",
         least=-20,
         most=0,
     )
     rescue_beam: int = setting(5, "see `rescue_logprob`", least=1, most=64)
     # which audio and text a window has
-    window_s: float = setting(9.0, "windows get about so long", least=1, most=CHUNK_SECONDS)
-    carry: int = setting(2, "confirmed words in front of what is new", least=1, most=20)
+    window_s: float = setting(9.0, "approximate length of windows", least=1, most=CHUNK_SECONDS)
+    carry: int = setting(2, "confirmed words before the new audio in the window", least=1, most=20)
     reopen_s: float = setting(
         1.6,
-        "where a text ends by itself so long before its window does, the next window begins after it, without text in "
-        "front (0 = never)",
+        "if a text ends by itself this long before its window, the next window begins after it, without text "
+        "in front (0 = never)",
         least=0,
         most=CHUNK_SECONDS,
     )
     overload_s: float = setting(
         1.5,
-        "when computing keeps rounds further apart than this there is no guess; at half of it no text is searched "
-        "again, at twice of it windows get short (0 = never)",
+        "if computing delays rounds by more than this, there is no hypothesis; at half of it no decode is "
+        "repeated, at twice of it windows get short (0 = never)",
         least=0,
         most=CHUNK_SECONDS,
     )
@@ -240,8 +241,8 @@ class Tide(AttendingEnds):
 
         1: an unlikely text is not searched again; 2: there is no guess either; 3: the window is cut short, too.
         """
-        bounds = (self.overload // 2, self.overload, 2 * self.overload)
-        return sum(load > bound for bound in bounds) if self.overload else 0
+        # The number of bounds that the load exceeds.
+        return bisect_left((self.overload // 2, self.overload, 2 * self.overload), load) if self.overload else 0
 
     # --- what came of it ----------------------------------------------------------------------------------------------
 

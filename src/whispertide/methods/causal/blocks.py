@@ -10,9 +10,9 @@ What the encoder leaves for the next block is a state and no more than that: fro
 anew.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from whispertide.features import RAW_SILENCE, block_ends, causal_block, raw_colu
 from whispertide.graphs.contract import masked_value
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.incremental import START, block_bias
-from whispertide.streaming.choice import setting
+from whispertide.streaming.choice import in_frames, setting
 from whispertide.streaming.framing import Framing
 from whispertide.types import FRAME_SAMPLES, N_FFT, FloatArray
 
@@ -51,16 +51,23 @@ class Blocks(Framing):
     streams: ClassVar[bool] = True
     block_s: float = setting(
         0.1,
-        "seconds of audio that are encoded at once, a multiple of 0.02",
+        "audio encoded at once, a multiple of 0.02",
         least=SHORTEST_BLOCK * FRAME_S,
         most=LONGEST_BLOCK * FRAME_S,
     )
     first_s: float = setting(
         0.6,
-        "the least seconds of the first block of a stream, a multiple of 0.02",
+        "shortest first block of a stream, a multiple of 0.02",
         least=SHORTEST_BLOCK * FRAME_S,
         most=LONGEST_FIRST * FRAME_S,
     )
+
+    block: int = in_frames("block_s")
+    first: int = field(init=False, repr=False, compare=False)
+
+    def derive(self) -> dict[str, Any]:
+        """The frames of the first block, which is as long as the others at least."""
+        return {"first": max(round(self.first_s / FRAME_S), self.block)}
 
     def check(self) -> None:
         """Blocks are made of whole frames."""
@@ -103,16 +110,6 @@ class Blocks(Framing):
         if is_inside(checkpoint):
             return "take another checkpoint"
         return f"train one with `{KIND.command.format(model=checkpoint.argument)} --chunk {self.block_s:g}`"
-
-    @property
-    def block(self) -> int:
-        """Frames of a block."""
-        return round(self.block_s / FRAME_S)
-
-    @property
-    def first(self) -> int:
-        """Frames of the first one, which is a block at least."""
-        return max(round(self.first_s / FRAME_S), self.block)
 
     def ends(self, samples: int, first_round: int, *, is_last: bool = False) -> tuple[int, ...]:
         """The ends, in frames, of the blocks of a stream that has so many samples, and had `first_round` in its first

@@ -1,4 +1,4 @@
-"""WhisperRT's policy: one stream of audio that only grows, and a text that goes on with it.
+"""WhisperRT's policy: one stream of audio that only grows, and a text that continues with it.
 
 The encoder hears each block of audio once. Every round the newest tokens of the text so far are scored again; those
 that no longer hold are unwound, and the text goes on from there (`stable_search`). As published nothing of it is ever
@@ -70,34 +70,40 @@ class Stable(Choice):
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
     confirm_s: float = setting(
-        0.3, "a word is confirmed when it has been found for so long", least=0, most=CHUNK_SECONDS
+        0.3, "a word is confirmed when it has been found for this long", least=0, most=CHUNK_SECONDS
     )
     least_probability: float = setting(
         0.0,
-        "a word that is less probable is not confirmed as long as it lies in the last `settle_s` (0 = none waits)",
+        "a less probable word is not confirmed while it lies in the last `settle_s` (0 = all are)",
         least=0,
         most=1,
     )
-    settle_s: float = setting(1.0, "the end of the stream in which such words wait", least=0, most=CHUNK_SECONDS)
+    settle_s: float = setting(
+        1.0, "length of the end of the stream in which such words wait", least=0, most=CHUNK_SECONDS
+    )
     drop_below: float = drop_below_setting()
-    rescored: int = setting(2, "so many of the newest tokens are scored again in each round", least=0, most=20)
+    rescored: int = setting(2, "number of newest tokens that are scored again in each round", least=0, most=20)
     holds: Rule = setting(
         "either",
-        'which of them stay: those among the best or no less likely than before ("either"), those that are both, or '
-        'those among the best ("best")',
+        'which of them stay: those among the best or no less likely than before ("either"), those that are '
+        '"both", or those among the "best"',
     )
-    most_tokens: int = setting(28, "the most that a round adds", least=1, most=200)
+    most_tokens: int = setting(28, "most tokens that a round adds", least=1, most=200)
     stuck_s: float = setting(
         2.0,
-        "when so much audio after the last word says nothing, a new stream begins (0 = never)",
+        "if this much audio after the last word gives no word, a new stream begins (0 = never)",
         least=0,
         most=CHUNK_SECONDS,
     )
     stream_s: float = setting(
-        12.0, "streams never get longer; then words are confirmed whether they are certain or not", least=4, most=29
+        12.0, "longest stream; at this length words are confirmed, certain or not", least=4, most=29
     )
-    carry: int = setting(2, "so many confirmed words begin the next stream (0 = none, as published)", least=0, most=20)
-    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
+    carry: int = setting(
+        2, "number of confirmed words at the beginning of the next stream (0 = none, as published)", least=0, most=20
+    )
+    loop_guard: bool = setting(
+        True, "whether repetition loops are cut before they are confirmed, and in the hypothesis"
+    )
 
     confirm: int = in_samples("confirm_s")
     settle: int = in_samples("settle_s")
@@ -157,8 +163,8 @@ class Stable(Choice):
 
     def _most(self, state: StableState, end: int) -> int:
         """The most tokens that the last round may add, after which none comes: enough for all audio without words."""
-        said = (*state.words, *state.guess)
-        unsaid = end - (said[-1].end if said else state.start)
+        known = (*state.words, *state.guess)
+        unsaid = end - (known[-1].end if known else state.start)
         return max(self.most_tokens, -(-unsaid * TOKENS_PER_S // SAMPLE_RATE))
 
     # --- which words --------------------------------------------------------------------------------------------------
@@ -196,8 +202,8 @@ class Stable(Choice):
         )
         if not self.loop_guard:
             return list(words)
-        said = state.words[: len(state.words) - len(words)][-CONTEXT:]
-        return without_loops([word.word for word in said], words)
+        before = state.words[: len(state.words) - len(words)][-CONTEXT:]
+        return without_loops([word.word for word in before], words)
 
     # --- which audio --------------------------------------------------------------------------------------------------
 

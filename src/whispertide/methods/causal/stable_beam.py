@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whispertide.decoding.accept import Beam
 from whispertide.decoding.guards import with_loop_guard
 from whispertide.decoding.prompt import MARGIN_TOKENS, Prompt
 from whispertide.decoding.search import Cost, Guard, run_search
+from whispertide.decoding.token_search import Beam
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.errors import GraphError
 from whispertide.methods.causal.blocks import Blocks
@@ -95,9 +95,10 @@ class StableBeam:
     ) -> RoundResult[HeardStream]:
         """The text goes on."""
         model, encoded = resources.model, opened.encoded
-        language = plan.language(resources.language(encoded, options))
-        if plan.waits(language):
-            return result_of(resources, plan, None, language, (opened.cost,), 0)
+        detected = resources.language(encoded, options)
+        if plan.waits(detected):
+            return result_of(resources, plan, None, detected, (opened.cost,), 0)
+        language = plan.language(detected)
         began = time.perf_counter()
         prompt, prefix = self._prompt(resources, plan, options, language.language)
         watch = with_loop_guard(guards, model.tokenizer.eot, wanted=self.loop_guard)
@@ -121,11 +122,11 @@ class StableBeam:
         model = resources.model
         start = resources.start(language, options.task)
         # Also the earlier text is fed again, so the forced prefix must leave room for that, too.
-        said = max((len(each.tokens) for each in self.earlier), default=0)
-        room = model.dims.n_text_ctx - MARGIN_TOKENS - len(start) - said
+        fed = max((len(each.tokens) for each in self.earlier), default=0)
+        room = model.dims.n_text_ctx - MARGIN_TOKENS - len(start) - fed
         # With no room a slice from -0 on would be all of it.
         prefix = plan.prefix[-room:] if room > 0 else ()
         tokens = (*start, *prefix)
         return Prompt(
-            tokens, sot_index=0, limit=min(said + self.most_tokens, model.dims.n_text_ctx - len(tokens))
+            tokens, sot_index=0, limit=min(fed + self.most_tokens, model.dims.n_text_ctx - len(tokens))
         ), prefix

@@ -20,11 +20,18 @@ from typing import Literal
 
 import numpy as np
 
-from whispertide.decoding.accept import Accept
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Distribution, Rules, best, no_speech
-from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, SearchResult, Verdict
-from whispertide.decoding.token_search import Hypothesis, TokenSearch
+from whispertide.decoding.search import (
+    DecodeOutput,
+    DecodeRequest,
+    Guard,
+    Hypothesis,
+    Hypothesized,
+    SearchResult,
+    Verdict,
+)
+from whispertide.decoding.token_search import Accept, TokenSearch
 from whispertide.model.engine import required
 from whispertide.types import FloatArray
 
@@ -127,9 +134,9 @@ class StableSearch:
     def _following(self, output: DecodeOutput, place: int, rows: Sequence[Scored]) -> Distribution:
         """The distribution after the tokens up to a place among the last."""
         end = self._length - self._last + place
-        said = [each.tokens[:end] for each in rows]
+        texts = [each.tokens[:end] for each in rows]
         # Counted from the end, because sot's place may stand in front of the others.
-        return Distribution(output, place - self._last - 1, said, self._rules, raw=True)
+        return Distribution(output, place - self._last - 1, texts, self._rules, raw=True)
 
     def _stable(self, row: int, again: Sequence[FloatArray]) -> int:
         """The number of the last tokens that hold."""

@@ -1,4 +1,4 @@
-"""Pilot inference's policy: an utterance is confirmed as a whole after its end; pilots prepare that as it is spoken.
+"""Pilot inference's policy: an utterance is confirmed as a whole after its end; pilots prepare this during speech.
 
 A pilot hears all there is of the utterance with a small beam. What it finds is shown as a guess, and it is what the
 next pilot and the round after the last word begin with: as long as these find the same, they have one hypothesis to
@@ -43,16 +43,14 @@ class Final(Bounded):
     forces: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
-    pilot_beam: int = setting(3, "hypotheses of a pilot, at most as many as the search has", least=1, most=64)
-    pilot_tokens: int = setting(15, "the most tokens that a pilot adds to the one before", least=1, most=LONGEST)
-    chain: bool = setting(True, "a pilot begins with what the one before found")
-    collapse: bool = setting(
-        True, "one hypothesis is enough in the last round, as long as it finds what the newest pilot found"
-    )
+    pilot_beam: int = setting(3, "number of hypotheses of a pilot, at most that of the search", least=1, most=64)
+    pilot_tokens: int = setting(15, "most tokens that a pilot adds to the one before", least=1, most=LONGEST)
+    chain: bool = setting(True, "whether a pilot begins with the text of the one before")
+    collapse: bool = setting(True, "whether the last round has one hypothesis while it agrees with the newest pilot")
     length_cap: bool = setting(
-        True, "the last round ends with its first hypothesis, once it is as long as the newest pilot lets expect"
+        True, "whether the last round ends with its first hypothesis from the length on that the newest pilot predicts"
     )
-    allowance: int = setting(ALLOWANCE, "tokens that it may be longer than that", least=0, most=LONGEST)
+    allowance: int = setting(ALLOWANCE, "tokens added to that length", least=0, most=LONGEST)
 
     def start(self, at: int, after: FinalState | None = None) -> FinalState:
         """Nothing heard yet."""

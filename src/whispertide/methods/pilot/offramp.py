@@ -45,7 +45,8 @@ class Offramp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hybrid(ExecutorChoice):
-    """In the background, one round after the other; the last of an utterance here or on a server (pilot inference).
+    """In the background, one round after the other; the last round of an utterance here or on a server (pilot
+    inference).
 
     Which server is no part of a recipe: `WHISPERTIDE_REMOTE` says it (`hybrid`). Without one all is heard here.
     """
@@ -54,13 +55,13 @@ class Hybrid(ExecutorChoice):
     ahead: ClassVar[bool] = True
     offramp: Signal = setting(
         "perplexity",
-        'what sends an utterance there: the newest pilot\'s "perplexity", the "entropy" of its first token, '
-        'or "random" choice',
+        'criterion for sending an utterance to the server: the newest pilot\'s "perplexity", the "entropy" of '
+        'its first token, or "random" choice',
     )
-    threshold: float = setting(2.0, "it is sent where that is more than this (0 = always)", least=0, most=1e6)
-    remote_s: float = setting(2.0, "so long after the end of speech its answer counts", least=0.05, most=60)
-    tries: int = setting(2, "requests in all, as long as there is time", least=1, most=10)
-    early: bool = setting(False, "uploads begin while somebody speaks, where the pilots are that unlikely")
+    threshold: float = setting(2.0, "it is sent if the criterion is above this (0 = always)", least=0, most=1e6)
+    remote_s: float = setting(2.0, "deadline of the server's answer after the end of speech", least=0.05, most=60)
+    tries: int = setting(2, "most requests, while there is time", least=1, most=10)
+    early: bool = setting(False, "whether uploads begin during speech, if the pilots are above the threshold")
 
     def check(self) -> None:
         """Chance gives numbers from 0 to 1."""

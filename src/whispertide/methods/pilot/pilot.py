@@ -11,11 +11,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.guards import with_loop_guard
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.search import Cost, Guard, StopReason, run_search
-from whispertide.decoding.token_search import TokenSearch
+from whispertide.decoding.token_search import GREEDY, Beam, TokenSearch
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.features import Features
 from whispertide.methods.pilot.first_entropy import FirstEntropy
@@ -130,9 +129,9 @@ class Pilot:
         model = resources.model
         # Times come from the attention, so none are decoded.
         options = replace(options, timestamps=False)
-        said = model.tokenizer.encode(" " + options.prompt.strip()) if options.prompt.strip() else ()
+        previous = model.tokenizer.encode(" " + options.prompt.strip()) if options.prompt.strip() else ()
         prompt = build_prompt(
-            model.tokenizer, model.dims.n_text_ctx, options, language=language, previous=said, prefix=plan.prefix
+            model.tokenizer, model.dims.n_text_ctx, options, language=language, previous=previous, prefix=plan.prefix
         )
         prompt = replace(prompt, limit=min(prompt.limit, self.most))
         rules = resources.rules(options, must_speak=False)

@@ -14,7 +14,7 @@ from whispertide.types import CHUNK_SECONDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pilots(Adaptive):
-    """The first pilot when an utterance has been known of for `pilots_from_s`, then one every `step_s`.
+    """The first pilot after `pilots_from_s` of an utterance, then one every `step_s`.
 
     A pause may be the end, which the voice gate does not know before `vad_pause_s`. So in each pause the last round is
     computed `at_pauses` (ours), and no other until somebody speaks on.
@@ -22,12 +22,14 @@ class Pilots(Adaptive):
     """
 
     kind: ClassVar[str] = "pilots"
-    step_s: float = setting(0.5, "seconds of new audio for a pilot", least=0.02, most=CHUNK_SECONDS)
+    step_s: float = setting(0.5, "new audio that starts a pilot", least=0.02, most=CHUNK_SECONDS)
     pilots_from_s: float = setting(
-        1.5, "seconds of speech before the first pilot (30 = there are no pilots)", least=0.02, most=CHUNK_SECONDS
+        1.5, "speech before the first pilot (30 = no pilots)", least=0.02, most=CHUNK_SECONDS
     )
 
-    at_pauses: bool = setting(True, "the last round is computed while the voice gate waits whether somebody speaks on")
+    at_pauses: bool = setting(
+        True, "whether the last round is computed in a pause, before the voice gate has decided that speech has ended"
+    )
 
     pilots_from: int = in_samples("pilots_from_s")
 

@@ -199,13 +199,13 @@ class Remote:
             async with self._client.stream("POST", self.server.endpoint, content=body, headers=headers) as response:
                 if response.status_code != 200:
                     raise RemoteError(f"the server refused with status {response.status_code}")
-                said = bytearray()
+                content = bytearray()
                 async for piece in response.aiter_bytes():
-                    said += piece
+                    content += piece
                     # Checked while it arrives: an endless answer would fill the memory before its end.
-                    if len(said) > LONGEST_ANSWER:
+                    if len(content) > LONGEST_ANSWER:
                         raise RemoteError(f"the server said more than {LONGEST_ANSWER} bytes")
-            answer = json.loads(said)
+            answer = json.loads(content)
         # First, or the last clause would take our own errors for a broken network.
         except (RemoteError, asyncio.CancelledError):
             raise
@@ -283,9 +283,9 @@ def _timed(words: Any, spoken: list[str], window: Span) -> list[tuple[int, int]]
         return None
     found: list[tuple[int, int]] = []
     for item in words:
-        said = [item.get(name) for name in ("start", "end")] if isinstance(item, dict) else []
+        given = [item.get(name) for name in ("start", "end")] if isinstance(item, dict) else []
         # No comparison holds for nan, so it is refused here, too.
-        times = [time for time in said if isinstance(time, int | float) and -1 <= time <= LONGEST_S]
+        times = [time for time in given if isinstance(time, int | float) and -1 <= time <= LONGEST_S]
         if len(times) < 2:
             return None
         start, end = (min(max(to_samples(time), 0), len(window)) for time in times)

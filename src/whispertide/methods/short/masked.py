@@ -30,9 +30,9 @@ class Masked(Framing):
 
     kind: ClassVar[str] = "masked"
     mask: MaskName = setting(
-        "d750", "d750, d500, d250: blocks of 15, 10, 5 s that hear themselves; c250: and those before"
+        "d750", "d750, d500, d250: blocks of 15, 10, 5 s that attend only to themselves; c250: also to earlier blocks"
     )
-    trained: bool = setting(True, "with the adapter that was trained for the mask; else the mask alone")
+    trained: bool = setting(True, "whether the adapter trained for the mask is used")
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """All blocks but those of padding, which are known after the first time."""

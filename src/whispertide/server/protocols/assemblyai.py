@@ -5,7 +5,7 @@ In: binary audio in the encoding of the address, and JSON: `UpdateConfiguration`
 the confirmed words only, `words` also the guessed ones with `word_is_final` false; times are milliseconds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from whispertide.checkpoint.languages import DETECT
@@ -17,6 +17,13 @@ _ENCODINGS = {"pcm_s16le": "s16le", "pcm_mulaw": "mulaw", "opus": "opus", "ogg_o
 # Their error codes (RealTimeErrorCodes in the SDK)
 _CODES: Mapping[base.ProblemKind, int] = {"too_fast": 3007, "too_long": 3008, "overloaded": 3009, "internal": 3005}
 _INVALID = 3006
+# The parameters that have an effect. Turns are formatted, and come in part, without being asked for.
+_DONE = frozenset(
+    {"encoding", "sample_rate", "speech_model", "prompt", "keyterms_prompt", "language_code", "language_codes"}
+    | {"min_turn_silence", "min_end_of_turn_silence_when_confident", "format_turns"}
+    | {"continuous_partials", "include_partial_turns"}
+)
+_DONE_LATER = frozenset({"type", "prompt", "keyterms_prompt", "language_code", "language_codes", "format_turns"})
 DEFAULT_LIMIT_S = 3 * 60 * 60.0
 
 
@@ -52,7 +59,8 @@ class AssemblyAIProtocol(base.WireProtocol):
         """Greet the client, with the time until which the session may last."""
         expires = self.opening.at + (self.opening.server.limit_s or DEFAULT_LIMIT_S)
         model = {"model": started.model, "api_version": "v3"}
-        return (messages.reply(type="Begin", id=self.opening.connection, expires_at=int(expires), configuration=model),)
+        begin = messages.reply(type="Begin", id=self.opening.connection, expires_at=int(expires), configuration=model)
+        return (begin, *_warning(self.opening.query, _DONE))
 
     @property
     def piece(self) -> int:
@@ -73,7 +81,7 @@ class AssemblyAIProtocol(base.WireProtocol):
                 return (*self._rest(), base.Flush())
             case "UpdateConfiguration":
                 changes = self._changes(data)
-                return (base.Configure(changes),) if changes else ()
+                return (*([base.Configure(changes)] if changes else ()), *_warning(data, _DONE_LATER))
             case "Terminate":
                 self._ending = True
                 return (*self._rest(), base.Finish())
@@ -164,26 +172,28 @@ class AssemblyAIProtocol(base.WireProtocol):
         silence = messages.number(values, "min_turn_silence")
         if silence is None:
             silence = messages.number(values, "min_end_of_turn_silence_when_confident")
-        return base.Settings(
-            model=values.get("speech_model"),
-            language=changes.get("language"),
-            prompt=changes.get("prompt", ""),
-            changes=messages.pause(silence),
-        )
+        return base.Settings(model=values.get("speech_model"), **changes, changes=messages.pause(silence))
 
     def _changes(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that can change while a session runs: the prompt and the language. Others are accepted without
-        effect.
-        """
+        """The settings that can change while a session runs: the prompt, the key terms and the languages."""
         changes: dict[str, Any] = {}
-        if values.get("prompt") is not None or values.get("keyterms_prompt") is not None:
-            terms = messages.texts(values.get("keyterms_prompt"), "keyterms_prompt")
-            changes["prompt"] = messages.prompt(terms, messages.text(values, "prompt"))
+        if values.get("prompt") is not None:
+            changes["prompt"] = messages.prompt(messages.text(values, "prompt"))
+        if values.get("keyterms_prompt") is not None:
+            changes["keyterms"] = messages.keyterms(messages.texts(values["keyterms_prompt"], "keyterms_prompt"))
         codes = messages.texts(values.get("language_codes"), "language_codes")
         tag = codes[0] if len(codes) == 1 else messages.text(values, "language_code")
         if tag is not None or len(codes) > 1:
             changes["language"] = messages.language(tag, self.opening.server) if tag else DETECT
+        if len(codes) > 1:
+            changes["languages"] = messages.languages(codes, self.opening.server)
         return changes
+
+
+def _warning(values: Mapping[str, Any], done: Collection[str]) -> base.Actions:
+    """Warn of what is asked for and not done."""
+    text = messages.warning(messages.without_effect(values, done))
+    return (messages.reply(type="Warning", warning_code=_INVALID, warning=text),) if text else ()
 
 
 def _list_in_query(value: str, repeated: Sequence[str]) -> list[str]:

@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from whispertide.events import Event
-from whispertide.options import DecodeOptions, Task
+from whispertide.options import DecodeOptions, Task, checked_terms, listed_texts
 from whispertide.types import FloatArray
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -154,8 +154,9 @@ class ProtocolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a session. None, or no prompt, means the server's default (`defaults`); `languages.DETECT` as the
-    language means none. `changes` are fields of the recipe by name; with `intents` intents are recognized too.
+    """The settings of a session. None, or nothing, means the server's default (`defaults`); `languages.DETECT` as the
+    language means none. `languages` are those that may be detected, `keyterms` what is to be found where it is said.
+    `changes` are fields of the recipe by name; with `intents` intents are recognized too.
 
     An unknown `model` is as none, unless `strict_model`: clients of other services name models that only exist there.
     """
@@ -169,11 +170,24 @@ class Settings:
     vad: bool | None = None
     intents: bool = False
     changes: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    languages: tuple[str, ...] = ()
+    keyterms: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Lists, as JSON has them, are as good. Raises `OptionError` for what are none."""
+        object.__setattr__(self, "languages", listed_texts("languages", self.languages))
+        object.__setattr__(self, "keyterms", checked_terms(self.keyterms))
 
     @property
     def options(self) -> DecodeOptions:
         """The decode options of settings that leave nothing open."""
-        return DecodeOptions(language=self.language, task=self.task or "transcribe", prompt=self.prompt)
+        return DecodeOptions(
+            language=self.language,
+            languages=self.languages,
+            task=self.task or "transcribe",
+            prompt=self.prompt,
+            keyterms=self.keyterms,
+        )
 
 
 def as_plain(settings: Settings) -> dict[str, Any]:

@@ -8,11 +8,13 @@ In: binary audio in the encoding of the address, and JSON: `KeepAlive`, `Finaliz
 import hashlib
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
+from whispertide.options import parse_switch
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import CONTAINED_PIECE, MARK_BYTES, AudioInput, container_of
 from whispertide.types import Word, join_words, seconds, to_samples
@@ -26,6 +28,12 @@ _ENCODINGS = {
     "opus": ("opus", 48_000),
     "ogg-opus": ("ogg-opus", 48_000),
 }
+# The parameters that have an effect. Whisper writes punctuation by itself.
+_DONE = frozenset(
+    {"model", "language", "encoding", "sample_rate", "channels", "interim_results", "endpointing", "utterance_end_ms"}
+    | {"vad_events", "keyterm", "keywords", "punctuate"}
+)
+_MOST_WARNINGS = 40  # their service has fewer parameters
 _EDGES = '.,;:!?¿¡"“”„()[]…。，？！、'  # what `word` has not and `punctuated_word` has
 
 
@@ -123,11 +131,24 @@ class DeepgramProtocol(base.WireProtocol):
         return (*self._rest(), base.Finish())
 
     def _configure(self, data: Mapping[str, Any]) -> base.Actions:
+        """Replace the keyterms. Features that are not done are a failure where they come alone, else a warning."""
+        missing = messages.without_effect(messages.mapping(data, "features"), _DONE)
         if data.get("keyterms") is None:
-            return (messages.reply(type="ConfigureSuccess", request_id=self._request),)
+            return (self._configured(missing),)
         terms = messages.texts(data["keyterms"], "keyterms")
-        prompt = base.Configure({"prompt": messages.prompt(terms)})
-        return (prompt, messages.reply(type="ConfigureSuccess", request_id=self._request, keyterms=terms))
+        change = base.Configure({"keyterms": messages.keyterms(terms)})
+        more = {"warnings": _warnings(missing)} if missing else {}
+        return (change, self._success(keyterms=terms, **more))
+
+    def _configured(self, missing: Sequence[str]) -> base.Reply:
+        if not missing:
+            return self._success()
+        why = f"expected features that there are here (punctuate); got {', '.join(missing)}"
+        code = "CONFIGURE_FEATURES_NOT_SUPPORTED"
+        return messages.reply(type="ConfigureFailure", request_id=self._request, code=code, description=why)
+
+    def _success(self, **values: Any) -> base.Reply:
+        return messages.reply(type="ConfigureSuccess", request_id=self._request, **values)
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
@@ -271,7 +292,10 @@ class DeepgramProtocol(base.WireProtocol):
         return [messages.reply(type="UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]
 
     def _summary(self) -> base.Reply:
-        """The message before the service closes. `sha256` is that of the bytes received."""
+        """The message before the service closes. `sha256` is that of the bytes received, and `warnings` tell of
+        parameters without effect.
+        """
+        warnings = _warnings(messages.without_effect(self.opening.query, _DONE))
         return messages.reply(
             type="Metadata",
             transaction_key="deprecated",
@@ -281,7 +305,16 @@ class DeepgramProtocol(base.WireProtocol):
             duration=_seconds(self._received),
             channels=1,
             models=[self._model],
+            **({"warnings": warnings} if warnings else {}),
         )
+
+
+def _warnings(names: Sequence[str]) -> list[dict[str, str]]:
+    """Warnings of parameters without effect, in the form of those in a recording's metadata there."""
+    return [
+        {"parameter": name, "type": "unsupported_parameter", "message": f"{name} has no effect here"}
+        for name in names[:_MOST_WARNINGS]
+    ]
 
 
 def audio_input(query: Mapping[str, str]) -> AudioInput | None:
@@ -311,17 +344,29 @@ def container_input(data: bytes) -> AudioInput:
 
 def _read_settings(opening: base.Opening) -> base.Settings:
     query = opening.query
-    boosted = (word.partition(":")[0] for word in opening.lists.get("keywords", ()))  # "term:intensifier"
+    # What may be detected: languages in place of a switch, or hints for a model of several.
+    detected = [tag for tag in opening.lists.get("detect_language", ()) if parse_switch(tag) is not False]
+    expected = [tag for tag in detected if parse_switch(tag) is None] + [*opening.lists.get("language_hint", ())]
+    language = messages.language(query.get("language"), opening.server) or (DETECT if detected else None)
     changes: dict[str, Any] = {}
     endpointing = query.get("endpointing", "").lower()
     if endpointing not in ("", "true", "false"):
         changes = messages.pause(messages.number(query, "endpointing"))
     return base.Settings(
         model=query.get("model"),
-        language=messages.language(query.get("language"), opening.server),
-        prompt=messages.prompt([*opening.lists.get("keyterm", ()), *boosted]),
+        language=language,
+        languages=messages.languages(expected, opening.server) if language in (None, DETECT) else (),
+        keyterms=messages.keyterms([*opening.lists.get("keyterm", ()), *_boosted(opening.lists.get("keywords", ()))]),
         changes=changes,
     )
+
+
+def _boosted(keywords: Sequence[str]) -> Iterator[str]:
+    """The terms of the older "term:intensifier"; a negative one is for terms that are not wanted."""
+    for keyword in keywords:
+        term, _, intensifier = keyword.partition(":")
+        if not intensifier.startswith("-"):
+            yield term
 
 
 def _word(word: Word) -> dict[str, Any]:

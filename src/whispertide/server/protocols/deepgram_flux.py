@@ -157,17 +157,17 @@ class FluxProtocol(base.WireProtocol):
         try:
             thresholds = self._thresholds.updated(messages.mapping(data, "thresholds"))
             terms = self._terms(data.get("keyterms"))
-            prompt = messages.prompt(terms)
+            keyterms = messages.keyterms(terms)
             hints = messages.texts(data.get("language_hints"), "language_hints")
-            language = self._language(hints)
+            language, languages = self._language(hints), self._languages(hints)
         except base.ProtocolError as error:
             failure = {"code": "INVALID_CONFIGURATION", "description": str(error)}
             return (self._say("ConfigureFailure", request_id=self._request, **failure),)
         changes: dict[str, Any] = thresholds.changes if self._hears_turns and thresholds != self._thresholds else {}
         if terms != self._keyterms:
-            changes["prompt"] = prompt
+            changes["keyterms"] = keyterms
         if hints:
-            changes["language"] = language
+            changes |= {"language": language, "languages": languages}
         self._thresholds, self._keyterms = thresholds, terms
         success: dict[str, Any] = {"thresholds": thresholds.described(), "keyterms": terms}
         success |= {"language_hints": hints} if hints else {}
@@ -296,15 +296,22 @@ class FluxProtocol(base.WireProtocol):
         return base.Settings(
             model=self.opening.query.get("model"),
             language=self._language(self.opening.lists.get("language_hint", ())),
-            prompt=messages.prompt(self._keyterms),
+            languages=self._languages(self.opening.lists.get("language_hint", ())),
+            keyterms=messages.keyterms(self._keyterms),
             changes={"turn_end": "smart-turn", **self._thresholds.changes} if self._hears_turns else {},
         )
 
     def _language(self, hints: Sequence[str]) -> str | None:
-        """The only language that is hinted at; of several, any. Else their English model writes English."""
+        """The only language that is hinted at; of several, the one that is detected. Else their English model writes
+        English.
+        """
         usual = _LANGUAGES.get(self.opening.query.get("model", ""))
         hinted = hints[0] if len(hints) == 1 else DETECT
         return messages.language(hinted if hints else usual, self.opening.server)
+
+    def _languages(self, hints: Sequence[str]) -> tuple[str, ...]:
+        """The languages that may be detected; none: any."""
+        return messages.languages(hints, self.opening.server) if len(hints) > 1 else ()
 
 
 def _check(name: str, value: float | None, least: float, most: float) -> None:

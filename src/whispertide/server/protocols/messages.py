@@ -6,12 +6,12 @@ What reads either returns a value of the type it promises or raises `ProtocolErr
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from whispertide.checkpoint.languages import DETECT, primary
 from whispertide.errors import AudioError, OptionError
-from whispertide.options import parse_switch
+from whispertide.options import checked_terms, parse_switch
 from whispertide.server.bounds import check_prompt
 from whispertide.server.protocols.base import Actions, Audio, ProtocolError, Reply, ServerInfo
 from whispertide.server.protocols.encodings import AudioInput
@@ -198,17 +198,27 @@ def pause(milliseconds: float | None) -> dict[str, Any]:
     return {"vad_pause_s": min(max(milliseconds / 1000, 0.1), 30.0), "vad_turn_s": 0.0, "turn_end": "pause"}
 
 
-def prompt(terms: Iterable[str], written: str | None = None) -> str:
-    """Build a prompt from the terms that a client wants recognized and its own text: Whisper knows no other way. A
-    prompt that is too long is refused here, before the session is confirmed.
-    """
-    listed = ", ".join(term for term in (term.strip() for term in terms) if term)
-    joined = " ".join(part for part in (listed, written) if part)
+def languages(tags: Iterable[str], server: ServerInfo) -> tuple[str, ...]:
+    """Convert the tags of those languages that a client expects to codes; those that mean any language are left out."""
+    codes = (language(tag, server) for tag in tags)
+    return tuple(dict.fromkeys(code for code in codes if code not in (None, DETECT)))
+
+
+def prompt(written: str | None) -> str:
+    """A client's prompt. One that is too long is refused here, before the session is confirmed."""
     try:
-        check_prompt(joined)
+        check_prompt(written or "")
     except OptionError as error:
         raise ProtocolError(str(error)) from error
-    return joined
+    return written or ""
+
+
+def keyterms(terms: Iterable[str]) -> tuple[str, ...]:
+    """The names and words that a client wants found; too many, or too long ones, are refused here as well."""
+    try:
+        return checked_terms(terms)
+    except OptionError as error:
+        raise ProtocolError(str(error)) from error
 
 
 def audio_input(encoding: str, *, rate: int, channels: int = 1) -> AudioInput:
@@ -217,6 +227,27 @@ def audio_input(encoding: str, *, rate: int, channels: int = 1) -> AudioInput:
         return AudioInput(encoding, rate=rate, channels=channels)
     except OptionError as error:
         raise ProtocolError(str(error)) from error
+
+
+# --- what is not done -------------------------------------------------------------------------------------------------
+
+KEYS = ("api_key", "token", "key")  # parameters in which a client may give its key
+_NAMED = 5  # fields without effect that an answer names
+
+
+def without_effect(values: Mapping[str, Any], done: Collection[str]) -> list[str]:
+    """The names of fields that are neither `done` nor a key, in order. One that is empty or off asks for nothing."""
+    return sorted(abbreviate(name) for name in values.keys() - {*done, *KEYS} if _asks(values[name]))
+
+
+def _asks(value: object) -> bool:
+    return bool(value) and not (isinstance(value, str) and parse_switch(value) is False)
+
+
+def warning(names: Sequence[str]) -> str:
+    """The text that tells a client of fields without effect; "" if there are none."""
+    listed = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
+    return f"fields without effect: {', '.join(listed)}" if listed else ""
 
 
 # --- what becomes of it -----------------------------------------------------------------------------------------------

@@ -203,6 +203,8 @@ class NativeProtocol(base.WireProtocol):
         for key in values.keys() & {"vad", "intents"}:
             switch = parse_switch(values[key])
             values[key] = values[key] if switch is None else switch
+        for key in values.keys() & {"languages", "keyterms"}:
+            values[key] = values[key].split(",")
         self._configure_format(values)
         settings = {key: value for key, value in values.items() if key in _SETTINGS}
         _settings(settings)

@@ -24,6 +24,7 @@ from whispertide.server.protocols.encodings import AudioInput
 from whispertide.server.protocols.openai_session import RealtimeSession, default_session
 from whispertide.types import Word, seconds
 
+_CHANGEABLE = ("language", "languages", "prompt", "keyterms")  # in a session that has begun
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 # Client events of the conversational API that mean nothing here. They are refused by name, not as unknown.
 _CONVERSATION = ("response.", "conversation.item.", "output_audio_buffer.")
@@ -107,7 +108,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         raise base.ProtocolError(f"expected type to be one of {', '.join(handlers)}; got {messages.abbreviate(kind)}")
 
     def _update(self, data: Mapping[str, Any]) -> base.Actions:
-        """Change language, prompt and eagerness at once, what ends a turn only before the first audio."""
+        """Change languages, prompt and keywords at once, the silence that ends a turn only before the first audio."""
         before = self._session
         session = before.updated(messages.mapping(data, "session"), self.opening.server)
         actions: list[base.Action] = []
@@ -117,8 +118,9 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
             self._audio = _audio_input(session)
         settings, old = session.settings(self.opening.server), before.settings(self.opening.server)
         self._session = session
-        if self._has_session and (settings.language, settings.prompt) != (old.language, old.prompt):
-            actions.append(base.Configure({"language": settings.language, "prompt": settings.prompt}))
+        changes = {name: getattr(settings, name) for name in _CHANGEABLE}
+        if self._has_session and any(value != getattr(old, name) for name, value in changes.items()):
+            actions.append(base.Configure(changes))
         if self._has_session and before.is_semantic and session.is_semantic and settings.changes != old.changes:
             actions.append(base.Configure({**settings.changes}))
         older = data.get("type") == "transcription_session.update"

@@ -1,5 +1,8 @@
 """The settings of an OpenAI Realtime transcription session, in both shapes that clients send and expect.
 
+An answer describes the session in force, so a client sees there what it asked for in vain: noise reduction. Their
+service has no other warning; an `error` ends many clients.
+
 The current one nests them (`session.audio.input.format`, `.transcription`, `.turn_detection`); the older one is flat
 (`session.input_audio_format`, `.input_audio_transcription`, `.turn_detection`). Knows no messages but these objects.
 """
@@ -32,9 +35,10 @@ class RealtimeSession:
     rate: int = _PCM_RATE
     model: str | None = None
     language: str | None = None
+    languages: tuple[str, ...] = ()  # that may be detected
     prompt: str = ""
+    keywords: tuple[str, ...] = ()
     detection: Mapping[str, Any] | None = None
-    noise_reduction: Mapping[str, Any] | None = None
     logprobs: bool = False
 
     def settings(self, server: ServerInfo) -> Settings:
@@ -42,7 +46,9 @@ class RealtimeSession:
         return Settings(
             model=self.model,
             language=messages.language(self.language, server),
+            languages=messages.languages(self.languages, server),
             prompt=self.prompt,
+            keyterms=self.keywords,
             changes=self.turn_changes,
         )
 
@@ -80,11 +86,12 @@ class RealtimeSession:
             if "turn_detection" in values:
                 changed = _with_detection(changed, values, server)
             if "noise_reduction" in values:
-                changed = replace(changed, noise_reduction=messages.mapping(values, "noise_reduction") or None)
+                messages.mapping(values, "noise_reduction")  # for its error alone
         if session.get("include") is not None:
             changed = replace(changed, logprobs=_LOGPROBS in messages.texts(session["include"], "include"))
         # For its error alone: a language that cannot be must not get into the session.
         messages.language(changed.language, server)
+        messages.languages(changed.languages, server)
         return changed
 
     def nested(self) -> dict[str, Any]:
@@ -96,7 +103,7 @@ class RealtimeSession:
                 "input": {
                     "format": {"type": name, "rate": self.rate} if name == "audio/pcm" else {"type": name},
                     "transcription": self._transcription(),
-                    "noise_reduction": self.noise_reduction,
+                    "noise_reduction": None,
                     "turn_detection": self.detection,
                 }
             },
@@ -108,14 +115,16 @@ class RealtimeSession:
         return {
             "input_audio_format": next(name for name, encoding in _FLAT.items() if encoding == self.encoding),
             "input_audio_transcription": self._transcription(),
-            "input_audio_noise_reduction": self.noise_reduction,
+            "input_audio_noise_reduction": None,
             "turn_detection": self.detection,
             "modalities": ["audio", "text"],
             "include": [_LOGPROBS] if self.logprobs else None,
         }
 
     def _transcription(self) -> dict[str, Any]:
-        return {"model": self.model, "language": self.language, "prompt": self.prompt}
+        lists = {"languages": list(self.languages), "keywords": list(self.keywords)}
+        told = {name: values for name, values in lists.items() if values}
+        return {"model": self.model, "language": self.language, "prompt": self.prompt, **told}
 
 
 def default_session(model: str | None) -> RealtimeSession:
@@ -147,9 +156,11 @@ def _with_transcription(session: RealtimeSession, values: Mapping[str, Any]) -> 
     if "language" in values or "languages" in values:
         tags = messages.texts(values.get("languages"), "languages")
         changes["language"] = messages.text(values, "language") or (tags[0] if len(tags) == 1 else None)
-    if "prompt" in values or "keywords" in values:
-        terms = messages.texts(values.get("keywords"), "keywords")
-        changes["prompt"] = messages.prompt(terms, messages.text(values, "prompt"))
+        changes["languages"] = () if changes["language"] else tuple(tags)
+    if "prompt" in values:
+        changes["prompt"] = messages.prompt(messages.text(values, "prompt"))
+    if "keywords" in values:
+        changes["keywords"] = messages.keyterms(messages.texts(values["keywords"], "keywords"))
     return replace(session, **changes)
 
 

@@ -23,6 +23,15 @@ _LONGEST_SEGMENT = to_samples(10)
 _MOST_SEGMENTS = 100
 _WAIT_MINUTES = 1.0  # what a client is told that finds no room
 
+# The options that have an effect, or only with another one, or that older clients send and no server reads.
+_DONE = frozenset(
+    {"uid", "language", "task", "model", "use_vad", "initial_prompt", "hotwords", "send_last_n_segments"}
+    | {"word_timestamps", "audio_format", "vad_parameters"}
+    | {"target_language", "max_speakers", "max_clients", "max_connection_time"}
+)
+# What the client sends where its user asks for nothing.
+_UNASKED = {"no_speech_thresh": 0.45, "same_output_threshold": 10}
+
 _FORMATS = {"float32": ("f32le", 4), "int16": ("s16le", 2), "uint8": ("u8", 1)}  # our name, and bytes a sample
 
 
@@ -84,9 +93,11 @@ class WhisperLiveProtocol(base.WireProtocol):
             if self._format not in _FORMATS:
                 raise base.ProtocolError(f"expected audio_format to be one of {', '.join(_FORMATS)}")
             self._audio = AudioInput(_FORMATS[self._format][0], rate=SAMPLE_RATE)
-            return (base.Start(self._settings(options)),)
+            settings = self._settings(options)
         except base.ProtocolError as error:
             raise base.ProtocolError(str(error), fatal=True) from error
+        text = messages.warning(_without_effect(options))
+        return (*([self._say(status="WARNING", message=text)] if text else ()), base.Start(settings))
 
     def _settings(self, options: Mapping[str, Any]) -> base.Settings:
         pause = messages.number(messages.mapping(options, "vad_parameters"), "min_silence_duration_ms")
@@ -98,7 +109,8 @@ class WhisperLiveProtocol(base.WireProtocol):
             model=messages.text(options, "model"),
             language=messages.language(messages.text(options, "language"), self.opening.server),
             task=cast("Task | None", task),
-            prompt=messages.prompt(terms, messages.text(options, "initial_prompt")),
+            prompt=messages.prompt(messages.text(options, "initial_prompt")),
+            keyterms=messages.keyterms(terms),
             vad=messages.switch(options, "use_vad", default=True),
             changes=messages.pause(pause),
         )
@@ -188,6 +200,13 @@ class WhisperLiveProtocol(base.WireProtocol):
 
     def _say(self, **values: Any) -> base.Reply:
         return messages.reply(uid=self._uid, **values)
+
+
+def _without_effect(options: Mapping[str, Any]) -> list[str]:
+    """The names of options that are asked for and not done."""
+    asked = {name: value for name, value in options.items() if value != _UNASKED.get(name)}
+    gate = messages.without_effect(messages.mapping(options, "vad_parameters"), {"min_silence_duration_ms"})
+    return [*messages.without_effect(asked, _DONE), *(f"vad_parameters.{name}" for name in gate)]
 
 
 def _ends_segment(words: Sequence[Word]) -> bool:

@@ -205,14 +205,14 @@ class WyomingProtocol(base.WireProtocol):
         language = messages.language(messages.text(data, "language"), self.opening.server)
         names = messages.texts(data.get("transcript_names"), "transcript_names")
         terms = messages.texts(data.get("transcript_terms"), "transcript_terms")
-        prompt = messages.prompt([*names, *terms])
+        keyterms = messages.keyterms([*names, *terms])
         before, self._settings = (
             self._settings,
-            base.Settings(model=messages.text(data, "name"), language=language, prompt=prompt),
+            base.Settings(model=messages.text(data, "name"), language=language, keyterms=keyterms),
         )
-        if not self._has_session or (before.language, before.prompt) == (language, prompt):
+        if not self._has_session or (before.language, before.keyterms) == (language, keyterms):
             return ()
-        return (base.Configure({"language": language, "prompt": prompt}),)
+        return (base.Configure({"language": language, "keyterms": keyterms}),)
 
     def _listen(self, data: Mapping[str, Any]) -> base.Actions:
         """Begin a stretch; an open one goes on, perhaps in another format."""

@@ -12,6 +12,7 @@ import { lengthOf, Player } from "./player.js";
 import { describe, Problem } from "./problems.js";
 import { Server } from "./server.js";
 import { Settings } from "./settings.js";
+import { Share } from "./share.js";
 import { LiveSession } from "./socket.js";
 import { RATE } from "./sound.js";
 import { TabStorage } from "./storage.js";
@@ -52,6 +53,11 @@ const storage = new TabStorage(
 // --- server ----------------------------------------------------------------------------------------------------------
 
 const server = new Server(() => settings.key);
+
+const share = new Share($("share"), server, {
+  onChange: (isOpen) => $("share-show").setAttribute("aria-pressed", String(isOpen)),
+  onProblem: (problem) => showProblem(problem),
+});
 
 async function greet() {
   if (!running) showState("connecting", "Connecting");
@@ -244,6 +250,7 @@ function unreadBy({ source, batch }, { kind }) {
 function changed(recording, { state, problem }) {
   if (state === "live" || state === "finishing") {
     begin(recording, recording.session.details);
+    share.attach(recording.session.details.session);
     if (recording.isFile) showReading(recording);
     else showState(state === "live" ? "live" : "connecting", state === "live" ? "Listening" : "Last words");
   } else if (state === "away") showAway(recording);
@@ -397,7 +404,7 @@ const SHORTCUTS = {
 
 function pressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || !settings.shortcuts) return;
-  if (event.target.closest("input, select, textarea") || $("settings").open || $("key").open) return;
+  if (event.target.closest("input, select, textarea") || document.querySelector("dialog[open]:not(#big)")) return;
   const action = SHORTCUTS[event.key.toLowerCase()];
   if (action && !event.repeat) {
     event.preventDefault();
@@ -424,6 +431,7 @@ on("settings-open", () => {
   settings.offerMicrophones();
   $("settings").showModal();
 });
+on("share-show", () => share.show());
 on("big-open", () => big.toggle());
 on("big-close", () => big.toggle());
 on("big-record", startOrStop);

@@ -24,8 +24,8 @@ const UNSPACED = "\u0e00";
 
 const ENDS = /[,;:—、，；：،؛.?!…。？！؟۔।]$/u;
 const NOT_FIRST = /^[,;:—、，；：.?!…。？！"'”’»)\]」』）】]/u;
-const MARK = /[\p{Mn}\p{Me}]/u;
-const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{20000}-\u{3fffd}]/u;
+const MARK = /[\p{Mn}\p{Me}\p{Cf}]/u;
+const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
 
 const sized = (unit) => unit.end > unit.start;
 const endsClause = ({ text }) => ENDS.test(text.replace(CLOSING, "")) && !ABBREVIATED.test(text);

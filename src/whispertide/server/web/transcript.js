@@ -18,8 +18,9 @@ const CLAUSE_ENDS = /[,;:—、，；：،؛]$/u;
 export const CLOSING = /["'”’»)\]」』）】]+$/u;
 const ONLY_MARKS = /^[.?!…。？！؟۔।,;:—、，；：،؛]+["'”’»)\]」』）】]*$/u;
 const ONLY_CLOSING = /^["'”’»)\]」』）】]+$/u;
-const JOINED_TO_NEXT = /[เแโใไເແໂໃໄ\u1039\u17d2]$/u;
-const JOINED_TO_LAST = /^[ฯะาำๅๆຯະາຳໆ\p{M}]/u;
+const JOINED_TO_NEXT = /[เแโใไເແໂໃໄ\u1039\u17d2\u200d]$/u;
+const JOINED_TO_LAST = /^[ฯะาำๅๆຯະາຳໆ\u200d\u{1f3fb}-\u{1f3ff}\p{M}]/u;
+const FLAG = /[\u{1f1e6}-\u{1f1ff}]/u; // letters, two of which are a flag
 // Chinese and Japanese, if next to marks that other scripts have, too.
 const CHINESE = "[\\u3001-\\u312f\\u3400-\\u9fff\\uf900-\\ufaff\\uff01-\\uff9d\\u{20000}-\\u{3fffd}]";
 const SHARED = "[“‘…—\"'”’»)\\]」』）】]*";
@@ -84,7 +85,8 @@ const endsSentence = (text) => SENTENCE_ENDS.test(text.replace(CLOSING, "")) && 
 export function inseparable(before, after) {
   if (!before || !after) return false;
   const closes = ONLY_CLOSING.test(after) && CHINESE_END.test(before);
-  return JOINED_TO_LAST.test(after) || closes || ONLY_MARKS.test(after) || JOINED_TO_NEXT.test(before);
+  const flag = FLAG.test([...before].at(-1)) && FLAG.test([...after][0]);
+  return JOINED_TO_LAST.test(after) || closes || flag || ONLY_MARKS.test(after) || JOINED_TO_NEXT.test(before);
 }
 
 function cut(words, after) {

@@ -26,7 +26,7 @@ def test_what_the_figures_say() -> None:
     text = page(make_card(make_result([RIGHT] * 29 + [WRONG]), make_result([RUN_AWAY] * 30, mode=UNPADDED.name)))
     assert "| trained voices, grammar | no | 30 | 300 | 1.0 (0.0 to 3.0) |" in text
     assert "| trained voices, grammar | 1.0 | 140.0 | +139.0 (137.0 to 140.0) | 0.3 | 120.0 | 0.0 | 100.0 |" in text
-    assert "shows on: trained voices, grammar" in text
+    assert "at least 20 utterances): trained voices, grammar." in text
 
 
 def test_padding_changes_what_is_heard_in_silence() -> None:
@@ -39,15 +39,15 @@ def test_padding_changes_what_is_heard_in_silence() -> None:
 
 def test_no_disease_no_claim() -> None:
     text = page(make_card(make_result([WRONG] * 30), make_result([WRONG] * 30, mode=UNPADDED.name)))
-    assert "worse on bare windows does not show" in text
+    assert "at least 20 utterances): none." in text
     few = page(make_card(make_result([RIGHT] * 6), make_result([WRONG] * 6, mode=UNPADDED.name)))
-    assert "worse on bare windows does not show" in few
+    assert "at least 20 utterances): none." in few
 
 
 def test_few_utterances_are_marked_and_very_few_have_no_interval() -> None:
     assert "| 19 ! | 190 | 0.0 (0.0 to 0.0) |" in page(make_card(make_result([RIGHT] * 19)))
     assert "| 2 ! | 20 | 0.0 |" in page(make_card(make_result([RIGHT] * 2)))
-    assert "!" not in page(make_card(make_result([RIGHT] * 20))).split("## What it hears")[1].split("##")[0]
+    assert "!" not in page(make_card(make_result([RIGHT] * 20))).split("## Accuracy")[1].split("##")[0]
 
 
 @pytest.mark.parametrize(

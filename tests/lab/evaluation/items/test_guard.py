@@ -9,12 +9,12 @@ import pytest
 
 from attention_ramps import looking_at
 from whispertide.checkpoint import load_checkpoint
+from whispertide.checkpoint.tokenizer import token_kinds
 from whispertide.decoding.guards import Scene
-from whispertide.decoding.token_words import TokenKinds
 from whispertide.methods.attention.backward_shift import BackwardShift
 from whispertide_lab.evaluation.clips import Clip
 from whispertide_lab.evaluation.items import guard as items
-from whispertide_lab.evaluation.items.guard import Label, Unguarded, label, outcomes, stop_of
+from whispertide_lab.evaluation.items.guard import Label, Unguarded, label, outcomes, precision_and_recall, stop_of
 from whispertide_lab.evaluation.wer import Counts
 
 TOKENIZER = load_checkpoint("nano.en").tokenizer
@@ -30,7 +30,7 @@ def decode(text: str, places: list[int]) -> Unguarded:
     """`places`: where the queries look that predict the tokens of `text`."""
     tokens = tuple(TOKENIZER.encode(text))
     assert len(tokens) == len(places)
-    scene = Scene(TokenKinds(TOKENIZER, "en"), ((0, 0), (0, 1)), 2, (), FRAMES)
+    scene = Scene(token_kinds(TOKENIZER, "en"), ((0, 0), (0, 1)), 2, (), FRAMES)
     return Unguarded(tokens, looking_at([0, *places], FRAMES), scene)
 
 
@@ -44,14 +44,14 @@ INVENTED = decode(" the cat sat and then it", [20, 50, 80, 30, 60, 90])
 
 def test_a_decode_without_a_guard_is_judged_by_its_insertions() -> None:
     found = label(MODEL, clip(["the", "cat", "sat"]), INVENTED, None)
-    assert (found.hallucinated, found.shifted, found.undesired) == (True, False, False)
+    assert (found.hallucinated(), found.shifted, found.undesired) == (True, False, False)
     assert found.counts.insertions == 3
-    assert not label(MODEL, clip(["the", "cat", "sat", "down"]), ONWARD, None).hallucinated
+    assert not label(MODEL, clip(["the", "cat", "sat", "down"]), ONWARD, None).hallucinated()
 
 
 def test_a_stop_that_only_cuts_inventions_is_wanted() -> None:
     found = label(MODEL, clip(["the", "cat", "sat"]), INVENTED, BackwardShift())
-    assert (found.hallucinated, found.shifted, found.undesired) == (False, True, False)
+    assert (found.hallucinated(), found.shifted, found.undesired) == (False, True, False)
     assert found.counts.rate == 0
 
 
@@ -63,12 +63,12 @@ def test_a_stop_that_loses_a_right_word_is_not() -> None:
 def test_what_a_stop_cut_off_is_remembered() -> None:
     without = label(MODEL, clip(["the", "cat", "sat"]), INVENTED, None)
     guarded = label(MODEL, clip(["the", "cat", "sat"]), INVENTED, BackwardShift())
-    assert (without.invented, guarded.invented, guarded.hallucinated) == (True, True, False)
+    assert (without.invented(), guarded.invented(), guarded.hallucinated()) == (True, True, False)
 
 
 def found(*fates: tuple[bool, bool, bool]) -> list[Label]:
     """(shifted, undesired, invented) -> labels."""
-    return [Label(Counts(), False, *fate) for fate in fates]
+    return [Label(Counts(), shifted, undesired, 3 * invented) for shifted, undesired, invented in fates]
 
 
 def test_undesired_stops_are_a_share_of_the_stops() -> None:
@@ -80,9 +80,25 @@ def test_undesired_stops_are_a_share_of_the_stops() -> None:
 
 
 def test_of_every_clip_one_thing_becomes() -> None:
-    labels = found((True, False, True), (True, True, True), (False, False, True), (False, False, False))
-    assert outcomes(labels) == dict.fromkeys(items._FATES, 0.25)
-    assert outcomes(found((True, True, False), (True, False, False)))["stopped wrongly"] == 0.5
+    stops = (True, False, True), (True, False, False), (True, True, True)
+    labels = found(*stops, (False, False, True), (False, False, False))
+    assert outcomes(labels) == dict.fromkeys(items._FATES, 0.2)
+    assert outcomes(found((True, True, False), (True, False, True)))["stopped wrongly"] == 0.5
+
+
+def test_a_stop_of_a_clip_without_hallucination_is_not_right() -> None:
+    """Also where it loses nothing: a guard that stops every clip at its end is not precise."""
+    clean = found(*9 * [(True, False, False)], (True, False, True))
+    assert outcomes(clean)["stopped rightly"] == 0.1
+    assert precision_and_recall(clean) == (0.1, 1.0)
+    assert precision_and_recall(found((True, True, True), (True, False, True))) == (0.5, 0.5)
+
+
+def test_what_makes_a_hallucination_is_a_rule_among_others() -> None:
+    """Two insertions before the guard, none after it."""
+    label = Label(Counts(), True, False, 2)
+    assert [label.invented(least) for least in items.THRESHOLDS] == [True, True, False, False, False]
+    assert [precision_and_recall([label], least) for least in (2, 3)] == [(1.0, 1.0), (0.0, 0.0)]
 
 
 def test_the_paper_s_rows_stand_next_to_ours() -> None:
@@ -135,6 +151,7 @@ TABLE_4 = {
     "the paper, medium: no guard": ("36.4", "–", "–"),
     "the paper, medium: guard, layer 8": ("6.8", "28.8", "6.9"),
 }
+ERRORS = ("WER %", "hallucinating, 95 % interval", "WER, 95 % interval")
 RATES = ("hallucinating %", "backward shifts %", "undesired % of them")
 
 
@@ -147,11 +164,14 @@ def test_every_row_of_the_paper_is_measured_and_stands_next_to_ours(
 ) -> None:
     """NPUsper's tables 2 and 3."""
     monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip, layers: INVENTED)
-    (table,) = measure(FakeRunner()).tables
-    assert table.columns == (heading, *RATES, "WER %", *(f"paper: {rate}" for rate in RATES))
+    table, by_rule = measure(FakeRunner()).tables
+    assert by_rule.columns == ("variant", *(f"{least} or more" for least in (1, 2, 3, 5, 8)))
+    usual = [(row[0], row[by_rule.columns.index("3 or more")]) for row in by_rule.rows]
+    assert usual == [row[:2] for row in table.rows]
+    assert table.columns == (heading, *RATES, *ERRORS, *(f"paper: {rate}" for rate in RATES))
     rows = {row[0]: row for row in table.rows}
     assert list(rows)[:7] == list(published)
-    assert {name: rows[name][5:] for name in published} == published
+    assert {name: rows[name][7:] for name in published} == published
 
 
 def test_every_component_is_added_to_those_before() -> None:
@@ -182,7 +202,7 @@ def test_every_size_is_decoded_with_padding_without_and_with_the_guard(monkeypat
     runner: Any = FakeRunner()
     runner.models = ("nano.en", "models/other")
     (table,) = items.size_table(runner).tables
-    assert table.columns == ("model", *RATES, "WER %")
+    assert table.columns == ("model", *RATES, *ERRORS)
     ours = [
         f"{model}: {way}"
         for model in ("nano.en", "other")
@@ -202,18 +222,19 @@ def test_the_tables_and_the_figure_are_made_of_the_same_labels(monkeypatch: pyte
     monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip, layers: INVENTED)
     runner: Any = FakeRunner()
     rows = {row[0]: row[1:] for row in items.guard_table(runner).tables[0].rows}
-    assert rows["no padding, no guard"] == ("50.00", "–", "–", "62.50", "34.4", "–", "–")
+    sure = ("0.00 to 100.00", "40.00 to 100.00")  # of two clips
+    assert rows["no padding, no guard"] == ("50.00", "–", "–", "62.50", *sure, "34.4", "–", "–")
     assert rows["+ pieces of words are skipped"][:3] == ("0.00", "100.00", "50.00 (1 of 2)")
-    assert rows["+ pieces of words are skipped"][4:] == ("0.0", "36.4", "9.9")
+    assert rows["+ pieces of words are skipped"][6:] == ("0.0", "36.4", "9.9")
     assert len(items.filter_table(runner).tables[0].rows) == 14
     figure = items.outcome_figure(runner)
     runner.models = ("nano.en", "models/other")
     sizes = {row[0]: row[1:] for row in items.size_table(runner).tables[0].rows}
     assert sizes["other: no padding, guard, layer 1 of 1"][:3] == ("0.00", "100.00", "50.00 (1 of 2)")
-    assert sizes["the paper, medium: guard, layer 8"] == ("6.8", "28.8", "6.9", "–")
+    assert sizes["the paper, medium: guard, layer 8"] == ("6.8", "28.8", "6.9", "–", "–", "–")
     assert figure.tables[0].rows[-1] == (
         "+ pieces of words are skipped",
-        *("50.00", "50.00", "0.00", "0.00"),
+        *("50.00", "0.00", "50.00", "0.00", "0.00"),
         *("50.00", "100.00"),
     )
 
@@ -223,7 +244,7 @@ def test_the_figure_has_stacked_bars_of_outcomes_and_a_point_for_each_variant(mo
     runner: Any = FakeRunner()
     bars, points = (plot.drawing for plot in items.outcome_figure(runner).plots)
     names = list(TABLE_2)[2:]  # those with a guard
-    assert bars.heading[1:] == ("stopped rightly", "stopped wrongly", "missed", "left alone")
+    assert bars.heading[1:] == items._FATES
     assert [row[0] for row in bars.rows] == names
     assert all(sum(map(float, row[1:])) == 100 for row in bars.rows)
     assert points.heading[1:3] == ("recall (%)", "precision (%)")

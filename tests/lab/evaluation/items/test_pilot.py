@@ -97,6 +97,23 @@ def test_what_is_sent_for_a_goal_stands_next_to_the_paper_s() -> None:
     assert "small here, large on the server" in outcome.note
 
 
+@pytest.mark.parametrize(
+    ("models", "server"),
+    [
+        (("tiny.en",), "base"),
+        (("tiny.en", "small"), "small"),
+        (("commands",), "base"),
+        (("nano.en", "commands"), "base"),
+    ],
+)
+def test_the_server_is_a_larger_model(models: tuple[str, ...], server: str) -> None:
+    """Not the same one again, which would hear nearly the same."""
+    runner: Any = FakeRunner()
+    runner.models = models
+    assert items.server_of(runner) == server
+    assert f"{models[0]} here, {server} on the server" in items.both(runner)[1]
+
+
 def test_the_figures_have_every_way_to_decide() -> None:
     runner: Any = FakeRunner()
     rows = by_first(items.trade_off(*items.both(runner)))

@@ -35,7 +35,7 @@ def test_all_ways_find_the_same_tokens(ways: list[Decoding]) -> None:
     assert len(expected) == 11, "what two fed tokens begin is answered after the second"
     assert [way.decode(12) for way in ways] == [expected] * 4
     assert [(way.name, way.runs) for way in ways] == [
-        ("fixed-448", 12),
+        ("fixed-200", 12),
         ("fixed-30", 12),
         ("steps", 11),
         ("unrolled", 3),
@@ -63,7 +63,7 @@ def test_a_start_costs_what_chunks_save(monkeypatch: pytest.MonkeyPatch) -> None
     found = [
         Speed(way, fed, milliseconds, runs, 1.0)
         for fed in static_decoding.FED
-        for way, milliseconds, runs in (("fixed-448", 90.0, 30), ("steps", 50.0, 25), ("unrolled", 40.0, 5))
+        for way, milliseconds, runs in (("fixed-200", 90.0, 30), ("steps", 50.0, 25), ("unrolled", 40.0, 5))
     ]
     monkeypatch.setattr(static_decoding, "_found", lambda runner: (found, "Here."))
     runner: Any = None
@@ -89,7 +89,7 @@ def test_the_figure_shows_every_way(ways: list[Decoding], monkeypatch: pytest.Mo
     outcome = static_figure(runner)
     (table,) = outcome.tables
     assert [row[:2] for row in table.rows] == [
-        (fed, way) for fed in ("10", "13") for way in ("fixed-448", "fixed-30", "steps", "unrolled")
+        (fed, way) for fed in ("10", "13") for way in ("fixed-200", "fixed-30", "steps", "unrolled")
     ]
     assert "unrolled, 13 tokens" in outcome.plots[0].drawing.csv()
     assert runner.watch.done == runner.watch.total > 0

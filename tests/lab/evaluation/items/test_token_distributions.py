@@ -49,6 +49,7 @@ def test_sentences_begin_after_a_full_stop_and_end_where_enough_was_heard() -> N
 def test_without_exact_times_there_are_none() -> None:
     model: Any = SimpleNamespace(tokenizer=Words())
     assert list(sentences_of(replace(TALK, exact_times=False), model)) == []
+    assert len(list(sentences_of(replace(TALK, exact_times=False, aligned_by="base"), model))) == 2
 
 
 def clip() -> Utterance:

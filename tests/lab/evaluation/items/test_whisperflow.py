@@ -90,7 +90,7 @@ def test_the_table_of_beams_is_of_every_model_and_step() -> None:
 
 def test_baseline_and_system_are_both_as_fast_as_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     recipes = asked(items.model_figure, monkeypatch)
-    assert {recipe.schedule.kind for recipe in recipes} == {"best-effort"}
+    assert {recipe.schedule.step_s for recipe in recipes} == {0.1}
     pairs = {(recipe.name, recipe.executor.kind) for recipe in recipes}
     assert pairs == {(name, kind) for name in ("whisper-streaming", "whisperflow") for kind in ("serial", "pipelined")}
 
@@ -105,7 +105,7 @@ def test_every_model_has_a_bar_for_baseline_and_system_with_one_worker_and_with_
     systems = [(name, kind) for name in ("whisper-streaming", "whisperflow") for kind in ("serial", "pipelined")]
     assert ran == [(model, *system) for model in MODELS for system in systems]
     assert [row[0].split(":")[0] for row in outcome.plots[0].drawing.rows] == runner.asked_of
-    (table,) = outcome.tables
+    table = outcome.tables[0]
     assert [row[table.columns.index("model")] for row in table.rows] == runner.asked_of
 
 
@@ -138,7 +138,37 @@ def test_the_ablation_has_a_bar_for_each_part_on_each_model() -> None:
         f"{model}: {part}" for model in MODELS for part in parts
     ]
     assert runner.asked_of == 7 * ["one"] + 7 * ["two"]
-    assert {recipe.schedule.kind for recipe in runner.asked} == {"best-effort"}
+    assert {recipe.schedule.step_s for recipe in runner.asked} == {0.1}
+
+
+def test_the_same_rounds_are_one_cell_in_three_figures() -> None:
+    """Measured twice, they differ by what the machine did meanwhile."""
+    runs: list[Any] = [ScoringRunner(quick=False) for _ in range(3)]
+    for run, measure in zip(runs, (items.model_figure, items.step_figure, items.ablation_figure), strict=True):
+        measure(run)
+    firsts = [run.asked[0] for run in runs]
+    assert firsts[0] == firsts[1] == firsts[2]
+    systems = [next(recipe for recipe in run.asked if recipe.name == "whisperflow") for run in runs[:2]]
+    assert systems[0] == systems[1]
+
+
+def test_how_many_times_sooner_has_its_spread_over_recordings() -> None:
+    runner: Any = ScoringRunner()
+    late = [{"confirmed_s": [2.0, 3.0 + at % 2]} for at in range(20)]
+    made = runner.cell
+
+    def cell(recipe: str, *settings: str, **more: Any) -> Any:
+        found = made(recipe, *settings, **more)
+        found.utterances = late if recipe == items.BASELINE else [{"confirmed_s": [0.5]} for _ in late]
+        return found
+
+    runner.cell = cell
+    *_, sooner = items.model_figure(runner).tables
+    assert [row[0] for row in sooner.rows] == 3 * ["one"] + 3 * ["two"]  # each next to the first of its model
+    assert [row[2] for row in sooner.rows[:3]] == ["1.00", "5.50", "5.50"]
+    low, high = map(float, str(sooner.rows[1][3]).split(" to "))
+    assert low < 5.5 < high
+    assert "simulation" in items.model_figure(runner).note
 
 
 def test_each_part_is_added_to_those_before(monkeypatch: pytest.MonkeyPatch) -> None:

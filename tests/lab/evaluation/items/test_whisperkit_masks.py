@@ -49,12 +49,20 @@ def test_each_mask_stands_with_its_adapter_and_alone() -> None:
     rows = {row[0]: row[1:] for row in items.mask_table(runner).tables[0].rows}
     assert list(rows) == [
         "original", "c250, the mask alone", "d750", "d750, the mask alone", "d500, the mask alone",
-        "d250, the mask alone", "windows without padding", "the same, in our default recipe",
+        "d250, the mask alone", "original, windows cut at the cursor", "windows without padding",
+        "the same, cut at the cursor", "our default recipe",
     ]  # fmt: skip
     assert rows["d750"] == ("1.50", "200.0", "5.00", "1.25", "–", "1040", "218", "2.25", "12.85")
     assert rows["d750, the mask alone"][5:] == ("–", "–", "–", "–")
-    masked = [recipe for _, recipe in runner.asked if recipe.framing.kind == "masked"]
-    assert {recipe.policy.cut for recipe in masked} == {"full"}  # else nothing that is encoded could be kept
+    cuts = [(recipe.framing.kind, recipe.policy.cut) for _, recipe in runner.asked if recipe.name == "whisperkit"]
+    # else nothing that is encoded could be kept, and more than the mask would differ
+    assert cuts == [
+        ("pad30", "full"),
+        *5 * [("masked", "full")],
+        ("pad30", "cursor"),
+        ("bare", "full"),
+        ("bare", "cursor"),
+    ]
 
 
 def test_every_mask_of_the_paper_stands_next_to_its_row() -> None:
@@ -72,8 +80,7 @@ def test_every_mask_of_the_paper_stands_next_to_its_row() -> None:
         "d750",
         "d500",
         "d250",
-        "windows without padding",
-        "the same, in our default recipe",
+        *(name for name, _ in items.RIVALS),
     ]
     assert {row[0]: row[6:] for row in table.rows if row[6] != "–"} == {
         "original": ("2270", "612", "1.93", "11.55"),
@@ -85,7 +92,7 @@ def test_every_mask_of_the_paper_stands_next_to_its_row() -> None:
     framings: list[Any] = [recipe.framing for _, recipe in runner.asked]
     ran = [(framing.mask, framing.trained) for framing in framings if framing.kind == "masked"]
     assert ran == [(mask, trained) for mask in ("c250", "d750", "d500", "d250") for trained in (True, False)]
-    assert [framing.kind for framing in framings if framing.kind != "masked"][:2] == ["pad30", "bare"]
+    assert [framing.kind for framing in framings if framing.kind != "masked"][:-1] == ["pad30", "pad30", "bare", "bare"]
 
 
 def test_latencies_of_too_few_matched_words_are_marked() -> None:
@@ -98,8 +105,8 @@ def test_latencies_of_too_few_matched_words_are_marked() -> None:
 def test_the_mask_is_compared_on_every_corpus() -> None:
     runner: Any = FakeRunner()
     outcome = items.corpus_figure(runner)
-    assert [(corpus, recipe.framing.kind) for corpus, recipe in runner.asked] == [
-        (corpus, kind) for corpus in ("talks", "noisy") for kind in ("pad30", "masked")
+    assert [(corpus, recipe.framing.kind, recipe.policy.cut) for corpus, recipe in runner.asked] == [
+        (corpus, kind, "full") for corpus in ("talks", "noisy") for kind in ("pad30", "masked")
     ]
     assert runner.corpus == "usual"
     assert [row[:2] for row in outcome.tables[0].rows][-1] == ("noisy", "d750")

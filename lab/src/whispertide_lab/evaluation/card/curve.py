@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whispertide.tuning import page
-from whispertide.tuning.drawing import Curve
+from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
-from whispertide.tuning.plots import scatter
 from whispertide_lab.evaluation import bootstrap
 from whispertide_lab.evaluation.card.results import Card
 from whispertide_lab.evaluation.card.sets import PADDED, PADDED_TIMES

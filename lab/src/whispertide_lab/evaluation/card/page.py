@@ -42,11 +42,11 @@ def page(card: Card, previous: Card | None = None) -> str:
         f"# Model card: {card.model['name']}",
         _purpose(card),
         *_described(card),
-        "## What it hears",
+        "## Accuracy",
         *_accuracy(card),
         "## Padded and unpadded",
         *_padding(card),
-        "## Words where nobody speaks",
+        "## Words invented without speech",
         *_silence(card),
         "## Word times",
         *_word_times(card),
@@ -67,7 +67,7 @@ def _purpose(card: Card) -> str:
     real = [result for result in card.results if result.kind == "real" and result.mode == PADDED_TIMES.name]
     rate = sum((one.total for one in real), Counts()).rate
     if rate is None:
-        return f"{said} How it does on human speech was not measured for this card.".strip()
+        return f"{said} Human speech was not measured for this card.".strip()
     allowed = (
         "It is fit to try on human speech."
         if rate <= USABLE_WER
@@ -93,7 +93,7 @@ def _described(card: Card) -> Iterator[str]:
     yield markdown_table(Table(("", "what"), tuple(rows)))
     yield "## How it was trained"
     if not card.training:
-        yield "The checkpoint has no training.json; nothing is known here of how it was trained."
+        yield "The checkpoint has no training.json; so nothing is known about its training."
         return
     known = [(title, card.training[key]) for key, title in _TRAINING.items() if key in card.training]
     others = [(key, value) for key, value in card.training.items() if key not in {*_TRAINING, *_SAID_ELSEWHERE}]
@@ -150,9 +150,9 @@ def _accuracy(card: Card) -> Iterator[str]:
 def _padding(card: Card) -> Iterator[str]:
     """The disease that short windows give to a model trained on padded ones."""
     yield (
-        "Whisper was trained on windows padded to 30 s; bare windows make such a model repeat itself and invent words. "
-        "Here the same utterances both ways. Run away: an utterance with at least three words too many, and half as "
-        "many as were said."
+        "Whisper was trained on windows padded to 30 s; on bare windows such a model repeats itself and invents words. "
+        "The table has the same utterances both ways. An utterance has run away if it has at least three words too "
+        "many, and half as many as were spoken."
     )
     rows = []
     certain: list[str] = []
@@ -173,8 +173,8 @@ def _padding(card: Card) -> Iterator[str]:
         *("ins. % padded", "unpadded", "run away % padded", "unpadded"),
     )
     yield markdown_table(Table(columns, tuple(rows)))
-    shows = f"shows on: {'; '.join(certain)}" if certain else "does not show"
-    yield f"That this model is worse on bare windows {shows} (95 % intervals above zero, {MANY} utterances or more)."
+    sets = "; ".join(certain) or "none"
+    yield f"Sets on which bare windows are worse (95 % interval above zero, at least {MANY} utterances): {sets}."
 
 
 def _both_ways(card: Card) -> Iterator[tuple[Result, Result]]:
@@ -222,7 +222,7 @@ def _silence(card: Card) -> Iterator[str]:
                 f"{some} of {len(result.ids)}",
             )
         )
-    yield "Without a voice gate, with Whisper's own no-speech rule. Every word is invented."
+    yield "Measured without a voice gate, with Whisper's own no-speech rule. Every word is invented."
     yield markdown_table(
         Table(("set", "mode", "minutes", "words", "per minute (95 %)", "windows with words"), tuple(rows))
     )
@@ -232,7 +232,7 @@ def _silence(card: Card) -> Iterator[str]:
         if (difference := paired(padded, bare, INVENTED.key)) is not None and difference.utterances >= _SOME
     ]
     if found:
-        yield "Unpadded against padded, words per minute more (95 %):"
+        yield "Additional words per minute in unpadded windows (95 %):"
         yield "\n".join(
             f"- {_title(padded)}: {more.difference:+.1f} ({more.low:.1f} to {more.high:.1f})" for padded, more in found
         )
@@ -246,12 +246,12 @@ def _word_times(card: Card) -> Iterator[str]:
             values = (times["words"], times["median"], times["p90"], times["start_median"], times["end_median"])
             rows.append((result.part, *(f"{value:.0f}" for value in values)))
     if not rows:
-        yield "Nothing with exact word times was recognised."
+        yield "No word with exact times was recognised."
         return
     yield (
-        "Word times by dynamic time warping over the alignment heads, against the synthesizers' own (or, for real "
-        "recordings, hand labels): absolute errors in milliseconds, starts and ends together, of words "
-        "recognised right."
+        "Word times by dynamic time warping over the alignment heads, compared with the synthesizers' own (or, for "
+        "real recordings, hand labels): absolute errors in milliseconds, starts and ends together, of correctly "
+        "recognised words."
     )
     yield markdown_table(Table(("set", "words", "median", "p90", "starts, median", "ends, median"), tuple(rows)))
 
@@ -277,12 +277,12 @@ def _method(card: Card) -> Iterator[str]:
         "Greedy search at temperature 0, one decode per window, no text before it, no fallback. Errors are counted "
         "after Whisper's English normaliser over whole texts; intervals are bootstraps over utterances (95 %). Texts "
         "are reserved from training by a rule over their text, held-out voices by their names. Voices and sounds "
-        "called trained, held-out or no speech are synthetic (espeak-ng, flite, generated noise); sets called real are "
-        "recordings, of people unless their name says otherwise."
+        "named trained, held-out or no speech are synthetic (espeak-ng, flite, generated noise); sets named real are "
+        "recordings, of people unless the name differs."
     )
     sources = dict.fromkeys((result.corpus, result.corpus_hash) for result in card.results)
     yield "\n".join(f"- {name}: {digest}" for name, digest in sources)
-    quick = " A quick run: it shows that the measuring works, not how good the model is." if about["quick"] else ""
+    quick = " A quick run, to test the measurement; it does not show how good the model is." if about["quick"] else ""
     yield (
         f"Precision {about['precision']}, seed {about['seed']}, {about['date']}, code {about['code']}.{quick} Made by "
         f"`{about['command']}`; every figure is in the JSON file next to this page."

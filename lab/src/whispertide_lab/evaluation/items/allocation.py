@@ -14,10 +14,10 @@ import numpy as np
 from whispertide.model.providers import thread_count
 from whispertide.recipes.allocation import Allocation, Measured
 from whispertide.recipes.catalogue import get_recipe
-from whispertide.tuning import plots
 from whispertide.tuning.page import Table
 from whispertide.tuning.profile import label, measure_all
 from whispertide.types import FloatArray
+from whispertide_lab.evaluation import plots
 from whispertide_lab.evaluation.items import whisperflow
 from whispertide_lab.evaluation.paper import Outcome, Plot
 

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from whispertide.checkpoint.tokenizer import token_kinds
 from whispertide.decoding.rules import log_softmax
-from whispertide.decoding.token_words import TokenKinds
 from whispertide.features import log_mel
 from whispertide.model.engine import DecodeRequest, required
 from whispertide.streaming.framing import BARE, Buckets
-from whispertide.tuning import plots
 from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import Table
 from whispertide.types import FRAME_SAMPLES, FloatArray, seconds, to_samples
-from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.clips import ABOUT, Clip, cut_sentences, evenly
 from whispertide_lab.evaluation.items.guard import decode_clip
 from whispertide_lab.evaluation.paper import Outcome, Plot
@@ -106,7 +105,7 @@ def look(model: "WhisperModel", audio: FloatArray, words: Sequence[RefWord]) -> 
         places += [
             (len(fed) + place - 1, Spoken(tokenizer.decode([token]), None))
             for place, token in enumerate(tokens)
-            if place and TokenKinds(tokenizer, "en").is_mark(token)
+            if place and token_kinds(tokenizer, "en")(token).is_mark
         ]
         fed += tokens
     encoded = BARE(model, log_mel(audio, dims.n_mels))

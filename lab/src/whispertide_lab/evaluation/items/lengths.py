@@ -11,8 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve
+from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import CHUNK_SECONDS
 from whispertide_lab.evaluation import report
@@ -62,9 +61,9 @@ def length_figure(runner: "Runner") -> Outcome:
     columns = ("padded to", "hallucinating %", *(f"{name} %" for name in _RATES), "encoding ms")
     errors = [Curve(name, LENGTHS_S, tuple(curves[name])) for name in (*_RATES, _HALLUCINATING)]
     drawn = (
-        Plot(plots.scatter(errors, x_label=_PADDED, y_label="%", title="errors by padding"), "Errors by padding"),
+        Plot(scatter(errors, x_label=_PADDED, y_label="%", title="errors by padding"), "Errors by padding"),
         Plot(
-            plots.scatter(
+            scatter(
                 [Curve(_TIME, LENGTHS_S, tuple(curves[_TIME]))],
                 x_label=_PADDED,
                 y_label="encoding, median (ms)",

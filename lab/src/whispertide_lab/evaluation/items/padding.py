@@ -12,8 +12,7 @@ import numpy as np
 
 from whispertide.methods.short.hush import HushWord
 from whispertide.streaming.framing import Hush
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve, Line
+from whispertide.tuning.drawing import Curve, Line, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 from whispertide_lab.evaluation.clips import ABOUT, Clip
@@ -106,7 +105,7 @@ def padding_figure(runner: "Runner") -> Outcome:
         for kind in ("zeros", "noise", "hush")
         if (members := [row for row in rows if row.way.name.startswith(kind)])
     ]
-    drawing = plots.scatter(
+    drawing = scatter(
         curves,
         x_label="padding (s)",
         y_label=_headings(rows)[0],

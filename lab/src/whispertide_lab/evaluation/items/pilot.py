@@ -3,7 +3,8 @@ paper's network, and sentences of the corpus in place of SLURP's commands.
 
 Whisper's encoder hears a window as a whole, so nothing of it is done while somebody speaks: what pilots save here is
 the search. Delays are shares of real time, as in the paper: seconds waited after the end of speech, by seconds of
-speech. The first model hears here, the second is the server's. With one model alone, its palettes of 3 bits hear here.
+speech. The first model hears here, the last is the server's; with one model alone the server has base, since a smaller
+form of one and the same model hears nearly what it hears, and there is nothing to gain by sending.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,13 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve
+from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE
-from whispertide_lab.evaluation import report, store
+from whispertide.understand.checkpoint import is_late
+from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.clips import CUT_BY, evenly
 from whispertide_lab.evaluation.energy import Meter
 from whispertide_lab.evaluation.items.commands import BASE, WAYS, Sentence, Way, area, hear, sentences
@@ -42,7 +42,6 @@ from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.watch import showing
 
 if TYPE_CHECKING:
-    from whispertide.api import Transcriber
     from whispertide_lab.evaluation.runner import Runner
 
 PILOTS = "pilots"
@@ -53,7 +52,7 @@ LINK = LINKS[1]
 ABOVE = (4.0, 3.0, 2.0, 1.0)  # points of word errors above the server's, some 11 % in the paper: goals of table 5
 JOULES = "energy J per s"
 ENERGY = "Energy is RAPL's, of all that the machine did. Where it tells none, processor seconds stand in for it."
-BITS = 3  # of what hears here where one model is given
+SERVER = "base"  # hears there where one model is given
 GRID = 21  # points of a curve
 CHANCE = "random"
 MADE_BY = (__name__, Sentence.__module__, Both.__module__, CUT_BY)
@@ -209,7 +208,7 @@ def trade_off(heard: Sequence[Both], about: str) -> Outcome:
     first, scores = scored_choices(heard)[0]
     rows += [(what, f"{delay_with(heard, scores, n):.3f}", report.percent(first.errors[n])) for what, n in ends]
     caption = "Word errors against delay, from all here to all sent"
-    drawing = plots.scatter(curves, x_label="delay, of real time", y_label="WER (%)", title=caption.lower())
+    drawing = scatter(curves, x_label="delay, of real time", y_label="WER (%)", title=caption.lower())
     columns = ("system", "delay, of real time", "WER %")
     return Outcome((Table(columns, tuple(rows)),), (Plot(drawing, caption),), about)
 
@@ -280,44 +279,27 @@ def both(runner: "Runner") -> tuple[list[Both], str]:
     """All sentences that had a pilot, heard here and by the server, and what they are."""
     said = all_sentences(runner)
 
+    first, server = runner.models[0], server_of(runner)
+
     def measure() -> list[Both]:
-        local, remote = _models(runner)
+        local, remote = runner.transcriber(first), runner.transcriber(server)
         for model in (local, remote):
             model.warm_up()
         return listen(local, remote, watched(runner, "here and by the server", said))
 
-    heard = runner.kept("sent", list[Both], measure, *MADE_BY, models=(runner.models[0], runner.models[-1]))
+    heard = runner.kept("sent", list[Both], measure, *MADE_BY, models=(first, server))
     if not heard:
         raise OptionError(f"expected sentences that are long enough for a pilot; {runner.corpus.name} has none")
-    here = Path(runner.models[0]).name if len(runner.models) > 1 else f"{Path(runner.models[0]).name} in {BITS} bits"
     trip, rate = LINK
     return heard, (
-        f"{len(heard)} sentences of {runner.corpus.name} that had a pilot, {here} here, {Path(runner.models[-1]).name} "
-        f"on the server, a round trip of {trip:g} s and {rate / 1e6:g} Mbit/s, processor time on a simulated clock. "
-        "Entropy, of the first token, is what DeeBERT decides by. Trained offramps, one of its exits among them, take "
-        "part if they lie next to the model here."
+        f"{len(heard)} sentences of {runner.corpus.name} that had a pilot, {Path(first).name} here, "
+        f"{Path(server).name} on the server, a round trip of {trip:g} s and {rate / 1e6:g} Mbit/s, processor time "
+        "on a simulated clock. Entropy, of the first token, is what DeeBERT decides by. Trained offramps, one of its "
+        "exits among them, take part if they lie next to the model here."
     )
 
 
-def _models(runner: "Runner") -> "tuple[Transcriber, Transcriber]":
-    """The one that hears here, and the server's."""
-    first, last = runner.models[0], runner.models[-1]
-    here = str(_smaller(runner, first)) if len(runner.models) == 1 else first
-    return runner.transcriber(here), runner.transcriber(last)
-
-
-def _smaller(runner: "Runner", name: str) -> Path:
-    """The model in palettes of few bits, made once."""
-    from whispertide.checkpoint.names import BUNDLED_DIR
-    from whispertide_lab.compression.compress import CompressOptions, compress
-
-    model = runner.transcriber(name).model
-    code = store.code_version("lab/compression")
-    folder = cache_dir() / "benchmarks" / f"{Path(name).name}-{BITS}bit-{model.content_hash[:12]}-{code}"
-    if not (folder / "config.json").is_file():
-        from whispertide.audio.file import load_audio
-
-        runner.watch.say(f"making {folder.name}")
-        recording = load_audio(BUNDLED_DIR / "audio" / "demo.flac")
-        compress(model, folder, CompressOptions(bits=BITS), [recording], announce=runner.watch.say)
-    return folder
+def server_of(runner: "Runner") -> str:
+    """The model of the server: the last one, if it is another than the first and a Whisper; else base."""
+    last = runner.models[-1]
+    return SERVER if len(runner.models) == 1 or is_late(Path(last)) else last

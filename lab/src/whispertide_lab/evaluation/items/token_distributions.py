@@ -16,8 +16,7 @@ from whispertide.features import log_mel
 from whispertide.methods.causal.blocks import Blocks
 from whispertide.model.engine import DecodeRequest
 from whispertide.streaming.framing import PAD30
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve
+from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 from whispertide_lab.evaluation.clips import evenly
@@ -69,7 +68,7 @@ def distribution_figure(runner: "Runner") -> Outcome:
             for which, what in enumerate(_WHAT)
         ]
         title = f"what is expected as the third token: {name}"
-        drawing = plots.scatter(curves, x_label=_AFTER, y_label="probability", title=title, zero=False)
+        drawing = scatter(curves, x_label=_AFTER, y_label="probability", title=title, zero=False)
         drawn.append(Plot(drawing, title))
     columns = ("model", _AFTER, *_WHAT)
     note = f"Means over {len(sentences)} sentences. Before the first block is whole the causal model expects nothing."

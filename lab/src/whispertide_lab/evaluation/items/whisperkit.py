@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whispertide.tuning import plots
 from whispertide.tuning.page import Table
-from whispertide_lab.evaluation import charts, report
+from whispertide_lab.evaluation import charts, plots, report
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.peer_cells import PeerMissing
 

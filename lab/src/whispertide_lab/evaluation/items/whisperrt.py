@@ -9,8 +9,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve
+from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import report
 from whispertide_lab.evaluation.bootstrap import paired
@@ -108,7 +107,7 @@ def cost_figure(runner: "Runner") -> Outcome:
         decoding.append(Curve(name, middles, tuple(work.runs / work.seconds for _, work in places)))
     columns = ("recipe", "heard by a round (s)", "new audio (s)", *(f"{what} per s" for what in _WHAT))
     drawn = tuple(
-        Plot(plots.scatter(curves, x_label="audio that a round hears (s)", y_label=f"{what} per s", title=title), title)
+        Plot(scatter(curves, x_label="audio that a round hears (s)", y_label=f"{what} per s", title=title), title)
         for curves, what, title in (
             (encoding, _WHAT[0], "encoding by the audio of a round"),
             (decoding, _WHAT[1], "decoding by the audio of a round"),
@@ -182,7 +181,7 @@ def _errors(x_label: str, found: dict[str, list[Point]], note: str) -> Outcome:
     for rate, of in (("ARWER", "said words"), ("RWER", "nearest words")):
         curves = [_curve(name, points, rate.lower()) for name, points in found.items()]
         title = f"{rate}: errors at every chunk, to the {of}"
-        drawn.append(Plot(plots.scatter(curves, x_label=x_label, y_label=f"{rate} %", title=title), title))
+        drawn.append(Plot(scatter(curves, x_label=x_label, y_label=f"{rate} %", title=title), title))
     return Outcome((Table(("recipe", x_label, "ARWER %", "RWER %", "WER %"), rows),), tuple(drawn), note)
 
 

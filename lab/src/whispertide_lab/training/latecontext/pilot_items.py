@@ -3,7 +3,8 @@
 
 It takes the place of Whisper (`evaluation.items.pilot`) where the first model is a folder of `whispertide train
 latecontext`. The corpus has commands then: `commands:FOLDER`, of `whispertide train commands`. Waits are of computing
-after the end of speech, by processor time. The server's model is the last one, a Whisper checkpoint. Needs no torch.
+after the end of speech, by processor time. The server's model is the last one, if that is a Whisper checkpoint, else
+base. Needs no torch.
 """
 
 from collections.abc import Sequence
@@ -16,14 +17,13 @@ import numpy as np
 from whispertide.errors import OptionError
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions
-from whispertide.tuning import plots
-from whispertide.tuning.drawing import Curve
+from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import SAMPLE_RATE
 from whispertide.understand.checkpoint import is_late, load_late
 from whispertide.understand.intent_words import plain
 from whispertide.understand.model import LateModel
-from whispertide_lab.evaluation import report
+from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.items import pilot as by_whisper
 from whispertide_lab.evaluation.items.commands import Sentence
 from whispertide_lab.evaluation.items.offloading import (
@@ -148,7 +148,7 @@ def trade_off_figure(runner: "Runner") -> Outcome:
             row = (f"{Path(model).name} alone, {pilots}", f"{way.delay:.4f}", report.percent(way.wer))
             rows.append((*row, f"{100 * way.intents:.1f}"))
     caption = "Intents against delay, from all here to all sent"
-    drawn = plots.scatter(curves, x_label="delay, of real time", y_label="intents right (%)", title=caption.lower())
+    drawn = scatter(curves, x_label="delay, of real time", y_label="intents right (%)", title=caption.lower())
     columns = ("system", "delay, of real time", "WER %", "intents right %")
     title = f"Intents, and the other networks on {len(said)} commands"
     return Outcome(
@@ -243,11 +243,7 @@ def _both(runner: "Runner", way: str = USUAL) -> tuple[list[Both], str]:
     """All commands that had a pilot and a final text, understood here and heard by the server, and what they are."""
     if not _is_own(runner):
         return by_whisper.both(runner)
-    here, there = runner.models[0], runner.models[-1]
-    if is_late(Path(there)):
-        raise OptionError(
-            f"expected the network and a Whisper checkpoint for the server: --models {here},nano.en; got {there} alone"
-        )
+    here, there = runner.models[0], by_whisper.server_of(runner)
     said = commands_of(runner)
     name, measure = f"commands sent: {way}", partial(_sent, runner, said, way)
     heard = runner.kept(name, list[Both], measure, *MADE_BY, models=(here, there))
@@ -290,11 +286,11 @@ def _there(runner: "Runner", said: Sequence[Sentence]) -> list[tuple[str, float]
     """What the server hears of each, and the processor seconds it takes."""
 
     def measure() -> list[tuple[str, float]]:
-        server = runner.transcriber(runner.models[-1])
+        server = runner.transcriber(by_whisper.server_of(runner))
         server.warm_up()
         return [heard_there(server, one) for one in by_whisper.watched(runner, "heard by the server", said)]
 
-    kind, models = list[tuple[str, float]], (runner.models[-1],)
+    kind, models = list[tuple[str, float]], (by_whisper.server_of(runner),)
     return runner.kept("commands there", kind, measure, *MADE_BY, models=models)
 
 

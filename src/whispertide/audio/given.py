@@ -1,0 +1,28 @@
+"""A recording as callers give it, as blocks: a path, an open file, samples, or blocks of samples."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.audio.buffer import check_samples
+from whispertide.types import FloatArray
+
+Samples = npt.NDArray[Any]  # float32 or float64 with full scale at 1, or int16
+Audio = str | Path | BinaryIO | Samples | Iterable[Samples]  # a file, samples at 16 kHz, or blocks of them
+
+
+def audio_blocks(audio: Audio) -> Iterable[FloatArray]:
+    """The blocks [n] of a recording, float32 at 16 kHz, decoded as they are asked for.
+
+    Raises `AudioError` for samples of another type or shape; reading the blocks raises what `decode_blocks` does.
+    """
+    if isinstance(audio, np.ndarray):
+        return (check_samples(audio)[0],)
+    if isinstance(audio, str | Path) or hasattr(audio, "read"):
+        from whispertide.audio.file import decode_blocks
+
+        return decode_blocks(cast("str | Path | BinaryIO", audio))
+    return (check_samples(block)[0] for block in audio)

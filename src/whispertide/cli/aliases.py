@@ -1,0 +1,123 @@
+"""Options as the command lines of openai-whisper and faster-whisper spell them. No help lists them.
+
+Before a command reads its arguments, each becomes the option that the command has for it. An option that a command
+has itself keeps its meaning there: `listen --device` is a microphone.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from whispertide.errors import OptionError
+from whispertide.options import WHISPER_JSON, parse_switch
+from whispertide.spellings import precision_of, provider_of
+
+_ALL = ("txt", "vtt", "srt", "tsv", WHISPER_JSON)
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An option of other programs. `option` is ours: a command without it does not know the alias either. `rewrite`
+    makes our arguments of its value, and raises `OptionError` for one that cannot be served.
+    """
+
+    option: str
+    rewrite: Callable[[str], Sequence[str]]
+
+
+def _same(option: str) -> Alias:
+    return Alias(option, lambda value: (option, value))
+
+
+def _switch(option: str, on: Sequence[str] = (), off: Sequence[str] = ()) -> Alias:
+    """Alias of an option with the values True and False."""
+
+    def rewrite(value: str) -> Sequence[str]:
+        wanted = parse_switch(value)
+        if wanted is None:
+            raise OptionError(f"expected True or False; got {value!r}")
+        return on if wanted else off
+
+    return Alias(option, rewrite)
+
+
+def _formats(value: str) -> Sequence[str]:
+    """`json` is openai-whisper's own shape, and `all` what that program writes."""
+    names = _ALL if value == "all" else [WHISPER_JSON if name == "json" else name for name in value.split(",")]
+    return "--format", ",".join(names)
+
+
+ALIASES: Mapping[str, Alias] = {
+    "--output_format": Alias("--format", _formats),
+    "--output_dir": Alias("--output", lambda folder: ("--output", f"{folder or '.'}/")),
+    "--initial_prompt": _same("--prompt"),
+    "--beam_size": _same("--beam"),
+    "--max_line_width": _same("--line-width"),
+    "--max_line_count": _same("--lines"),
+    "--device": Alias("--provider", lambda value: ("--provider", provider_of(value))),
+    "--compute_type": Alias("--precision", lambda value: ("--precision", precision_of(value))),
+    "--fp16": _switch("--precision", ("--precision", "fp16"), ("--precision", "fp32")),
+    "--vad_filter": _switch("--vad", ("--vad",), ("--no-vad",)),
+    "--word_timestamps": _switch("--format"),  # words have their times anyway
+    "--verbose": _switch("--format"),  # what is said on standard error is little
+}
+
+
+class WithAliases(TyperCommand):
+    """A command that knows the aliases of its options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, with our options in place of the aliases."""
+        return super().parse_args(ctx, self.translated(ctx, args))
+
+    def translated(self, ctx: Any, args: Sequence[str]) -> list[str]:
+        """The arguments with our options in place of the aliases."""
+        own = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        known = {name: alias for name, alias in ALIASES.items() if alias.option in own and name not in own}
+        return list(_rewritten(ctx, args, known))
+
+
+class WithFileAliases(WithAliases):
+    """A command that writes into the working folder, as openai-whisper does, where it is called by its options:
+    `--output_format` and no output. By our own it writes to standard output.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, with the working folder as the output. One that is named comes later, and counts."""
+        if "--output_format" in map(_name, args):
+            args = ["--output", "./", *args]
+        return super().parse_args(ctx, args)
+
+
+def _name(argument: str) -> str:
+    """The alias that an argument may be: with underscores, also where it was typed with hyphens."""
+    name = argument.partition("=")[0]
+    return "--" + name[2:].replace("-", "_") if name.startswith("--") else name
+
+
+def _rewritten(ctx: Any, args: Sequence[str], known: Mapping[str, Alias]) -> Iterator[str]:
+    rest = iter(args)
+    for argument in rest:
+        if argument == "--":  # what follows are names of files
+            yield argument
+            yield from rest
+            return
+        alias = known.get(name := _name(argument))
+        if alias is None:
+            yield argument
+            continue
+        _, given, value = argument.partition("=")
+        try:
+            yield from alias.rewrite(value if given else _next(rest))
+        except OptionError as error:
+            raise typer.BadParameter(str(error), ctx=ctx, param_hint=f"'{name}'") from error
+
+
+def _next(rest: Iterator[str]) -> str:
+    value = next(rest, None)
+    if value is None:
+        raise OptionError("expected a value after it; got none")
+    return value

@@ -1,0 +1,130 @@
+"""The captions of sessions as one growing text, for whoever reads along: what is confirmed, and the guess after it.
+
+Text is only ever appended, so a reader needs no more than a position in it. Knows neither readers nor sockets.
+"""
+
+import json
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from whispertide.events import Confirmed, End, Error, Hypothesis, Language, TurnEnd
+from whispertide.server.outbox import Entry
+from whispertide.types import Word, to_samples
+
+_KEPT = 100_000  # characters: some two hours of speech
+_PAUSE = to_samples(1.5)  # between two words of different paragraphs
+_LONG = 500  # characters after which the end of a sentence ends a paragraph as well; after three times as many any word
+_SENTENCE_ENDS = tuple(".?!…。？！")
+
+
+@dataclass(slots=True)
+class Captions:
+    """The text so far. Paragraphs end with a line feed; of a very long text the first paragraphs are gone.
+
+    run       a name for this text: a position in another one means nothing here
+    start     the position of the first character that is kept
+    language  of the newest words, if it is known
+    speaking  whether a session goes on
+    """
+
+    run: str = field(default_factory=lambda: secrets.token_urlsafe(6))
+    start: int = 0
+    text: str = ""
+    language: str | None = None
+    speaking: bool = False
+    _guess: tuple[Word, ...] = ()
+    _heard: int = 0  # the sample where the last word of this session ends
+    _messages: dict[int, str] = field(default_factory=dict)  # of this moment, by the position they begin at
+
+    @property
+    def end(self) -> int:
+        """The position after the last character."""
+        return self.start + len(self.text)
+
+    def begin(self, language: str | None) -> None:
+        """Begin a session: its samples count from 0."""
+        self._end_paragraph()
+        self.speaking, self.language, self._heard = True, language, 0
+        self._changed()
+
+    def leave(self) -> None:
+        """End the session; its text stays."""
+        self._end_paragraph()
+        self.speaking = False
+        self._changed()
+
+    def take(self, entries: Iterable[Entry]) -> bool:
+        """Take what a session says. Returns whether there is anything new to read."""
+        before = (self.end, self._guess, self.language, self.speaking)
+        for entry in entries:
+            match entry:
+                case Confirmed(words=words):
+                    self._append(words)
+                case Hypothesis(words=words):
+                    if words and words[0].start - self._heard >= _PAUSE:
+                        self._end_paragraph()
+                    self._guess = words
+                case TurnEnd():
+                    self._guess = ()
+                case Language(language=language):
+                    self.language = language
+                case End() | Error(fatal=True):
+                    self.leave()
+        changed = before != (self.end, self._guess, self.language, self.speaking)
+        if changed:
+            self._changed()
+        return changed
+
+    def message(self, run: str, position: int) -> tuple[int, str]:
+        """Write what a reader lacks who has everything up to a position of a run, as JSON; without a place here, all
+        that is kept. Returns the position after it and the message, which is the same for all readers in one place.
+        """
+        if run != self.run or not self.start <= position <= self.end:
+            position = self.start
+        if (known := self._messages.get(position)) is None:
+            known = self._messages[position] = self._write(position)
+        return self.end, known
+
+    def _write(self, position: int) -> str:
+        values = {
+            "type": "text",
+            "run": self.run,
+            "start": position,
+            "end": self.end,
+            "text": self.text[position - self.start :],
+            "guess": "".join(word.text for word in self._guess),
+            "language": self.language,
+            "speaking": self.speaking,
+        }
+        return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+
+    def _append(self, words: tuple[Word, ...]) -> None:
+        paragraph = self.text[self.text.rfind("\n") + 1 :]
+        added = ""
+        for word in words:
+            most = _LONG if paragraph.endswith(_SENTENCE_ENDS) else 3 * _LONG
+            if paragraph and (len(paragraph) > most or word.start - self._heard >= _PAUSE):
+                added, paragraph = added + "\n", ""
+            text = word.text if paragraph else word.text.lstrip()
+            added, paragraph = added + text, paragraph + text
+            self._heard = max(self._heard, word.end)
+        self.text += added
+        # The next guess may come later, and says nothing of these words.
+        self._guess = tuple(word for word in self._guess if word.start >= self._heard)
+        self._shorten()
+
+    def _end_paragraph(self) -> None:
+        self._guess = ()
+        if self.text and not self.text.endswith("\n"):
+            self.text += "\n"
+
+    def _shorten(self) -> None:
+        """Drop whole paragraphs, a fifth of the text at once: it is copied for that."""
+        if len(self.text) <= _KEPT:
+            return
+        cut = self.text.find("\n", _KEPT // 5) + 1 or len(self.text) - _KEPT
+        self.text, self.start = self.text[cut:], self.start + cut
+
+    def _changed(self) -> None:
+        self._messages.clear()

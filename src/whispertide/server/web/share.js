@@ -1,0 +1,126 @@
+// An address where others read along (docs/guides/watching.md). It is made when somebody asks for it, holds for every
+// recording of this tab and ends when they say so. Knows the dialog and the server, not the session.
+
+import { copyText } from "./downloads.js";
+import { Problem } from "./problems.js";
+
+const KEY = "whispertide.watch";
+const OVERLAY = "?background=transparent";
+const LOOPBACK = /^(localhost|127\..*|\[::1\]|.*\.localhost)$/;
+
+export class Share {
+  #secret = kept();
+  #session = null;
+
+  /** `onChange` hears whether others can read along, `onProblem` what went wrong. */
+  constructor(dialog, server, { onChange, onProblem }) {
+    Object.assign(this, { dialog, server, onChange, onProblem });
+    this.#part("share-open").addEventListener("click", () => this.#make());
+    this.#part("share-end").addEventListener("click", () => this.#end());
+    for (const button of dialog.querySelectorAll("[data-copies]")) {
+      button.addEventListener("click", () => this.#copy(button));
+    }
+    onChange(this.isOpen);
+  }
+
+  get isOpen() {
+    return Boolean(this.#secret);
+  }
+
+  /** Show the dialog. */
+  async show() {
+    this.#fill(null);
+    this.dialog.showModal();
+    if (this.isOpen) await this.#make();
+  }
+
+  /** A session of this tab goes on, by its id: whoever has the address reads it. */
+  async attach(session) {
+    this.#session = session;
+    if (this.isOpen) await this.#make();
+  }
+
+  async #make() {
+    const asked = { secret: this.#secret ?? undefined, session: this.#session ?? undefined };
+    try {
+      const made = await this.#ask("v1/watch", { ...asked, page: new URL(".", document.baseURI).href });
+      this.#keep(made.secret);
+      this.#fill(made);
+    } catch (problem) {
+      this.#fail(problem);
+    }
+  }
+
+  async #end() {
+    try {
+      await this.#ask("v1/watch/end", { secret: this.#secret });
+      this.#keep(null);
+      this.#fill(null);
+    } catch (problem) {
+      this.#fail(problem);
+    }
+  }
+
+  /** Behind the dialog nobody would see it. */
+  #fail(problem) {
+    this.dialog.close();
+    this.onProblem(problem);
+  }
+
+  async #ask(path, body) {
+    const answer = await this.server.fetch(path, { method: "POST", body: JSON.stringify(body) }).catch(() => null);
+    if (answer?.ok) return answer.json();
+    if (answer?.status === 404 && body.session) {
+      this.#session = null; // it is over
+      return this.#ask(path, { ...body, session: undefined });
+    }
+    if (!answer) throw new Problem("unreachable");
+    if (answer.status === 401) throw new Problem("key");
+    throw new Problem("watch", (await answer.json().catch(() => ({}))).error?.message ?? "");
+  }
+
+  #fill(made) {
+    this.#part("share-made").hidden = !made;
+    this.#part("share-open").hidden = this.isOpen;
+    this.#part("share-end").hidden = !this.isOpen;
+    this.#part("share-near").hidden = !LOOPBACK.test(location.hostname);
+    if (!made) return;
+    this.#part("share-address").value = made.url;
+    this.#part("share-overlay").value = made.url + OVERLAY;
+    const code = new DOMParser().parseFromString(made.qr, "image/svg+xml").documentElement;
+    code.setAttribute("aria-hidden", "true");
+    this.#part("share-code").replaceChildren(document.adoptNode(code));
+  }
+
+  async #copy(button) {
+    const field = this.#part(button.dataset.copies);
+    field.select();
+    const text = (await copyText(field.value)) ? "Copied" : "Press Ctrl+C";
+    button.textContent = text;
+    setTimeout(() => (button.textContent = "Copy"), 1500);
+  }
+
+  #keep(secret) {
+    this.#secret = secret;
+    try {
+      if (secret) sessionStorage.setItem(KEY, secret);
+      else sessionStorage.removeItem(KEY);
+    } catch {
+      // storage may be forbidden: the address holds until the page closes
+    }
+    this.onChange(this.isOpen);
+  }
+
+  #part(id) {
+    return this.dialog.querySelector(`#${id}`);
+  }
+}
+
+/** Kept over a reload, until the tab closes. */
+function kept() {
+  try {
+    return sessionStorage.getItem(KEY);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,112 @@
+"""The plug-in's streams and recordings; skipped where LiveKit Agents is not installed (`make agents`)."""
+
+import asyncio
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from served import TEXT, in_thread, keyed, served
+from whispertide.server.serving import Server
+
+MISSING = "livekit-agents is not installed: make agents"
+KEY = "a-secret-key"
+
+
+@pytest.fixture(scope="module")
+def plugin() -> ModuleType:
+    pytest.importorskip("livekit.agents", reason=MISSING)
+    from whispertide_agents import livekit
+
+    return livekit
+
+
+@pytest.fixture(scope="module")
+def rtc() -> Any:
+    return pytest.importorskip("livekit.rtc", reason=MISSING)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with in_thread(served(keyed(KEY))) as (server, _):
+        yield server
+
+
+def recogniser(plugin: Any, server: Server, **settings: Any) -> Any:
+    return plugin.STT(url=f"ws://127.0.0.1:{server.port}", **{"api_key": KEY, **settings})
+
+
+def frame(rtc: Any, seconds: float = 1.0, rate: int = 16_000, channels: int = 1) -> Any:
+    samples = round(seconds * rate)
+    return rtc.AudioFrame(bytes(2 * samples * channels), rate, channels, samples)
+
+
+def plain(text: str) -> list[str]:
+    return [word.strip(" ,.!").lower() for word in text.split()]
+
+
+def texts(events: list[Any], kind: str) -> list[str]:
+    return [word for event in events if event.type == kind for word in plain(event.alternatives[0].text)]
+
+
+def test_a_stream_says_every_word_once(plugin: Any, rtc: Any, server: Server) -> None:
+    async def talk() -> list[Any]:
+        async with asyncio.timeout(60), recogniser(plugin, server).stream() as stream:
+            for _ in range(11):
+                stream.push_frame(frame(rtc))
+            stream.end_input()
+            return [event async for event in stream]
+
+    events = asyncio.run(talk())
+    assert texts(events, "final_transcript") == TEXT
+    assert texts(events, "interim_transcript")
+    kinds = [event.type for event in events if not event.type.endswith("transcript")]
+    assert kinds[0] == "start_of_speech"
+    assert "end_of_speech" in kinds
+    used = sum(event.recognition_usage.audio_duration for event in events if event.recognition_usage)
+    assert used == pytest.approx(11, abs=0.01)
+    word = next(event for event in events if event.type == "final_transcript").alternatives[0].words[0]
+    assert plain(word) == ["w0"]
+    assert 0 <= word.start_time < word.end_time < 2
+
+
+def test_a_flush_gives_the_words_and_the_stream_goes_on(plugin: Any, rtc: Any, server: Server) -> None:
+    async def talk() -> tuple[list[Any], list[Any]]:
+        async with asyncio.timeout(60), recogniser(plugin, server).stream() as stream:
+            for _ in range(4):
+                stream.push_frame(frame(rtc))
+            stream.flush()
+            first = []
+            async for event in stream:
+                first.append(event)
+                if event.type == "end_of_speech" and texts(first, "final_transcript")[-1:] == ["w4"]:
+                    break
+            for _ in range(7):
+                stream.push_frame(frame(rtc))
+            stream.end_input()
+            return first, [event async for event in stream]
+
+    first, rest = asyncio.run(talk())
+    assert texts(first, "final_transcript") + texts(rest, "final_transcript") == TEXT
+
+
+def test_a_whole_recording_of_another_rate(plugin: Any, rtc: Any, server: Server) -> None:
+    async def recognise() -> Any:
+        async with asyncio.timeout(60):
+            return await recogniser(plugin, server).recognize([frame(rtc, 5.5, 48_000, 2), frame(rtc, 5.5, 48_000, 2)])
+
+    event = asyncio.run(recognise())
+    assert plain(event.alternatives[0].text) == TEXT
+    assert event.request_id
+
+
+def test_a_key_that_is_refused_is_told_and_not_tried_again(plugin: Any, rtc: Any, server: Server) -> None:
+    async def talk() -> None:
+        async with asyncio.timeout(60), recogniser(plugin, server, api_key="another-key").stream() as stream:
+            stream.push_frame(frame(rtc))
+            async for _ in stream:
+                pass
+
+    with pytest.raises(Exception, match="the server answered 401"):
+        asyncio.run(talk())

@@ -1,0 +1,137 @@
+"""The growing text of a broadcast: whoever joins when, and comes back from where, reads the same."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from few_examples import quick
+from whispertide.events import Confirmed, End, Event, Hypothesis, Language, TurnEnd
+from whispertide.server import captions as module
+from whispertide.server.captions import Captions
+from whispertide.types import Word, to_samples
+
+Said = tuple[str, float, float]
+
+
+def words(*said: Said) -> tuple[Word, ...]:
+    return tuple(Word(text, to_samples(start), to_samples(end)) for text, start, end in said)
+
+
+def confirmed(*said: Said) -> Event:
+    return Confirmed(0, 0, words(*said))
+
+
+def guessed(*said: Said) -> Event:
+    return Hypothesis(0, 0, words(*said))
+
+
+def read(captions: Captions, run: str = "", position: int = -1) -> dict[str, Any]:
+    return dict(json.loads(captions.message(run, position)[1]))
+
+
+def test_words_become_text_and_the_guess_stands_after_them() -> None:
+    captions = Captions()
+    captions.begin("en")
+    assert captions.take([confirmed((" Hello", 0.1, 0.5)), guessed((" the", 0.6, 0.7))])
+    whole = read(captions)
+    assert (whole["text"], whole["guess"], whole["start"], whole["end"]) == ("Hello", " the", 0, 5)
+    assert (whole["language"], whole["speaking"]) == ("en", True)
+    assert captions.take([confirmed((" there", 0.6, 0.9))])
+    rest = read(captions, whole["run"], whole["end"])
+    assert (rest["text"], rest["guess"], rest["start"]) == (" there", "", 5), "a guess of what is confirmed goes"
+
+
+def test_a_guess_that_follows_what_is_confirmed_stays() -> None:
+    captions = Captions()
+    captions.take([guessed((" there", 1.0, 1.2))])
+    captions.take([confirmed((" hello", 0.1, 0.5))])
+    assert read(captions)["guess"] == " there"
+
+
+def test_what_changes_nothing_is_nothing_new() -> None:
+    captions = Captions()
+    assert not captions.take([TurnEnd(0, 0, 0), "flushed"])
+    assert captions.take([Language(0, 0, "de", 0.9)])
+    assert not captions.take([Language(0, 0, "de", 0.9)])
+
+
+def test_paragraphs_end_at_pauses_in_long_ones_at_sentences_and_with_the_session() -> None:
+    captions = Captions()
+    captions.begin(None)
+    captions.take([confirmed((" One.", 0.1, 0.5), (" Two.", 0.9, 1.2), (" Three.", 2.8, 3.0))])
+    assert captions.text == "One. Two.\nThree."
+    captions.take([guessed((" four", 5.0, 5.2))])
+    assert captions.text.endswith("Three.\n"), "a guess after a pause stands in the next paragraph already"
+    long = [(" word", 6 + n / 10, 6.1 + n / 10) for n in range(120)]
+    captions.take([confirmed(*long, (" over.", 18.0, 18.1), (" More", 18.2, 18.3))])
+    assert captions.text.endswith("over.\nMore")
+    captions.take([confirmed(*[(" word", 19 + n / 10, 19.1 + n / 10) for n in range(400)])])
+    assert max(map(len, captions.text.split("\n"))) < 1600, "nobody has to end a sentence"
+    captions.take([End(0, 0, 0)])
+    assert captions.text.endswith("\n")
+    assert not captions.speaking
+
+
+def test_another_session_begins_a_paragraph_and_its_time_at_0() -> None:
+    captions = Captions()
+    captions.begin("en")
+    captions.take([confirmed((" First.", 100, 101))])
+    captions.begin("de")
+    captions.take([confirmed((" Dann", 0.2, 0.5), (" das", 0.6, 0.7))])
+    assert captions.text == "First.\nDann das"
+
+
+def test_of_a_very_long_text_the_first_paragraphs_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KEPT", 1000)
+    captions = Captions()
+    early = read(captions)
+    for n in range(300):
+        captions.take([confirmed((f" word{n}.", 3 * n, 3 * n + 0.5))])
+    assert len(captions.text) <= 1000
+    late = read(captions, early["run"], early["end"])
+    assert late["start"] == captions.start > 0, "whoever was gone for so long gets what there is"
+    assert late["text"].startswith("word")
+    assert late["text"].endswith("word299.")
+
+
+def test_a_position_of_another_run_means_nothing() -> None:
+    captions = Captions()
+    captions.take([confirmed((" Hello", 0, 1))])
+    for run, position in (("other", 3), (captions.run, 6), (captions.run, -1)):
+        assert read(captions, run, position)["text"] == "Hello"
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["confirm", "guess", "turn", "session"]), st.floats(0, 3)), max_size=30)
+
+
+@quick(50)
+@given(steps=STEPS, joins=st.integers(0, 30), leaves=st.lists(st.booleans(), min_size=31, max_size=31))
+def test_every_reader_reads_the_same(steps: list[tuple[str, float]], joins: int, leaves: list[bool]) -> None:
+    """One from the beginning, one who joins late, and one who misses some messages."""
+    captions, at = Captions(), 0.0
+    readers = [("", -1, ""), ("", -1, ""), ("", -1, "")]
+    for n, (kind, pause) in enumerate([*steps, ("turn", 0.0)]):
+        at += pause
+        if kind == "session":
+            captions.begin(None)
+            at = 0.0
+        said = (f" w{n}", at, at + 0.2)
+        events: dict[str, list[Event]] = {
+            "confirm": [confirmed(said)],
+            "guess": [guessed(said)],
+            "turn": [TurnEnd(0, 0, 0)],
+        }
+        captions.take(events.get(kind, []))
+        at += 0.2
+        present = (True, n >= joins, leaves[n] or n == len(steps))
+        for index, (run, position, text) in enumerate(readers):
+            if present[index]:
+                message = read(captions, run, position)
+                kept = text if (message["run"], message["start"]) == (run, position) else ""
+                readers[index] = (message["run"], message["end"], kept + message["text"])
+    assert {text for _, _, text in readers[:1] + readers[2:]} == {captions.text}
+    if joins <= len(steps):
+        assert readers[1][2] == captions.text
