@@ -136,7 +136,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
         "How this was made",
         "What is not here",
     ]
-    assert "| tide | 0.00 %, 0.40 s |" in study.page
+    assert "| **whispertide**, `tide` | 0.00 | 0.40 |" in study.page
     for row in (
         "| tide | ",
         "| whisper-streaming | 0.5 s |",
@@ -158,7 +158,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
     readme = Path(study.options.readme).read_text(encoding="utf-8")
     assert readme.startswith(f"before {script.MARKS[0]}\n")
     assert readme.endswith(f"\n{script.MARKS[1]} after")
-    assert "| tide | 0.00 %, 0.40 s |" in readme
+    assert "| **whispertide**, `tide` | 0.00 | 0.40 |" in readme
 
 
 @pytest.mark.slow
