@@ -179,11 +179,11 @@ def test_the_live_page_makes_an_address_and_ends_it(tab: Page, address: str) -> 
     tab.evaluate("document.getElementById('share').close()")
     with connect(url.replace("http", "ws"), proxy=None) as socket:
         for expected in ("w0", "w0"):  # two recordings, at one address
-            tab.press("r")
+            tab.click("#record")
             text = ""
             while expected not in text.lower():
                 text += json.loads(socket.recv(timeout=30))["text"]
-            tab.press("r")
+            tab.click("#record")
             tab.wait(f"{STATE} === 'ready'")
     tab.click("#share-show")
     tab.wait("Boolean(document.querySelector('#share-code svg'))")
