@@ -16,18 +16,9 @@ from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
 from whispertide.options import parse_switch
 from whispertide.server.protocols import base, messages
-from whispertide.server.protocols.encodings import CONTAINED_PIECE, MARK_BYTES, AudioInput, container_of
+from whispertide.server.protocols.deepgram_audio import DeepgramAudio
 from whispertide.types import Word, join_words, seconds, to_samples
 
-# Their names -> ours and the rate if none is given. Without an encoding the stream is a container.
-_ENCODINGS = {
-    "linear16": ("s16le", 16_000),
-    "linear32": ("s32le", 16_000),
-    "mulaw": ("mulaw", 8_000),
-    "alaw": ("alaw", 8_000),
-    "opus": ("opus", 48_000),
-    "ogg-opus": ("ogg-opus", 48_000),
-}
 # The parameters that have an effect. Whisper writes punctuation by itself.
 _DONE = frozenset(
     {"model", "language", "encoding", "sample_rate", "channels", "interim_results", "endpointing", "utterance_end_ms"}
@@ -47,8 +38,7 @@ class DeepgramProtocol(base.WireProtocol):
         query = opening.query
         # A browser's key comes as the second of two offered subprotocols; the first names its kind.
         self.subprotocol = next((name for name in opening.subprotocols if name in ("token", "bearer")), None)
-        self._audio = audio_input(query)
-        self._head = b""  # of a stream without a declared encoding, before it is known what it is
+        self._audio = DeepgramAudio(query)
         self._settings = _read_settings(opening)
         self._interim = messages.switch(query, "interim_results")
         self._tells_speech = messages.switch(query, "vad_events")
@@ -70,10 +60,6 @@ class DeepgramProtocol(base.WireProtocol):
         self._last_word: int | None = None  # end of the last word, until its `UtteranceEnd` is sent
         self._ending = False
 
-    @property
-    def _received(self) -> int:
-        return 0 if self._audio is None else self._audio.given
-
     def opened(self) -> base.Actions:
         """Begin the session with the connection."""
         return (base.Start(self._settings),)
@@ -88,7 +74,7 @@ class DeepgramProtocol(base.WireProtocol):
     @property
     def piece(self) -> int:
         """Audio may be cut anywhere, but for packets of Opus."""
-        return CONTAINED_PIECE if self._audio is None else self._audio.piece
+        return self._audio.piece
 
     def receive(self, message: str | bytes) -> base.Actions:
         """Take audio, or one message. An empty binary message ends the stream, as it does there."""
@@ -101,8 +87,8 @@ class DeepgramProtocol(base.WireProtocol):
             case "KeepAlive":
                 return ()
             case "Finalize":
-                rest = self._rest()
-                self._finalizing.append(self._received)
+                rest = self._audio.rest()
+                self._finalizing.append(self._audio.given)
                 return (*rest, base.Flush())
             case "CloseStream":
                 return self._finish()
@@ -116,19 +102,11 @@ class DeepgramProtocol(base.WireProtocol):
 
     def _hear(self, data: bytes) -> base.Actions:
         self._digest.update(data)
-        if self._audio is None:
-            self._head += data
-            if len(self._head) < MARK_BYTES:  # browsers send the first byte of a recording alone
-                return ()
-            self._audio, data = container_input(self._head), self._head
-        return messages.decode_audio(self._audio, data)
-
-    def _rest(self) -> base.Actions:
-        return () if self._audio is None else messages.audio_actions(self._audio.drain())
+        return self._audio.hear(data)
 
     def _finish(self) -> base.Actions:
         self._ending = True
-        return (*self._rest(), base.Finish())
+        return (*self._audio.rest(), base.Finish())
 
     def _configure(self, data: Mapping[str, Any]) -> base.Actions:
         """Replace the keyterms. Features that are not done are a failure where they come alone, else a warning."""
@@ -302,7 +280,7 @@ class DeepgramProtocol(base.WireProtocol):
             request_id=self._request,
             sha256=self._digest.hexdigest(),
             created=datetime.fromtimestamp(self.opening.at, UTC).isoformat(timespec="milliseconds"),
-            duration=_seconds(self._received),
+            duration=_seconds(self._audio.given),
             channels=1,
             models=[self._model],
             **({"warnings": warnings} if warnings else {}),
@@ -315,31 +293,6 @@ def _warnings(names: Sequence[str]) -> list[dict[str, str]]:
         {"parameter": name, "type": "unsupported_parameter", "message": f"{name} has no effect here"}
         for name in names[:_MOST_WARNINGS]
     ]
-
-
-def audio_input(query: Mapping[str, str]) -> AudioInput | None:
-    """The decoder of the audio, or None if the first bytes have to tell."""
-    encoding, rate = query.get("encoding"), query.get("sample_rate")
-    channels = messages.whole(query, "channels", 1)
-    if not encoding and not rate:
-        return None
-    if (encoding or "linear16") not in _ENCODINGS:
-        raise base.ProtocolError(
-            f"expected encoding to be one of {', '.join(_ENCODINGS)}; got {messages.abbreviate(encoding)}"
-        )
-    name, usual = _ENCODINGS[encoding or "linear16"]
-    return messages.audio_input(name, rate=messages.whole(query, "sample_rate", usual), channels=channels)
-
-
-def container_input(data: bytes) -> AudioInput:
-    """Make the input for a stream without a declared encoding: a container of Opus."""
-    if encoding := container_of(data):
-        return AudioInput(encoding)
-    raise base.ProtocolError(
-        "expected Opus in WebM or Ogg, or encoding=linear16 (or mulaw, alaw, opus) and sample_rate in the address; "
-        f"got {len(data)} bytes of something else",
-        fatal=True,
-    )
 
 
 def _read_settings(opening: base.Opening) -> base.Settings:

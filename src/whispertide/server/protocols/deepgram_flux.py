@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Literal
 from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, TurnEnd
 from whispertide.server.protocols import base, messages
-from whispertide.server.protocols.deepgram import audio_input, container_input
-from whispertide.server.protocols.encodings import CONTAINED_PIECE, MARK_BYTES
+from whispertide.server.protocols.deepgram_audio import DeepgramAudio
 from whispertide.types import Word, join_words, seconds, to_samples
 
 _UPDATE = to_samples(0.25)  # of audio between two messages in which nothing is new
@@ -75,8 +74,7 @@ class FluxProtocol(base.WireProtocol):
         super().__init__(opening)
         query = opening.query
         self.subprotocol = next((name for name in opening.subprotocols if name in ("token", "bearer")), None)
-        self._audio = audio_input(query)
-        self._head = b""
+        self._audio = DeepgramAudio(query)
         self._thresholds = _Thresholds().updated(query)
         self._keyterms = [term for term in opening.lists.get("keyterm", ()) if term]
         self._settings = self._read_settings()
@@ -112,14 +110,14 @@ class FluxProtocol(base.WireProtocol):
     @property
     def piece(self) -> int:
         """Audio may be cut anywhere, but for packets of Opus."""
-        return CONTAINED_PIECE if self._audio is None else self._audio.piece
+        return self._audio.piece
 
     def receive(self, message: str | bytes) -> base.Actions:
         """Take audio, or one message. An empty binary message ends the stream."""
         if self._ending:
             return ()
         if isinstance(message, bytes):
-            return self._hear(message) if message else self._finish()
+            return self._audio.hear(message) if message else self._finish()
         data = messages.json_object(message)
         match data.get("type"):
             case "KeepAlive":  # of version 1; some clients send it here, too
@@ -127,8 +125,8 @@ class FluxProtocol(base.WireProtocol):
             case "CloseStream":
                 return self._finish()
             case "ForceEndTurn":
-                rest = self._rest()
-                self._forcing.append(0 if self._audio is None else self._audio.given)
+                rest = self._audio.rest()
+                self._forcing.append(self._audio.given)
                 return (*rest, base.Flush())
             case "Configure":
                 return self._configure(data)
@@ -137,20 +135,9 @@ class FluxProtocol(base.WireProtocol):
                     f"expected a type among CloseStream, ForceEndTurn, Configure; got {messages.abbreviate(kind)}"
                 )
 
-    def _hear(self, data: bytes) -> base.Actions:
-        if self._audio is None:
-            self._head += data
-            if len(self._head) < MARK_BYTES:
-                return ()
-            self._audio, data = container_input(self._head), self._head
-        return messages.decode_audio(self._audio, data)
-
-    def _rest(self) -> base.Actions:
-        return () if self._audio is None else messages.audio_actions(self._audio.drain())
-
     def _finish(self) -> base.Actions:
         self._ending = True
-        return (*self._rest(), base.Finish())
+        return (*self._audio.rest(), base.Finish())
 
     def _configure(self, data: Mapping[str, Any]) -> base.Actions:
         """Change thresholds, terms and language from now on; what cannot be is refused, and nothing changes."""
