@@ -22,10 +22,11 @@ from scripted_decoder import (
     random_script,
     telling,
 )
+from whispertide.decoding.accept import Beam
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, Steps, run_search
-from whispertide.decoding.token_search import Beam, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 

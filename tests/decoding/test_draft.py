@@ -22,12 +22,13 @@ from scripted_decoder import (
     ScriptedDecoder,
     random_script,
 )
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.draft import Align, Expected, Follower, Reference, piece_key
 from whispertide.decoding.end import SecondBest
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, Vocabulary, build_rules
 from whispertide.decoding.search import SearchResult, run_search
-from whispertide.decoding.token_search import GREEDY, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, Word
 

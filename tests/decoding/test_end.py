@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 
 from scripted_decoder import EOT, SIZE, SOT, SOT_PREV, SPECIALS, VOCABULARY, ScriptedDecoder
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.end import SecondBest
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
-from whispertide.decoding.token_search import GREEDY, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.types import FloatArray
 
 PROMPT = Prompt((SOT_PREV, 5, SOT), sot_index=2, limit=8)

@@ -17,10 +17,11 @@ from scripted_decoder import (
     random_script,
     telling,
 )
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, log_softmax
 from whispertide.decoding.search import SearchResult, Steps, run_search
-from whispertide.decoding.token_search import GREEDY, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.types import FloatArray
 
 PROMPT = Prompt((SOT_PREV, 5, SOT), sot_index=2, limit=8)

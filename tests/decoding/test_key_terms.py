@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from few_examples import quick
 from few_words import PIECES, FewWords, text_of
 from scripted_decoder import EOT, SIZE, SOT, SPECIALS, VOCABULARY, ScriptedDecoder, random_script
+from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.key_terms import _VOCABULARIES, KeyTerms, Words, key_terms, spellings
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
-from whispertide.decoding.token_search import GREEDY, Beam, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.methods.causal.stable_search import Scored, StableSearch
 from whispertide.types import FloatArray
 

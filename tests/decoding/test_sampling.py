@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from scripted_decoder import EOT, SOT, SOT_PREV, SPECIALS, VOCABULARY, ScriptedDecoder, random_script
+from whispertide.decoding.accept import GREEDY, Sampling, sample
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, log_softmax
 from whispertide.decoding.search import SearchResult, Steps, run_search
-from whispertide.decoding.token_search import GREEDY, Sampling, TokenSearch, sample
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.errors import GraphError
 
 PROMPT = Prompt((SOT_PREV, 5, SOT), sot_index=2, limit=8)

@@ -23,11 +23,12 @@ from scripted_decoder import (
     random_script,
     telling,
 )
+from whispertide.decoding.accept import GREEDY, Beam, Sampling
 from whispertide.decoding.draft import Align, Draft, Expected, Follower, Reference
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
-from whispertide.decoding.token_search import GREEDY, Beam, Sampling, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.types import FloatArray
 
 PROMPT = Prompt((SOT_PREV, 2, SOT), sot_index=2, limit=9)

@@ -22,11 +22,12 @@ from scripted_decoder import (
     random_script,
     telling,
 )
+from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.draft import Align, Expected, Follower, Reference
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import Steps, run_search
-from whispertide.decoding.token_search import GREEDY, Beam, TokenSearch, build_search
+from whispertide.decoding.token_search import TokenSearch, build_search
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray
 

@@ -8,10 +8,11 @@ import pytest
 
 from scripted_model import HEADS, ScriptedModel, Story, story, telling, time
 from whispertide.decoding import token_search
+from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.search import Steps
 from whispertide.decoding.segments import TimedSegment
-from whispertide.decoding.token_search import GREEDY, Accept, Beam, Sampling, build_search
+from whispertide.decoding.token_search import build_search
 from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.options import DecodeOptions
 from whispertide.types import FRAME_SAMPLES, Word

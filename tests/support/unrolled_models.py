@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from random_models import MINI, random_whisper, speechlike
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.rules import Rules, build_rules
 from whispertide.decoding.search import Guard, SearchResult, run_search
-from whispertide.decoding.token_search import GREEDY, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Encoded
 from whispertide.model.onnx_engine import OnnxEngine

@@ -10,10 +10,11 @@ import pytest
 from command_line import Run
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
 from whispertide.decoding.search import run_search
-from whispertide.decoding.token_search import GREEDY, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.features import log_mel
 from whispertide.model.whisper import load_model
 from whispertide.options import DecodeOptions, EngineOptions

@@ -14,11 +14,12 @@ from scripted_decoder import EOT, SOT, SPECIALS, VOCABULARY, ScriptedDecoder, te
 from stepwise import Stepwise
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.guards import Frontier, FrontierGuard, Halt, WatchingGuard
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
-from whispertide.decoding.token_search import GREEDY, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.events import Confirmed, Hypothesis
 from whispertide.methods.attention.backward_shift import BackwardShift, BackwardShiftGuard
 from whispertide.methods.attention.single_pass import SinglePass

@@ -24,11 +24,12 @@ from scripted_decoder import (
 )
 from scripted_model import bundled, multilingual
 from stepwise import Stepwise
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.end import SecondBest
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, suppressed_tokens
 from whispertide.decoding.search import SearchResult, Steps, run_search
-from whispertide.decoding.token_search import GREEDY, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.errors import GraphError, OptionError
 from whispertide.types import FloatArray
 from whispertide_lab.npu.chunks import UnrolledLayout

@@ -23,10 +23,11 @@ from scripted_decoder import (
     random_script,
     telling,
 )
+from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, log_softmax
 from whispertide.decoding.search import Hypothesized, SearchResult, run_search
-from whispertide.decoding.token_search import GREEDY, Beam, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.methods.causal.stable_search import Rule, Scored, StableSearch
 from whispertide.types import FloatArray
 

@@ -16,11 +16,12 @@ from scripted_decoder import (
     random_script,
     telling,
 )
+from whispertide.decoding.accept import Beam
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
-from whispertide.decoding.token_search import Beam, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.methods.pilot.first_entropy import FirstEntropy
 from whispertide.methods.pilot.length_cap import Capped, expected_length
 

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.end import End
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, SearchResult, Steps, run_search
-from whispertide.decoding.token_search import GREEDY, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.errors import GraphError, OptionError
 from whispertide.model.engine import Encoded
 from whispertide.types import FloatArray

@@ -22,11 +22,12 @@ import numpy.typing as npt
 from whispertide.atomic import replacing, writing
 from whispertide.audio.buffer import to_float
 from whispertide.audio.pcm import to_int16
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.language import detect_language
 from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.rules import Rules, build_rules
 from whispertide.decoding.search import DecodeRequest, SearchResult, run_search
-from whispertide.decoding.token_search import GREEDY, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.errors import CorpusError
 from whispertide.features import log_mel, padded
 from whispertide.model.engine import Encoded, required

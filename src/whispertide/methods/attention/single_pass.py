@@ -15,13 +15,14 @@ import numpy as np
 
 from whispertide.checkpoint.generation import Head
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import Halt, SameToken, Scene, WatchingGuard, with_loop_guard
 from whispertide.decoding.prompt import MARGIN_TOKENS, Prompt
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.search import Cost, Guard, Hypothesized, SearchResult, joined, run_search, truncation
-from whispertide.decoding.token_search import GREEDY, TokenSearch, build_search
+from whispertide.decoding.token_search import TokenSearch, build_search
 from whispertide.decoding.token_words import Sampled, TokenWord, part_marks, read_words, whole_words
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.features import Columns, Features

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from whispertide.decoding.accept import Beam
 from whispertide.decoding.guards import with_loop_guard
 from whispertide.decoding.prompt import MARGIN_TOKENS, Prompt
 from whispertide.decoding.search import Cost, Guard, run_search
-from whispertide.decoding.token_search import Beam
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.errors import GraphError
 from whispertide.methods.causal.blocks import Blocks

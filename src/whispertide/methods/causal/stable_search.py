@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 
+from whispertide.decoding.accept import Accept
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Distribution, Rules, best, no_speech
 from whispertide.decoding.search import (
@@ -31,7 +32,7 @@ from whispertide.decoding.search import (
     SearchResult,
     Verdict,
 )
-from whispertide.decoding.token_search import Accept, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.model.engine import required
 from whispertide.types import FloatArray
 

@@ -11,10 +11,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.guards import with_loop_guard
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.search import Cost, Guard, StopReason, run_search
-from whispertide.decoding.token_search import GREEDY, Beam, TokenSearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.features import Features
 from whispertide.methods.pilot.first_entropy import FirstEntropy
