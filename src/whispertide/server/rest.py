@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
-from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -30,12 +29,13 @@ from whispertide.formats.document import Document
 from whispertide.formats.files import get_format
 from whispertide.options import DecodeOptions, Task, check_choice
 from whispertide.server.addresses import party_of
-from whispertide.server.bodies import limit_body, read_pieces
+from whispertide.server.bodies import limit_body
 from whispertide.server.bounds import check_prompt
 from whispertide.server.defaults import choose_model
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols import base, messages
+from whispertide.server.transcription_form import LISTS, read_form, read_lists, read_temperatures
 from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads, join_text
 from whispertide.types import HOP_LENGTH, seconds, to_samples
 
@@ -46,12 +46,10 @@ T = TypeVar("T")
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 _GRANULARITIES = ("word", "segment")
 _LISTED = ("timestamp_granularities[]", "timestamp_granularities")
-_LISTS = {"languages": "languages", "keyterms": "keyterms", "hotwords": "keyterms"}  # between commas, or repeated
 _KNOWN = {
     *("file", "model", "language", "prompt", "response_format", "temperature", "stream", *_LISTED),
-    *(name + many for name in _LISTS for many in ("", "[]")),
+    *(name + many for name in LISTS for many in ("", "[]")),
 }
-_FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
 _OVERHEAD = 2**16  # of a multipart body next to the file
 
 
@@ -147,7 +145,7 @@ class Rest:
         receive = limit_body(request.receive, limits.upload + _OVERHEAD, limits.stall_s, expected)
         try:
             with self.uploads.receiving(_party(request)):
-                return await self._in_time(_form(request, receive))
+                return await self._in_time(read_form(request, receive))
         except BusyError as error:
             raise self._error_of(error) from error
         except OSError as error:
@@ -243,20 +241,21 @@ class Rest:
         granularities = frozenset(value for value in lists if isinstance(value, str)) or frozenset({"segment"})
         if not granularities <= set(_GRANULARITIES):
             raise OptionError(f"expected timestamp_granularities among {', '.join(_GRANULARITIES)}; got others")
+        several = read_lists(form)
         # Clients name OpenAI's models, so any other name means none.
         asked = base.Settings(
             model=texts.get("model"),
             language=texts.get("language") or None,
             task=task,
             prompt=texts.get("prompt", ""),
-            languages=_lists(form)["languages"],
-            keyterms=_lists(form)["keyterms"],
+            languages=several["languages"],
+            keyterms=several["keyterms"],
         )
         model, settings = choose_model(self.hub.info.models, asked, self.hub.options.text)
         check_prompt(settings.prompt)
         options = replace(
             settings.options,
-            temperatures=_temperatures(texts),
+            temperatures=read_temperatures(texts),
             word_timestamps="word" in granularities or format_ in ("srt", "vtt"),
         )
         if task == "translate" and not model.translates:
@@ -294,23 +293,6 @@ async def _all_segments(running: AsyncGenerator[OfflineSegment, None]) -> list[O
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _lists(form: FormData) -> dict[str, tuple[str, ...]]:
-    """Read the fields of several texts, which other servers have too: between commas, or a field for each."""
-    found: dict[str, tuple[str, ...]] = dict.fromkeys(_LISTS.values(), ())
-    for name, setting in _LISTS.items():
-        given = [value for key in (name, f"{name}[]") for value in form.getlist(key) if isinstance(value, str)]
-        found[setting] += tuple(part.strip() for value in given for part in value.split(",") if part.strip())
-    return found
-
-
-def _temperatures(texts: Mapping[str, str]) -> tuple[float, ...]:
-    """Parse the temperature. 0 or none mean Whisper's own: 0 first, higher if that fails."""
-    value = messages.number(texts, "temperature") or 0.0
-    if not 0 <= value <= 1:
-        raise OptionError(f"expected a temperature between 0 and 1; got {value:g}")
-    return (value,) if value else DecodeOptions().temperatures
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------
@@ -388,9 +370,6 @@ def _sse(data: Mapping[str, Any]) -> str:
     return f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
-# --- the form --------------------------------------------------------------------------------------------------------
-
-
 class _StreamedAnswer(StreamingResponse):
     """An answer that keeps the file open until it is sent, or cannot be."""
 
@@ -403,16 +382,3 @@ class _StreamedAnswer(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._held:
             await super().__call__(scope, receive, send)
-
-
-async def _form(request: Request, receive: Receive) -> FormData:
-    kind = request.headers.get("content-type", "")
-    if not kind.lower().startswith("multipart/form-data"):
-        raise ValueError(f"got content of the type {kind[:100]!r}")
-    # As the parser below reads it, which takes the last of several; some codecs take hours.
-    charset = parse_options_header(kind)[1].get(b"charset", b"utf-8").decode("latin-1")
-    if charset.lower() not in ("utf-8", "utf8"):
-        raise ValueError(f"got fields in {charset[:40]!r}. Send UTF-8")
-    body = read_pieces(receive)
-    parser = MultiPartParser(request.headers, body, max_files=1, max_fields=_FIELDS, max_part_size=_FIELD)
-    return await parser.parse()
