@@ -280,3 +280,39 @@ def test_a_forged_row_of_a_table_that_a_tool_made_is_found(page: str) -> None:
     assert not set(cells(table[2:])) <= made_rows()
     (table,) = tables("| forged |\n| --- |\n" + row + "\n")
     assert set(cells(table[2:])) <= made_rows()
+
+
+# --- what was put together by hand ------------------------------------------------------------------------------------
+
+
+def rows_of_peers(*, glance: bool) -> list[list[float]]:
+    """The figures of each row of the tables of peers.md: of the one at a glance, or of those that were measured."""
+    text = (LAB / "peers.md").read_text(encoding="utf-8")
+    return [
+        [float(each.replace(",", "")) for each in NUMBER.findall(row.split("|", 2)[2])]  # without the name
+        for section in sections(text)
+        if (heading(section) == "At a glance") is glance
+        for table in tables(section)
+        for row in table[2:]
+    ]
+
+
+def test_at_a_glance_has_the_figures_of_the_tables_below_it() -> None:
+    """Errors, delay and computing of a program with a model, or errors and computing offline, stand in one row."""
+    measured = [set(row) for row in rows_of_peers(glance=False)]
+    shown = rows_of_peers(glance=True)
+    assert len(shown) > 4
+    for row in shown:
+        size = 2 if len(row) == 4 else 3
+        for one in (row[:size], row[size:]):
+            assert any(set(one) <= each for each in measured), one
+
+
+def test_the_plot_of_the_readme_has_the_figures_of_the_tables() -> None:
+    measured = [set(row) for row in rows_of_peers(glance=False)]
+    with (DOCS / "errors-trade-off.csv").open(encoding="utf-8", newline="") as file:
+        _, *points = csv.reader(file)
+    assert len(points) > 8
+    for _, delay, errors, _ in points:
+        rounded = {round(float(each), 2) for each in (delay, errors) if each}
+        assert any(rounded <= each for each in measured), (delay, errors)
