@@ -1,4 +1,5 @@
-"""What an adapter for short windows costs its checkpoint: windows padded to 30 s, bare, and bare with it.
+"""What ways to hear short windows cost a checkpoint: padded to 30 s, with merged padding, bare, and bare with the
+adapter.
 
     python benchmarks/short_windows.py base people-utterances/report people-accents/report
     python benchmarks/short_windows.py base people-readings/report people-dictation/report --cut 5
@@ -24,7 +25,7 @@ from whispertide.decoding.rules import build_rules
 from whispertide.features import log_mel
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.streaming.framing import BARE, PAD30, Framing
+from whispertide.streaming.framing import BARE, PAD30, Framing, Merged
 from whispertide.types import FloatArray, seconds, to_samples
 from whispertide_lab.evaluation.aligned import aligned
 from whispertide_lab.evaluation.bootstrap import paired
@@ -118,9 +119,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     utterances = windows(options)
     ways: dict[str, tuple[WhisperModel, Framing]] = {
         "padded to 30 s": (model, PAD30),
+        "with merged padding": (model, Merged()),
         "bare": (model, BARE),
-        "bare, with the adapter": (model.short, BARE),
     }
+    if model.short is not model:
+        ways["bare, with the adapter"] = (model.short, BARE)
     heard = {name: Heard() for name in ways}
     with counting("windows") as advance:
         for number, utterance in enumerate(utterances, 1):

@@ -128,7 +128,8 @@ class Transcriber:
         then on the answer is the same. If audio is not `live`, the machine's speed does not matter.
         """
         costs = (lambda: self.costs) if live else None
-        return choose_framing(recipe, self.model.knows_short, costs, self.calibration, self.model.options)
+        model, tuned = self.model, self.calibration
+        return choose_framing(recipe, model.knows_short, costs, tuned, model.options, merged_from_s=model.merged_from_s)
 
     @cached_property
     def calibration(self) -> Calibration | None:

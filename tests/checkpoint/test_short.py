@@ -1,5 +1,6 @@
 """Adapters for short windows: on disk, merged, refused, and found by the tensors that they belong to."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -175,3 +176,10 @@ def test_one_for_another_shape_or_of_another_form_is_refused(
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match=r"of format 1; .* has format 0: make it again"):
         ShortAdapter.load(path, checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("report", "found"), [({}, math.inf), ({"merged_from_s": 1.0}, 1.0), ({"merged_from_s": "soon"}, math.inf)]
+)
+def test_its_report_says_from_which_delay_on_merged_padding_is_better(report: dict[str, Any], found: float) -> None:
+    assert ShortAdapter(2, {}, report=report).merged_from_s == found

@@ -124,7 +124,8 @@ def test_overrides_may_come_in_any_order() -> None:
         ("search=dowsing", "search to be one of greedy, beam, pruned, verified; got 'dowsing'"),
         (
             "framing=buckets-masked",
-            "framing to be one of pad30, bare, buckets, zeros, hush, masked, auto, blocks; got 'buckets-masked'",
+            "framing to be one of pad30, bare, buckets, zeros, merged, hush, masked, auto, blocks; "
+            "got 'buckets-masked'",
         ),
         ("agreement=1", "agreement between 2 and 10; got 1"),
         ("hard_cap_s=31", "hard_cap_s between 4 and 30; got 31"),
@@ -407,6 +408,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "hush_s": (0.1, 5.0),
     "zeros_s": (0, 30),
     "whole_s": (0, 30),
+    "stand_for_all": (1, 1500),
     "beam": (1, 64),
     "agreement": (2, 10),
     "trim_s": (1, 30),

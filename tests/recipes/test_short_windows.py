@@ -16,12 +16,12 @@ from whispertide.recipes.calibration import Calibration, remember
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.recipes.short_windows import COMFORTABLE, Costs, as_tuned, choose_framing, measure_costs
-from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros, get_framing
+from whispertide.streaming.framing import BARE, Framing, Merged, Zeros, get_framing
 from whispertide.streaming.stages import SerialExecutor
 
 AS_IT_IS = get_recipe("tide")
 TIDE = AS_IT_IS.replace(step_s=0.3)
-QUICK_S, SLOW_S = 0.12, 0.42
+QUICK_S, SLOW_S = 0.12, 2.0
 
 
 def machine(encode_s: float, token_s: float = 0.0) -> Callable[[], Costs]:
@@ -55,53 +55,38 @@ def test_a_checkpoint_that_knows_short_windows_gets_them_unmeasured() -> None:
     assert framed.recipe == as_tuned(TIDE)
 
 
-def test_any_other_is_padded_and_guarded_where_the_machine_is_quick_enough() -> None:
+WHY = "padding of merged frames and the backward-shift guard, because this checkpoint has not heard short windows"
+
+
+def test_any_other_hears_merged_padding_and_is_guarded() -> None:
     framed = choose_framing(TIDE, knows_short=False, costs=machine(QUICK_S))
-    assert framed.recipe == TIDE.replace(framing="pad30", shift_guard=True)
-    assert framed.why == (
-        "30 s of padding and the backward-shift guard, because this checkpoint has not heard short windows; with that "
-        "a round takes 0.12 s here"
-    )
+    assert framed.recipe == TIDE.replace(framing="merged", shift_guard=True)
+    assert framed.why == f"{WHY}; with that a round takes 0.05 s here"
 
 
-def test_and_padded_as_far_as_it_can_where_it_is_not() -> None:
-    framed = choose_framing(TIDE, knows_short=False, costs=machine(SLOW_S))
-    assert framed.recipe == TIDE.replace(framing="zeros", whole_s=15.0, shift_guard=True)
-    assert framed.why == (
-        "windows padded to 15 s and the backward-shift guard, because this checkpoint has not heard short windows; "
-        "with that a round takes 0.21 s here, and with more it would take over 80% of a step"
-    )
-
-
-@pytest.mark.parametrize(
-    ("encode_s", "whole_s"), [(0.241, 20.0), (0.36, 20.0), (0.361, 15.0), (0.9, 8.0), (0.91, 8.0), (9.0, 8.0)]
-)
-def test_the_longest_that_fits_the_step_and_never_less_than_the_least(encode_s: float, whole_s: float) -> None:
-    assert choose_framing(TIDE, False, machine(encode_s)).recipe.framing == Zeros(whole_s=whole_s)
-
-
-def test_a_machine_that_is_too_slow_for_the_least_gets_a_longer_step() -> None:
-    framed = choose_framing(AS_IT_IS, False, machine(2.1))  # 8 s take 0.56 s
-    assert framed.recipe == AS_IT_IS.replace(framing="zeros", whole_s=8.0, shift_guard=True, step_s=0.7)
-    assert framed.why.endswith("with that a round takes 0.56 s here, so the step is 0.7 s in place of 0.4 s")
+def test_a_machine_that_is_too_slow_for_the_step_gets_a_longer_one() -> None:
+    """A usual window of 9.4 s is 12.46 s with its padding."""
+    framed = choose_framing(AS_IT_IS, False, machine(1.0))
+    assert framed.recipe == AS_IT_IS.replace(framing="merged", shift_guard=True, step_s=0.6)
+    assert framed.why == f"{WHY}; with that a round takes 0.42 s here, so the step is 0.6 s in place of 0.4 s"
     slowest = choose_framing(AS_IT_IS, False, machine(12.0)).recipe.settings()
-    assert (slowest["step_s"], slowest["longest_step_s"]) == (4.0, 4.0)  # longer than the recipe's longest
+    assert (slowest["step_s"], slowest["longest_step_s"]) == (6.3, 6.3)  # longer than the recipe's longest
     pilot = choose_framing(get_recipe("pilot"), False, machine(99.0)).recipe
     assert pilot.schedule.step_s == 30.0
 
 
 def test_what_is_decoded_counts_too() -> None:
     """A usual window of 9.3 s has 37 tokens."""
-    assert choose_framing(TIDE, False, machine(QUICK_S, 0.003)).recipe.framing == PAD30
-    assert choose_framing(TIDE, False, machine(QUICK_S, 0.0035)).recipe.framing == Zeros(whole_s=20.0)
+    assert choose_framing(TIDE, False, machine(QUICK_S, 0.005)).recipe.schedule.step_s == 0.3
+    assert choose_framing(TIDE, False, machine(QUICK_S, 0.006)).recipe.schedule.step_s == 0.4
 
 
 def test_doctor_says_that_what_was_chosen_runs_live() -> None:
-    """One rule for both: what is chosen is as long as fits, or the step is made to fit."""
+    """One rule for both: the step is made to fit."""
     for encode_s in np.arange(0.05, 3.0, 0.05):
         costs = Costs(float(encode_s), 0.002)
         recipe = choose_framing(AS_IT_IS, False, lambda costs=costs: costs).recipe  # type: ignore[misc]
-        padded_s = recipe.framing.length_s(5.0)
+        padded_s = recipe.framing.length_s(AS_IT_IS.usual_window_s)
         assert costs.round_s(AS_IT_IS, padded_s) <= COMFORTABLE * recipe.schedule.step_s
 
 
@@ -124,19 +109,16 @@ def test_what_was_tuned_counts_first(knows_short: bool) -> None:
 @pytest.mark.parametrize("changes", [{}, {"framing": "unheard-of"}, {"zeros_s": 1.0}])
 def test_without_a_finding_it_is_as_if_nobody_had_tuned(changes: dict[str, object]) -> None:
     found = Calibration(changes, "too little was heard")
-    assert choose_framing(TIDE, False, machine(QUICK_S), found).recipe.framing == PAD30
+    assert choose_framing(TIDE, False, machine(QUICK_S), found).recipe.framing == Merged()
     assert choose_framing(TIDE, True, never, found).recipe.framing == BARE
 
 
-@pytest.mark.parametrize(
-    ("step_s", "encode_s", "framing"),
-    [(0.3, 0.239, "pad30"), (0.3, 0.241, "zeros"), (1.0, 0.79, "pad30"), (1.0, 0.81, "zeros")],
-)
-def test_a_comfortable_share_of_the_step_is_the_bound(step_s: float, encode_s: float, framing: str) -> None:
-    assert choose_framing(TIDE.replace(step_s=step_s), False, machine(encode_s)).recipe.framing.kind == framing
+@pytest.mark.parametrize(("encode_s", "step_s"), [(0.57, 0.3), (0.59, 0.4)])
+def test_a_comfortable_share_of_the_step_is_the_bound(encode_s: float, step_s: float) -> None:
+    assert choose_framing(TIDE, False, machine(encode_s)).recipe.schedule.step_s == step_s
 
 
-@pytest.mark.parametrize("framing", ["bare", "pad30", "buckets", "zeros", "hush"])
+@pytest.mark.parametrize("framing", ["bare", "pad30", "buckets", "zeros", "merged", "hush"])
 def test_a_framing_that_was_asked_for_stays(framing: str) -> None:
     asked = parse_overrides(TIDE, [f"framing={framing}"])
     for knows_short in (True, False):
@@ -159,15 +141,14 @@ def padded_model(tmp_path_factory: pytest.TempPathFactory) -> WhisperModel:
     return load(str(without_short_windows(tmp_path_factory.mktemp("unsaid"))), threads=1).model
 
 
-@pytest.mark.parametrize(("seconds", "framing"), [(QUICK_S, PAD30), (SLOW_S, Zeros(whole_s=20.0))])
-def test_a_session_has_what_was_chosen(padded_model: WhisperModel, seconds: float, framing: Framing) -> None:
-    stopwatch = Stopwatch(seconds)
+def test_a_session_has_what_was_chosen(padded_model: WhisperModel) -> None:
+    stopwatch = Stopwatch(SLOW_S)
     transcriber = Transcriber(padded_model, measure=stopwatch)
     for _ in range(2):
         session = transcriber.session("tide", vad=False, live=True)
         assert session.recipe == transcriber.framed(AS_IT_IS).recipe.replace(vad=False)
         assert isinstance(session.executor, SerialExecutor)
-        assert session.executor.resources.frame == framing
+        assert session.executor.resources.frame == Merged()
     assert stopwatch.asked == 1
     policy = session.recipe.policy
     assert isinstance(policy, Tide)
@@ -179,10 +160,10 @@ def test_where_nobody_waits_the_machine_does_not_count(padded_model: WhisperMode
     stopwatch = Stopwatch(SLOW_S)
     transcriber = Transcriber(padded_model, measure=stopwatch)
     recipe = transcriber.session("tide", vad=False).recipe
-    assert (recipe.framing, recipe.settings()["shift_guard"]) == (PAD30, True)
+    assert (recipe.framing, recipe.settings()["shift_guard"]) == (Merged(), True)
     assert stopwatch.asked == 0
     why = transcriber.framed(TIDE, live=False).why
-    assert why == "30 s of padding, because this checkpoint has not heard short windows and nobody waits"
+    assert why == WHY
 
 
 def test_the_users_word_counts(padded_model: WhisperModel) -> None:
@@ -252,6 +233,29 @@ def test_encoding_and_a_token_are_timed_a_few_times(
 
 def test_the_choice_is_in_the_fields_of_the_recipe() -> None:
     """So two sessions that hear differently never look alike."""
-    chosen = [choose_framing(TIDE, False, machine(seconds)).recipe for seconds in (QUICK_S, SLOW_S)]
+    chosen = [choose_framing(TIDE, False, machine(seconds)).recipe for seconds in (QUICK_S, 9.0)]
     assert len({*chosen, as_tuned(TIDE)}) == 3
     assert all(isinstance(recipe, Recipe) and recipe.name == "tide" for recipe in chosen)
+
+
+# --- words that may wait ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("delay_s", "framing"), [(0.0, BARE), (0.9, BARE), (1.0, Merged()), (1.5, Merged())])
+def test_from_the_delay_of_its_report_on_an_adapter_makes_room_for_merged_padding(
+    delay_s: float, framing: Framing
+) -> None:
+    asked = AS_IT_IS.replace(delay_s=delay_s)
+    framed = choose_framing(asked, True, never, merged_from_s=1.0)
+    assert framed.recipe.framing == framing
+    if framing == BARE:
+        assert framed.recipe.schedule == asked.schedule
+    else:
+        assert framed.recipe == asked.replace(framing="merged", step_s=0.8, pending_step_s=0.8)
+        assert framed.why == "padding of merged frames every 0.8 s, because words may wait for that"
+    assert choose_framing(asked, True, never).recipe.framing == BARE  # an adapter that says nothing
+
+
+def test_a_longer_step_that_was_asked_for_stays() -> None:
+    asked = AS_IT_IS.replace(delay_s=2.0, step_s=1.2)
+    assert choose_framing(asked, True, never, merged_from_s=1.0).recipe.schedule.step_s == 1.2

@@ -150,6 +150,7 @@ class Engine(Protocol):
         valid_frames: int | None = None,
         mask_padding: bool = True,
         attention: FloatArray | None = None,
+        positions: IntArray | None = None,
     ) -> Encoded:
         """Encode one window.
 
@@ -160,6 +161,7 @@ class Engine(Protocol):
         mask_padding  False: only the decoder does not; within the encoder padding is attended to (faster)
         attention     [frames, frames] bias of the encoder's self-attention in place of that mask (block-diagonal and
                       the like); the decoder still masks by `valid_frames`
+        positions     [frames] where each frame lies in the 30 s, in encoder frames; None: one after the other from 0
         Raises `GraphError` for any other shape, and for what the engine cannot do.
         """
 

@@ -30,7 +30,7 @@ from whispertide.model.incremental import encode_piece
 from whispertide.model.masked import Silence, encode_window, is_masked
 from whispertide.model.runtime import GraphSession, in_runtime, open_session, padding_bias, run_encoder
 from whispertide.options import EngineOptions
-from whispertide.types import FloatArray
+from whispertide.types import FloatArray, IntArray
 
 _TOP = ("top_ids", "top_logprobs")
 _DISTRIBUTION = {"top": _TOP, "times": (*_TOP, "time_ids", "time_logprobs", "time_mass"), "logits": ("logits",)}
@@ -232,6 +232,7 @@ class OnnxEngine:
         valid_frames: int | None = None,
         mask_padding: bool = True,
         attention: FloatArray | None = None,
+        positions: IntArray | None = None,
     ) -> Encoded:
         """Encode one window, or what comes after a state (`incremental`, `masked`); the last layer alone can be
         tapped.
@@ -243,7 +244,8 @@ class OnnxEngine:
             graph = self._session(ENCODER_INCREMENTAL)
             return encode_piece(graph, mel, state, self._dims, precision, taps=taps, attention=attention)
         frames, valid = check_mel(mel, self._dims, valid_frames)
-        inputs: dict[str, Any] = {"mel": np.ascontiguousarray(mel[None]), "positions": np.arange(frames)}
+        at = np.arange(frames) if positions is None else positions
+        inputs: dict[str, Any] = {"mel": np.ascontiguousarray(mel[None]), "positions": at}
         if attention is None and mask_padding:
             attention = padding_bias(frames, valid, precision)
         # Without a bias ONNX Runtime takes its flash attention (`graphs.encoder`).

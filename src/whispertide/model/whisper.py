@@ -1,5 +1,6 @@
 """One Whisper model, ready to run: a checkpoint, and the engine that computes it."""
 
+import math
 from functools import cached_property
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
@@ -71,15 +72,27 @@ class WhisperModel:
         Raises `CheckpointError` for an adapter that is damaged or another model's, `GraphError` for an encoder that
         cannot be built.
         """
-        if short_adapter(self.checkpoint) is None:
+        if not self.is_adapted:
             return self
         checkpoint = merge_adapter(self.checkpoint, ShortAdapter.of_checkpoint(self.checkpoint))
         return WhisperModel(checkpoint, self.engine.hearing(checkpoint))
 
     @cached_property
+    def is_adapted(self) -> bool:
+        """True if there is an adapter for short windows."""
+        return short_adapter(self.checkpoint) is not None
+
+    @cached_property
+    def merged_from_s(self) -> float:
+        """The delay from which on merged padding is better than the adapter (`ShortAdapter.merged_from_s`); inf: it
+        never is, or there is no adapter. Raises `CheckpointError` as `short`.
+        """
+        return ShortAdapter.of_checkpoint(self.checkpoint).merged_from_s if self.is_adapted else math.inf
+
+    @property
     def knows_short(self) -> bool:
         """True if it was trained on windows shorter than 30 s: by its maker, or by an adapter that is there."""
-        return self.generation.short_windows or short_adapter(self.checkpoint) is not None
+        return self.generation.short_windows or self.is_adapted
 
     @cached_property
     def adapted_hash(self) -> str:

@@ -27,7 +27,7 @@ from whispertide.methods.short.masked import Masked
 from whispertide.options import DecodeOptions
 from whispertide.streaming.choice import Choice, field_types, parse_value
 from whispertide.streaming.executors import Auto, ExecutorChoice, Pipelined, Serial
-from whispertide.streaming.framing import AutoFraming, Bare, Buckets, Framing, Hush, Pad30, Zeros
+from whispertide.streaming.framing import AutoFraming, Bare, Buckets, Framing, Hush, Merged, Pad30, Zeros
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
@@ -40,7 +40,7 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 # Axis -> name -> choice. A new one is a line here; one that is only used as a value needs none.
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive, Pilots),
-    "framing": _named(Pad30, Bare, Buckets, Zeros, Hush, Masked, AutoFraming, Blocks),
+    "framing": _named(Pad30, Bare, Buckets, Zeros, Merged, Hush, Masked, AutoFraming, Blocks),
     "search": _named(Greedy, Beam, Pruned, Verified),
     "policy": _named(LocalAgreement, AlignAtt, Tide, Grounded, Stable, HeldAgreement, Final),
     "executor": _named(Serial, Pipelined, Hybrid, Auto),

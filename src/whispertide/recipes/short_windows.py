@@ -3,18 +3,22 @@
 Whisper was trained on windows padded to 30 s. On a bare one, as long as its audio, it makes words up (NPUsper, table 2:
 base on a third of the clips). What `whispertide tune` has found out about a checkpoint counts first (`calibration`).
 Checkpoints trained on windows of many lengths say so in their generation configuration (`short_windows`), and get bare
-ones. Any other gets the padding it knows where a round of that fits the step on this machine (`COMFORTABLE`, the
-rule of `whispertide doctor` too); else as much of it as fits, down to a window of usual length with some silence; and
-where that does not fit either, the step is lengthened. NPUsper's guard watches for backward shifts.
+ones. Any other hears the padding that it knows, merged (`merged_padding`), for a sixth of what 30 s cost. Where a round
+of that does not fit the step on this machine (`COMFORTABLE`, the rule of `whispertide doctor` too), the step is
+lengthened. NPUsper's guard watches for backward shifts.
 
-What is chosen depends on the recipe, on what is known of the checkpoint and on one measurement; so it can be chosen
-again, or asked for by name (`framing=pad30`). Knows nothing of rounds or sessions.
+Bare windows of an adapter are the cheapest, and follow the speech soonest. Where an adapter is worse than merged
+padding once words may wait, its report says so, and from that delay on there is merged padding, with fewer rounds: a
+word that is judged often is confirmed by the luckiest of its rounds (lab/log, 2026-11-30, "Padding of merged frames").
+
+What is chosen depends on the recipe and on what is known of the checkpoint, the step also on one measurement; so it can
+be chosen again, or asked for by name (`framing=pad30`). Knows nothing of rounds or sessions.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -26,13 +30,14 @@ from whispertide.methods.attention.tide import Tide
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, applied_or_none, with_step
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.framing import BARE, PAD30, AutoFraming, Bare, Framing, Pad30, Zeros
+from whispertide.streaming.framing import BARE, AutoFraming, Bare, Framing, Merged
+from whispertide.streaming.schedule import Adaptive
 from whispertide.types import CHUNK_SECONDS, N_FRAMES
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
-LENGTHS_S = (20, 15, 12, 10, 8)  # to which windows are padded where 30 s is too much
+PATIENT_STEP_S = 0.8  # between rounds with merged padding, where words may wait
 COMFORTABLE = 0.8  # share of a step that a round may take; the rest is for the voice gate, the screen, everything else
 TOKENS_PER_S = 4.0  # of fluent speech, time marks included
 _TENTHS = 10  # steps are lengthened to a tenth of a second
@@ -67,42 +72,47 @@ def choose_framing(
     costs: Callable[[], Costs] | None,
     tuned: Calibration | None = None,
     options: EngineOptions | None = None,
+    *,
+    merged_from_s: float = math.inf,
 ) -> Framed:
     """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is.
 
     `costs` tells what rounds take on this machine, and is asked only where that counts. None: the audio is not live, so
     that the machine does not count. `tuned` is what was found out about the checkpoint before, `options` those of its
-    engine.
+    engine. From a delay of `merged_from_s` on merged padding is better for it than bare windows.
     """
     if not isinstance(recipe.framing, AutoFraming):
         return Framed(recipe, f"framing={recipe.framing.kind}, as the recipe says")
     options = options or EngineOptions()
     if tuned is not None and (framed := applied_or_none(tuned, recipe, options)) is not None:
         return Framed(framed, tuned.said(recipe, framed, options))
+    if isinstance(recipe.policy, Tide) and recipe.policy.delay_s >= merged_from_s:
+        return Framed(_patient(recipe), f"{Merged.title} every {PATIENT_STEP_S:g} s, because words may wait for that")
     if knows_short:
         return Framed(as_tuned(recipe), f"{BARE.name}, because this checkpoint has heard short ones")
-    reason = "because this checkpoint has not heard short windows"
+    return _careful(recipe, costs)
+
+
+def _careful(recipe: Recipe, costs: Callable[[], Costs] | None) -> Framed:
+    """With merged padding, guarded; where a round takes longer than the step, that gets longer."""
+    framed, step_s = _guarded(recipe, Merged()), recipe.schedule.step_s
+    why = f"{Merged.title} and the backward-shift guard, because this checkpoint has not heard short windows"
     if costs is None:
-        return Framed(_guarded(recipe, PAD30), f"{PAD30.name}, {reason} and nobody waits")
-    return _careful(recipe, costs(), reason)
-
-
-def _careful(recipe: Recipe, costs: Costs, reason: str) -> Framed:
-    """As much padding as a round has time for, guarded; never less than the least, for which the step gets longer."""
-    step_s = recipe.schedule.step_s
-    takes = {length: costs.round_s(recipe, length) for length in (round(CHUNK_SECONDS), *LENGTHS_S)}
-    # The longest comes first, so this is as much padding as there is time for.
-    fits = next((length for length, round_s in takes.items() if round_s <= COMFORTABLE * step_s), None)
-    padded_s = LENGTHS_S[-1] if fits is None else fits
-    framing = Pad30() if padded_s == CHUNK_SECONDS else Zeros(whole_s=float(padded_s))
-    framed = _guarded(recipe, framing)
-    why = f"{framing.name} and the backward-shift guard, {reason}; with that a round takes {takes[padded_s]:.2f} s here"
-    if fits == CHUNK_SECONDS:
         return Framed(framed, why)
-    if fits is not None:
-        return Framed(framed, f"{why}, and with more it would take over {COMFORTABLE:.0%} of a step")
-    longer = min(CHUNK_SECONDS, ceil(_TENTHS * takes[padded_s] / COMFORTABLE) / _TENTHS)
+    round_s = costs().round_s(recipe, framed.framing.length_s(recipe.usual_window_s))
+    why = f"{why}; with that a round takes {round_s:.2f} s here"
+    if round_s <= COMFORTABLE * step_s:
+        return Framed(framed, why)
+    longer = min(CHUNK_SECONDS, math.ceil(_TENTHS * round_s / COMFORTABLE) / _TENTHS)
     return Framed(with_step(framed, longer), f"{why}, so the step is {longer:g} s in place of {step_s:g} s")
+
+
+def _patient(recipe: Recipe) -> Recipe:
+    """With merged padding, and no more rounds than needed."""
+    schedule = recipe.schedule.with_step(max(PATIENT_STEP_S, recipe.schedule.step_s))
+    if isinstance(schedule, Adaptive):
+        schedule = replace(schedule, pending_step_s=max(PATIENT_STEP_S, schedule.pending_step_s))
+    return replace(recipe, framing=Merged(), schedule=schedule)
 
 
 def _guarded(recipe: Recipe, framing: Framing) -> Recipe:

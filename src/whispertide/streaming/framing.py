@@ -8,6 +8,7 @@
                     does not attend to them either
     zeros           a second of silence after the audio, which the decoder sees, and at least so many seconds in all: a
                     short form of the padding that Whisper knows
+    merged          some silence, and a few frames that stand for the rest of 30 s (`merged_padding`)
     auto            for a recipe, one of the above by what the checkpoint knows (`short_windows`); no framing itself
     masked          silence up to 30 s, in blocks that do not attend to each other, each encoded once
                     (`methods.short.masked`)
@@ -30,6 +31,7 @@ import numpy as np
 from whispertide.features import padded
 from whispertide.options import check_choice
 from whispertide.streaming.choice import Choice, setting
+from whispertide.streaming.merged_padding import merge_padding
 from whispertide.types import (
     BUCKET_SECONDS,
     CHUNK_SECONDS,
@@ -176,6 +178,35 @@ class Zeros(Framing):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Merged(Framing):
+    """Windows with some silence after them, and a few frames of padding that stand for the rest of 30 s
+    (`merged_padding`).
+    """
+
+    kind: ClassVar[str] = "merged"
+    title: ClassVar[str] = "padding of merged frames"
+    zeros_s: float = setting(0.5, "silence after the audio that is encoded frame by frame", least=0, most=CHUNK_SECONDS)
+    stand_for_all: int = setting(128, "frames that stand for the rest of the padding", least=1, most=1500)
+
+    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+        """With merged padding; as padded where that has no more frames."""
+        whole, near = model.dims.n_audio_ctx, self._near(-(-mel.shape[1] // 2))
+        frames = near + self.stand_for_all
+        if frames >= whole:
+            return PAD30(model, mel, taps=taps)
+        positions, bias = merge_padding(near, self.stand_for_all, whole)
+        return model.encode(padded(mel, 2 * frames), attention=bias, positions=positions, taps=taps)
+
+    def length_s(self, seconds: float) -> float:
+        """With the silence, and with the frames that stand for the rest as if they lay there."""
+        return min(CHUNK_SECONDS, (self._near(seconds * FRAMES_PER_S) + self.stand_for_all) / FRAMES_PER_S)
+
+    def _near(self, frames: float) -> int:
+        """The frames of the audio with its silence."""
+        return round(frames + self.zeros_s * FRAMES_PER_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hush(Bare):
     """Windows without padding and with a hush word after them, which the model must have (WhisperFlow)."""
 
@@ -195,7 +226,7 @@ class Hush(Bare):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoFraming(Framing):
     """Chosen for the checkpoint: as `whispertide tune` found; else bare for a checkpoint trained on short windows, or
-    padded as far as this machine is fast enough (`short_windows`).
+    with merged padding (`short_windows`).
     """
 
     kind: ClassVar[str] = "auto"
@@ -203,7 +234,7 @@ class AutoFraming(Framing):
 
 PAD30, BARE = Pad30(), Bare()
 FRAMINGS: Mapping[str, type[Framing]] = MappingProxyType(
-    {each.kind: each for each in (Pad30, Bare, Buckets, Zeros, Hush)}
+    {each.kind: each for each in (Pad30, Bare, Buckets, Zeros, Merged, Hush)}
 )
 
 

@@ -16,7 +16,7 @@ from whispertide.model.engine import DecoderRun, Encoded, EncoderState, Engine, 
 from whispertide.model.providers import choose_provider
 from whispertide.model.runtime import GraphSession, open_session, run_encoder
 from whispertide.options import EngineOptions
-from whispertide.types import FloatArray
+from whispertide.types import FloatArray, IntArray
 from whispertide_lab.npu.chunks import MASKED, encoder_name, frames_of, read_manifest
 from whispertide_lab.npu.qnn import QnnOptions
 
@@ -87,15 +87,18 @@ class StaticEngine:
         valid_frames: int | None = None,
         mask_padding: bool = True,
         attention: FloatArray | None = None,
+        positions: IntArray | None = None,
     ) -> Encoded:
         """Encode log-mel [n_mels, columns] of any length; it is padded with zeros to the shortest bucket.
 
         Raises `OptionError` for more audio than the longest bucket holds, `GraphError` for another shape, and for an
-        attention of one's own.
+        attention or positions of one's own.
         """
         check_stateless(state)
-        if attention is not None:
-            raise GraphError("expected no attention mask for static graphs, which mask the padding alone; got one")
+        if attention is not None or positions is not None:
+            raise GraphError(
+                "expected no attention mask and no positions for static graphs, which mask the padding alone; got some"
+            )
         if mel.ndim != 2 or mel.shape[0] != self.dims.n_mels or not mel.shape[1]:
             raise GraphError(f"expected log-mel of shape [{self.dims.n_mels}, 1 or more]; got {mel.shape}")
         given = -(-mel.shape[1] // 2)

@@ -122,10 +122,15 @@ class Encoder(nn.Module):  # type: ignore[misc]
         (x,) = deque(self.layer_outputs(mel, bias), maxlen=1)
         return self.layer_norm(x)
 
-    def layer_outputs(self, mel: Tensor, bias: Tensor | None = None) -> Iterator[Tensor]:
-        """What each layer in turn gives out, the last one's norm not yet applied."""
+    def layer_outputs(
+        self, mel: Tensor, bias: Tensor | None = None, positions: Tensor | None = None
+    ) -> Iterator[Tensor]:
+        """What each layer in turn gives out, the last one's norm not yet applied. `positions` int64 [frames // 2] are
+        those of the frames, 0, 1, 2, .. by default.
+        """
         x = self.stem(mel)
-        yield from self.layers_over(x + self.embed_positions.weight[: x.shape[1]], bias)
+        at = slice(x.shape[1]) if positions is None else positions
+        yield from self.layers_over(x + self.embed_positions.weight[at], bias)
 
     def stem(self, mel: Tensor) -> Tensor:
         """The two convolutions: [batch, mels, frames] -> [batch, frames // 2, width]."""

@@ -37,7 +37,7 @@ from whispertide.model.onnx_engine import suppressed_rows
 from whispertide.model.providers import thread_count
 from whispertide.model.runtime import padding_bias
 from whispertide.options import EngineOptions
-from whispertide.types import FloatArray
+from whispertide.types import FloatArray, IntArray
 from whispertide_lab.training.network import Attention, Whisper, load_network
 
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16}
@@ -96,6 +96,7 @@ class TorchEngine:
         valid_frames: int | None = None,
         mask_padding: bool = True,
         attention: FloatArray | None = None,
+        positions: IntArray | None = None,
     ) -> Encoded:
         """Encode one window; any layer can be tapped, and no state is known yet."""
         check_stateless(state)
@@ -104,8 +105,9 @@ class TorchEngine:
         if attention is None and mask_padding:
             attention = padding_bias(frames, valid, self.options.precision)
         bias = None if attention is None else self.tensor(attention)
+        at = None if positions is None else torch.from_numpy(positions).to(self.device)
         tapped = {}
-        for number, heard in enumerate(self.network.encoder.layer_outputs(self.tensor(mel)[None], bias)):
+        for number, heard in enumerate(self.network.encoder.layer_outputs(self.tensor(mel)[None], bias, at)):
             if number in taps:
                 tapped[number] = heard
         heard = tapped[LAST_LAYER] = self.network.encoder.layer_norm(heard)
