@@ -121,7 +121,7 @@ def test_a_report_has_a_table_and_a_plot() -> None:
     assert "tide uses 1 s of padding with m from now on" in page
 
 
-@pytest.mark.parametrize(("short", "framings"), [(True, 3), (False, 4)])
+@pytest.mark.parametrize(("short", "framings"), [(True, 3), (False, 5)])
 @pytest.mark.parametrize("knows_short", [False, True])
 def test_the_short_form_ends_early(
     monkeypatch: pytest.MonkeyPatch, short: bool, framings: int, knows_short: bool

@@ -30,7 +30,7 @@ from whispertide.options import DecodeOptions
 from whispertide.recipes.assembly import make_executor
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Pad30, Zeros
+from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Merged, Pad30, Zeros
 from whispertide.streaming.round import RoundPlan
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, align_down, to_samples
 
@@ -178,9 +178,9 @@ class FramingResult:
 def candidates(model: "WhisperModel", *, few: bool = False) -> list[Framing]:
     """The framings to try with this model: the reference, then the nearest to it; `few`: the most important ones."""
     if few:
-        return [Pad30(), Zeros(), Bare()]
+        return [Pad30(), Merged(), Bare()]
     hush = [Hush()] if has_word(model) else []
-    return [Pad30(), Zeros(), *hush, Buckets(), Bare()]
+    return [Pad30(), Merged(), Zeros(), *hush, Buckets(), Bare()]
 
 
 # --- windows ----------------------------------------------------------------------------------------------------------
