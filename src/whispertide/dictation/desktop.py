@@ -40,6 +40,7 @@ class DesktopKeyboard:
 
     def send(self, stroke: Stroke) -> None:
         """Do what the stroke asks."""
+        refusals = (self._controller.InvalidKeyException, self._controller.InvalidCharacterException)
         try:
             match stroke:
                 case Type(text):
@@ -48,13 +49,10 @@ class DesktopKeyboard:
                     for _ in range(backspaces(text)):
                         self._controller.tap(self._pynput.Key.backspace)
                 case Press(chord):
+                    key = self._key(chord.key)
                     with self._controller.pressed(*map(self._key, chord.modifiers)):
-                        self._controller.tap(self._key(chord.key))
-        except (
-            self._controller.InvalidKeyException,
-            self._controller.InvalidCharacterException,
-            OSError,
-        ) as error:
+                        self._controller.tap(key)
+        except refusals as error:
             raise KeyboardError(f"the system did not take a key: {type(error).__name__}") from error
 
     def is_busy(self) -> bool:

@@ -8,8 +8,8 @@ from whispertide.dictation.x11_layout import Layout
 from whispertide.errors import KeyboardError
 
 
-def connect() -> Any:
-    """Connect to the display. Raises `KeyboardError` if there is none that answers."""
+def connect(display: str | None = None) -> Any:
+    """Connect to a display, or to the one that DISPLAY names. Raises `KeyboardError` if there is none that answers."""
     try:
         import xcffib
         import xcffib.xinput
@@ -22,7 +22,7 @@ def connect() -> Any:
             '"apt install libxcb1", Fedora "dnf install libxcb"'
         ) from error
     try:
-        connection = xcffib.connect()
+        connection = xcffib.connect(display)
         connection(xcffib.xtest.key).GetVersion(2, 2).reply()
         connection(xcffib.xkb.key).UseExtension(1, 0).reply()
     except (xcffib.XcffibException, xcffib.ConnectionException) as error:
