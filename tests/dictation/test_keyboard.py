@@ -1,4 +1,5 @@
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,10 @@ def test_without_the_package_it_says_how_to_install_it(monkeypatch: pytest.Monke
 
 
 def test_a_display_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("xcffib", exc_type=ImportError)
+    if find_spec("xcffib") is None:
+        pytest.skip("not installed: xcffib")
     monkeypatch.setenv("DISPLAY", ":9999")
-    with pytest.raises(KeyboardError, match="expected an X11 display"):
+    with pytest.raises(KeyboardError, match="expected an X11 display|expected libxcb"):
         open_keyboard({"DISPLAY": ":9999"}, "linux")
 
 
