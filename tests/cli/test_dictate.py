@@ -93,6 +93,15 @@ def test_commands_of_a_file_are_obeyed(run: Run, talk: Path, tmp_path: Path) -> 
     assert run("dictate", "--audio", talk, "--print", "--commands", mine).stdout == WORDS + "\n"
 
 
+def test_every_pause_ends_an_utterance(run: Run, talk: Path, transcriber: FakeTranscriber) -> None:
+    """So that a command between two of them is one."""
+    run("dictate", "--audio", talk, "--print")
+    run("dictate", "--audio", talk, "--print", "--set", "vad_turn_s=2")
+    run("dictate", "--audio", talk, "--print", "--recipe", "simulstreaming")
+    assert [recipe.schedule.vad_turn_s for recipe in transcriber.recipes[:2]] == [0, 2]
+    assert transcriber.recipes[2].name == "simulstreaming"
+
+
 def test_a_key_begins_and_ends(run: Run, keyboard: FakeKeyboard, microphone: Microphone) -> None:
     def press() -> None:
         assert keyboard.switch is not None

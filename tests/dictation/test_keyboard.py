@@ -31,7 +31,7 @@ def test_a_display_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch)
     if find_spec("xcffib") is None:
         pytest.skip("not installed: xcffib")
     monkeypatch.setenv("DISPLAY", ":9999")
-    with pytest.raises(KeyboardError, match="expected an X11 display|expected libxcb"):
+    with pytest.raises(KeyboardError, match=r"expected (an X11 display|libxcb)"):
         open_keyboard({"DISPLAY": ":9999"}, "linux")
 
 

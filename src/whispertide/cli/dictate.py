@@ -16,7 +16,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.output import STDIN
 from whispertide.errors import KeyboardError, OptionError
-from whispertide.options import DEFAULT_MODEL, DecodeOptions
+from whispertide.options import DEFAULT_MODEL, DEFAULT_RECIPE, DecodeOptions
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -86,7 +86,7 @@ def dictate(
     if audio == STDIN and chord != NO_KEY:
         raise OptionError(f"expected --key none with --audio -, which can be heard once; got --key {chord}")
     known, word = _read(commands), stream.hush_word()
-    options, recipe = arguments.check_options(text), stream.resolve(word)
+    options, recipe = arguments.check_options(text), stream.resolve(word, start=_recipe())
     source = _source(audio, device)
     with ExitStack() as opened:
         keyboard = _keyboard(printed)
@@ -101,6 +101,13 @@ def dictate(
             tune_first(transcriber, recipe, refused=no_tune)
         dictation = Dictation(transcriber, options, recipe, source, _typist(known, keyboard, switch))
         return dictation.run(_how(chord, hold=hold), once=chord == NO_KEY)
+
+
+def _recipe() -> "Recipe":
+    """The default recipe, but that every pause ends an utterance: else a command between two pauses would be none."""
+    from whispertide.recipes.catalogue import get_recipe
+
+    return get_recipe(DEFAULT_RECIPE).replace(vad_turn_s=0.0)
 
 
 def _hotkey(key: str | None, default: str) -> "Chord | str":
