@@ -108,14 +108,17 @@ def test_a_key_begins_and_ends(run: Run, keyboard: FakeKeyboard, microphone: Mic
         keyboard.switch.press()
         keyboard.switch.release()
 
+    def wait_for_the_end(opened: int) -> None:
+        wait_until(lambda: microphone.opened > opened and not microphone.open)
+
     def person() -> None:
         wait_until(lambda: keyboard.switch is not None)
         for _ in range(2):
             time.sleep(0.1)
             assert not microphone.open  # while nobody dictates
-            dictation = microphone.opened + 1
+            opened = microphone.opened
             press()
-            wait_until(lambda number=dictation: microphone.opened == number and not microphone.open)
+            wait_for_the_end(opened)
         time.sleep(0.2)
         os.kill(os.getpid(), signal.SIGINT)
 

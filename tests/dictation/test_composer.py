@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.dictation.chords import parse_chord
-from whispertide.dictation.commands import BUILT_IN, Commands, Insert, Keys, Scratch, squeezed
+from whispertide.dictation.commands import BUILT_IN, Command, Commands, Insert, Keys, Scratch, squeezed
 from whispertide.dictation.composer import Composer
 from whispertide.dictation.strokes import Erase, Press, Stroke, Type
 
 PAUSE = "|"
-MORE = {
+MORE: dict[str, Command] = {
     "comma": Insert(","),
     "full stop": Insert("."),
     "new tab": Keys((parse_chord("ctrl+t"),)),
@@ -223,7 +223,7 @@ def test_how_words_arrive_changes_nothing(said: list[str], data: st.DataObject) 
 @given(SAID, SAID)
 def test_scratch_leaves_exactly_the_text_before(before: list[str], utterance: list[str]) -> None:
     """Whatever the utterance was, unless it pressed keys or scratched itself."""
-    scratched = {"scratchthat": Scratch(), "newline": Insert("\n"), "comma": Insert(",")}
+    scratched: dict[str, Command] = {"scratchthat": Scratch(), "newline": Insert("\n"), "comma": Insert(",")}
     commands = Commands({**scratched, "undo": Scratch()})
     calm = Commands({phrase: command for phrase, command in scratched.items() if not isinstance(command, Scratch)})
     screen, composer = fed(before, commands)
