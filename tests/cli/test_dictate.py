@@ -131,7 +131,10 @@ def test_a_key_begins_and_ends(run: Run, keyboard: FakeKeyboard, microphone: Mic
     assert str(keyboard.chord) == "f9"
     assert keyboard.screen == f"{WORDS} {WORDS}"
     said = [line for line in result.stderr.splitlines() if "dict" in line]
-    assert said == ["ready; press f9 to dictate, and again to end; press Ctrl-C here to quit", *["not dictating"] * 2]
+    assert said == [
+        "ready; press f9 to dictate, and again to end; press Ctrl-C here to quit",
+        *["dictating", "not dictating"] * 2,
+    ]
 
 
 def test_held_it_types_until_the_key_comes_up(run: Run, keyboard: FakeKeyboard, microphone: Microphone) -> None:

@@ -67,9 +67,9 @@ def test_stop_turns_the_switch_off() -> None:
 
 def test_what_cannot_be_typed_is_not_lost() -> None:
     keyboard = FakeKeyboard()
-    made = typist(keyboard, [confirmed(" One.")])
+    made = typist(keyboard, [confirmed(" One."), confirmed(" New")])  # it may be a command
     keyboard.broken = True
     with pytest.raises(KeyboardError):
-        made.event(confirmed(" Two."))
-    assert made.untyped == " Two."
+        made.event(confirmed(" York."))
+    assert (keyboard.screen, made.untyped) == ("One.", " New York.")
     assert not made.switch.on

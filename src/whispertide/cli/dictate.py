@@ -247,6 +247,8 @@ class Dictation:
                             pass
                 except KeyboardInterrupt:
                     return ExitCode.OK
+                if not once:
+                    say("dictating")
                 self._dictate(interrupts)
                 if once or interrupts.pressed:
                     return ExitCode.INTERRUPTED if interrupts.pressed and not self.source.live else ExitCode.OK
@@ -261,18 +263,18 @@ class Dictation:
         live = self.source.live
         self.typist.begin()
         session = self.transcriber.session(self.recipe, options=self.options, live=live)
-        with self.source.blocks() as recorded:
-            blocks, rest = self._blocks(recorded)
-            pump = Pump(session, Meter(live), [Warnings(), self.typist], rest)
-            try:
-                result = pump.run(blocks, interrupts)
-                self.typist.end()
-            except KeyboardError:
-                self._rescue()
-                raise
-            finally:
-                session.close()
-        self.typist.switch.turn_off()
+        try:
+            with self.source.blocks() as recorded:
+                blocks, rest = self._blocks(recorded)
+                result = Pump(session, Meter(live), [Warnings(), self.typist], rest).run(blocks, interrupts)
+            self.typist.end()
+        except KeyboardError:
+            self._rescue()
+            raise
+        finally:
+            session.close()
+        if not live:  # it ended by itself; else the key may be down again already
+            self.typist.switch.turn_off()
         if result.broken is not None:
             raise result.broken
 

@@ -17,17 +17,21 @@ from whispertide.errors import KeyboardError
 from whispertide.events import Confirmed, Event, TurnEnd
 
 _POLL_S = 0.02
-PAUSE = ""  # among the texts that wait: an utterance has ended
 
 
 @dataclass(slots=True)
 class Typist(Watcher):
-    """Types what is confirmed. `switch` is turned off by the command that ends a dictation."""
+    """Types what is confirmed. `switch` is turned off by the command that ends a dictation.
+
+    _waiting  texts to come; None: an utterance ends
+    _held     what the composer held back before it was given the first of them
+    """
 
     composer: Composer
     keyboard: Keyboard
     switch: Switch
-    _waiting: deque[str] = field(default_factory=deque)
+    _waiting: deque[str | None] = field(default_factory=deque)
+    _held: str = ""
     _place: Hashable = None
 
     def begin(self) -> None:
@@ -39,7 +43,7 @@ class Typist(Watcher):
         if isinstance(event, Confirmed):
             self._waiting.append("".join(word.text for word in event.words))
         elif isinstance(event, TurnEnd) and not event.eager:
-            self._waiting.append(PAUSE)
+            self._waiting.append(None)
         self._type()
 
     def tick(self, meter: Meter) -> None:
@@ -48,7 +52,7 @@ class Typist(Watcher):
 
     def end(self) -> None:
         """Type the rest, as soon as no modifier is held down."""
-        self._waiting.append(PAUSE)
+        self._waiting.append(None)
         while self._waiting:
             self._type()
             if self._waiting:
@@ -57,7 +61,7 @@ class Typist(Watcher):
     @property
     def untyped(self) -> str:
         """The confirmed text that was not typed, after a `KeyboardError`."""
-        return "".join(self._waiting)
+        return self._held + "".join(text or "" for text in self._waiting)
 
     def _type(self) -> None:
         while self._waiting and not self.keyboard.is_busy():
@@ -66,7 +70,8 @@ class Typist(Watcher):
                 self.composer.forget()
                 self._place = place
             text = self._waiting[0]
-            for stroke in self.composer.pause() if text == PAUSE else self.composer.hear(text):
+            self._held = self.composer.part if self.composer.undecided else ""
+            for stroke in self.composer.pause() if text is None else self.composer.hear(text):
                 self._send(stroke)
             self._waiting.popleft()
             if self.composer.stopped:
