@@ -30,7 +30,7 @@ LAYERS = (
     ("session", "offline"),
     ("formats",),
     ("api",),
-    ("batch", "compat", "server", "tuning"),
+    ("batch", "compat", "dictation", "server", "tuning"),
     ("cli",),
     ("__main__",),
 )

@@ -108,5 +108,9 @@ class OutputError(WhispertideError, OSError):
     """A transcript cannot be written where it should go."""
 
 
+class KeyboardError(OutputError):
+    """Text cannot be typed into windows, or a hotkey cannot be had: no display, no permission, no key."""
+
+
 class AddressError(WhispertideError, OSError):
     """A server cannot listen where it should (the port is in use, or may not be used), or no cluster is there."""

@@ -20,6 +20,7 @@ _LAB = ("whispertide_lab", "espeakng_loader", "jiwer", "onnx", "whisper_normaliz
 # the checkout, and `train` is its extra (lab/pyproject.toml).
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "dictate": ("pynput",) if sys.platform in ("darwin", "win32") else ("xcffib",),
         "discovery": (*_SERVER, "zeroconf", "ifaddr"),
         "fleet": (*_SERVER, "nats"),
         "lab": _LAB,

@@ -13,6 +13,7 @@ from whispertide import __version__
 from whispertide.cli.aliases import WithAliases, WithFileAliases
 from whispertide.cli.batch import batch
 from whispertide.cli.demo import demo
+from whispertide.cli.dictate import dictate
 from whispertide.cli.doctor import doctor
 from whispertide.cli.exit import HELP, report
 from whispertide.cli.interrupt import end_as_after_ctrl_c
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command(epilog=HELP, cls=WithFileAliases)(transcribe)
-for command in (batch, listen, understand, demo, serve, replay, doctor, tune, profile):
+for command in (batch, listen, dictate, understand, demo, serve, replay, doctor, tune, profile):
     app.command(epilog=HELP, cls=WithAliases)(command)
 app.add_typer(models, name="models", epilog=HELP)
 
