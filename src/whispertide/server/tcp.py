@@ -134,6 +134,7 @@ class TcpListener:
 
     async def stop(self) -> None:
         """Stop listening and cut the connections that are left (`serving.drain` comes first)."""
+        await self._admission.end()
         for server in self._servers:
             server.close()
         if self._tasks:  # those that are closing already may finish
