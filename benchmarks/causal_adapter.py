@@ -27,7 +27,8 @@ from torch.nn import functional
 from whispertide.checkpoint import Tokenizer, load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import merge_adapter
-from whispertide.features import block_ends, causal_log_mel, log_mel, raw_log_mel
+from whispertide.features import log_mel, raw_log_mel
+from whispertide.methods.causal.blocks import block_ends
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
 from whispertide_lab.evaluation.bootstrap import interval
 from whispertide_lab.evaluation.wer import Counts
@@ -37,6 +38,7 @@ from whispertide_lab.speech.voices import HELD_OUT, TRAINED
 from whispertide_lab.training.augment import SpokenWord
 from whispertide_lab.training.causal_batches import CausalBatch, first_block
 from whispertide_lab.training.causal_decoding import Shown, arwer, greedy, shown_at_ends
+from whispertide_lab.training.causal_features import causal_log_mel
 from whispertide_lab.training.causal_labels import FRAMES_PER_SECOND, Spoken
 from whispertide_lab.training.causal_network import causal_loss
 from whispertide_lab.training.network import Whisper, load_network

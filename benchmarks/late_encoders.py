@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from whispertide.cli.progress import counting
-from whispertide.tuning.page import Table, markdown_table
+from whispertide.tuning.page import Table
 from whispertide.understand.checkpoint import LateCheckpoint, load_late
 from whispertide_lab.evaluation.bootstrap import paired
+from whispertide_lab.evaluation.markdown import markdown_table
 from whispertide_lab.training.latecontext.accuracy import Answer, Listener
 from whispertide_lab.training.shards import Shards, open_shards
 

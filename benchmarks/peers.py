@@ -28,12 +28,13 @@ from pathlib import Path
 
 from whispertide.errors import CorpusError, OptionError, WhispertideError
 from whispertide.options import DEFAULT_MODEL, EngineOptions
-from whispertide.tuning.page import Table, markdown_table, stored_tables
+from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import publish
 from whispertide_lab.evaluation.bootstrap import compare
 from whispertide_lab.evaluation.corpora.people import HALVES, PARTS
 from whispertide_lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, changes_of, grid, text_of
 from whispertide_lab.evaluation.kept_cells import keep, read_kept
+from whispertide_lab.evaluation.markdown import markdown_table, stored_tables
 from whispertide_lab.evaluation.peer_cells import PeerMissing
 from whispertide_lab.evaluation.peers import PEERS, why_not
 from whispertide_lab.evaluation.runner import Runner

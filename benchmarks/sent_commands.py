@@ -21,13 +21,14 @@ import numpy as np
 
 from whispertide import api
 from whispertide.cli.progress import counting
-from whispertide.tuning.page import Table, markdown_table
+from whispertide.tuning.page import Table
 from whispertide.understand.checkpoint import is_late, load_late
 from whispertide.understand.intent_words import plain
 from whispertide.understand.model import LateModel
 from whispertide_lab.evaluation.items.commands import area
 from whispertide_lab.evaluation.items.offloading import GREEDY, POINT, in_order, needed, needed_by_chance
 from whispertide_lab.evaluation.items.pilot import SERVER
+from whispertide_lab.evaluation.markdown import markdown_table
 from whispertide_lab.training.latecontext.understood import AT_PAUSES, WAYS, around, hear
 from whispertide_lab.training.shards import Shards, Utterance, open_shards
 

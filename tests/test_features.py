@@ -19,9 +19,6 @@ from whispertide.features import (
     Columns,
     Features,
     MelStream,
-    block_ends,
-    causal_block,
-    causal_log_mel,
     log_mel,
     mel_filters,
     normalise,
@@ -203,47 +200,6 @@ def test_what_is_known_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(features, "raw_columns", counted)
     assert np.array_equal(known.window(samples, 0, len(samples)), whole)
     assert computed == [2, 101], "the mirrored beginning, and what sees audio that is new"
-
-
-def test_block_ends() -> None:
-    assert block_ends(40, 5, 30) == (30, 35, 40)
-    assert block_ends(41, 5, 30) == (30, 35, 40, 45), "the last block reaches the end"
-    assert block_ends(30, 15, 30) == block_ends(7, 15, 30) == (30,)
-
-
-def test_causal_features_by_hand() -> None:
-    """One mel, blocks that end at frames 1, 3 and 4: mel frames 0 to 2, then 3 to 6, louder, then two, softer."""
-    raw = np.array([[-9.0, 0.0, -5.0, 2.0, -9.0, -9.0, 1.0, -9.0, 0.0, 5.0]], np.float32)
-    expected = (np.array([[-8.0, 0.0, -5.0, 2.0, -6.0, -6.0, 1.0, -6.0, 0.0]]) + 4) / 4
-    np.testing.assert_allclose(causal_log_mel(raw, (1, 3, 4)), expected)
-    assert causal_log_mel(raw, ()).shape == (1, 0)
-    assert causal_log_mel(raw[:, :5], (1, 3)).shape == (1, 5), "a last block may be cut off"
-
-
-@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 2**31), st.lists(st.integers(0, 90), max_size=6))
-def test_causal_features_of_a_stream_are_those_of_the_whole(first: int, block: int, seed: int, cuts: list[int]) -> None:
-    """Whatever pieces the raw frames arrive in, a block is normalised when its last one is there, and never again."""
-    raw = np.random.default_rng(seed).uniform(-10, 3, (4, 90)).astype(np.float32)
-    ends = block_ends(44, block, max(first, block))
-    parts, done, peak = [raw[:, :0]], 0, RAW_SILENCE
-    for arrived in sorted({*cuts, 90}):
-        for end in ends:
-            if done < 2 * end + 1 <= arrived:
-                part, peak = causal_block(raw[:, done : 2 * end + 1], peak)
-                parts.append(part)
-                done = 2 * end + 1
-    pieces = np.concatenate(parts, axis=1)
-    np.testing.assert_array_equal(pieces, causal_log_mel(raw, ends)[:, :done])
-    assert causal_log_mel(raw, ends).shape[1] == min(90, 2 * ends[-1] + 1)
-
-
-def test_causal_features_of_sound_as_loud_throughout_are_whispers(speech: FloatArray) -> None:
-    """Once the loudest cell was there, the features are the usual ones."""
-    raw = raw_log_mel(speech, 80)
-    loudest = int(raw.max(axis=0).argmax())
-    whole, causal = normalise(raw), causal_log_mel(raw, block_ends(raw.shape[1] // 2 + 1, 5, 30))
-    block = 2 * (30 + 5 * max(0, -(-(loudest // 2 - 30) // 5))) + 1
-    np.testing.assert_array_equal(causal[:, block:], whole[:, block:])
 
 
 @given(st.integers(0, 60_000), st.lists(st.integers(1, 9000), max_size=12), st.integers(0, 400), st.integers(1, 100))

@@ -11,8 +11,8 @@ from campaign.lines import Line, Notes
 from campaign.scenario import Scenario
 from whispertide.recipes.allocation import processor
 from whispertide.tuning.drawing import Curve
-from whispertide.tuning.page import stored_tables
 from whispertide_lab.evaluation import plots
+from whispertide_lab.evaluation.markdown import stored_tables
 from whispertide_lab.evaluation.plots import read
 
 BEGIN, END = "<!-- figures: written by benchmarks/soak.py -->", "<!-- end of the figures -->"

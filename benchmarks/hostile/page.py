@@ -14,8 +14,8 @@ from hostile.goals import changed, grown_mb, lost, missed_goals
 from hostile.kinds import EVERYTHING, KINDS, named
 from hostile.material import SILENCE_HOURS
 from whispertide.recipes.allocation import processor
-from whispertide.tuning.page import stored_tables
 from whispertide_lab.evaluation import plots
+from whispertide_lab.evaluation.markdown import stored_tables
 
 BEGIN, END = "<!-- figures: written by benchmarks/siege.py -->", "<!-- end of the figures -->"
 HEAD = (

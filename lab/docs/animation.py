@@ -9,8 +9,8 @@ a frame lasts as long as it stood. The status line is the measured one. Browsers
 import argparse
 import io
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -19,9 +19,10 @@ from rich.style import Style
 from rich.text import Text
 
 from whispertide import api
+from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.live import LiveView
 from whispertide.cli.meter import Meter
-from whispertide.cli.pump import at_live_pace
+from whispertide.cli.pump import Pump, Watcher, at_live_pace
 from whispertide.cli.source import Source
 from whispertide.recipes.catalogue import get_recipe
 
@@ -39,35 +40,37 @@ class Frame:
     rows: tuple[tuple[tuple[str, str], ...], ...]
 
 
-def play(recording: Path, model: str, recipe: str) -> Iterator[Frame]:
-    """Play the recording to a session in real time; yields each frame that differs from the one before it."""
+@dataclass(slots=True)
+class Camera(Watcher):
+    """Keeps each frame of a view that differs from the one before it."""
+
+    view: LiveView
+    frames: list[Frame] = field(default_factory=list)
+    history: list[Text] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+
+    def tick(self, meter: Meter) -> None:
+        """Look at the view after a block."""
+        now_s = time.perf_counter() - self.began
+        finished, rows = self.view.frame()
+        self.history += finished
+        kept = [*self.history, *rows[:-1]][-(ROWS - 1) :]
+        kept += [Text("")] * (ROWS - 1 - len(kept))
+        shown = tuple(_parts(row) for row in (*kept, rows[-1]))
+        if not self.frames or shown != self.frames[-1].rows:
+            self.frames.append(Frame(now_s, shown))
+
+
+def play(recording: Path, model: str, recipe: str) -> list[Frame]:
+    """Play the recording to a session in real time, and return the frames."""
     transcriber, source = api.load(model), Source(str(recording))
     console = Console(file=io.StringIO(), width=WIDTH + 1, height=ROWS, force_terminal=True)
     view = LiveView(console, Meter(live=True), transcriber.name, recipe, source.probe())
     transcriber.warm_up()
-    session, history = transcriber.session(get_recipe(recipe), live=True), list[Text]()
-    began, shown = time.perf_counter(), None
-    for block in at_live_pace(source.blocks()):
-        view.meter.audio(len(block))
-        for event in session.push(block):
-            view.meter.event(event)
-            view.event(event)
-        frame = _frame(view, history, time.perf_counter() - began)
-        if shown is None or frame.rows != shown.rows:
-            yield frame
-            shown = frame
-    for event in session.finish():
-        view.meter.event(event)
-        view.event(event)
-    yield _frame(view, history, time.perf_counter() - began)
-
-
-def _frame(view: LiveView, history: list[Text], now_s: float) -> Frame:
-    finished, rows = view.frame()
-    history += finished
-    kept = [*history, *rows[:-1]][-(ROWS - 1) :]
-    kept += [Text("")] * (ROWS - 1 - len(kept))
-    return Frame(now_s, tuple(_parts(row) for row in (*kept, rows[-1])))
+    session, camera = transcriber.session(get_recipe(recipe), live=True), Camera(view)
+    Pump(session, view.meter, (view, camera)).run(at_live_pace(source.blocks()), Interrupts())
+    camera.tick(view.meter)  # what the end confirms
+    return camera.frames
 
 
 def _parts(row: Text) -> tuple[tuple[str, str], ...]:
@@ -135,7 +138,7 @@ def main() -> None:
     parser.add_argument("--recipe", default="tide")
     parser.add_argument("-o", "--output", type=Path, default=Path("docs/captions.svg"))
     asked = parser.parse_args()
-    frames = list(play(asked.recording, asked.model, asked.recipe))
+    frames = play(asked.recording, asked.model, asked.recipe)
     asked.output.write_text(svg_of(frames, "whispertide listen"), encoding="utf-8")
 
 

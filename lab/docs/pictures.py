@@ -8,6 +8,7 @@ lab/docs/benchmarks/recipes-*   the recipes by the same weights, on the free clo
 import io
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
@@ -18,13 +19,15 @@ from rich.terminal_theme import MONOKAI
 from whispertide import api
 from whispertide.cli.bundled import bundled_files
 from whispertide.cli.demo import plain
+from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.live import LiveView
 from whispertide.cli.meter import Meter
-from whispertide.cli.pump import at_live_pace
+from whispertide.cli.pump import Pump, Watcher, at_live_pace
 from whispertide.cli.source import Source
 from whispertide.options import BUNDLED_MODEL, DEFAULT_RECIPE, EngineOptions
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.recipes.recipe import Recipe
+from whispertide.session import Session
 from whispertide.session_state import Transcript
 from whispertide.tuning.drawing import Drawing, scatter
 from whispertide.types import FloatArray, join_words, to_samples
@@ -67,15 +70,29 @@ def play(
     """Feed the recording until the view shows what the picture is to be of."""
     session = transcriber.session(recipe)
     transcriber.warm_up()
-    for block in blocks:
-        view.meter.audio(len(block))
-        for event in session.push(block):
-            view.meter.event(event)
-            view.event(event)
-        view.meter.cpu_percent()
-        if session.received > to_samples(FROM_S) and is_right(session.transcript, spoken):
-            return
+    try:
+        Pump(session, view.meter, (view, Looking(session, spoken))).run(blocks, Interrupts())
+    except FoundError:
+        return
     raise RuntimeError("expected a moment with a guess that turns out to be right; there was none")
+
+
+class FoundError(Exception):
+    """Ends a run: this is the moment of the picture."""
+
+
+@dataclass(slots=True)
+class Looking(Watcher):
+    """Raises `FoundError` at the first moment that is good to look at."""
+
+    session: Session
+    spoken: str
+
+    def tick(self, meter: Meter) -> None:
+        """Look at the transcript after a block."""
+        meter.cpu_percent()
+        if self.session.received > to_samples(FROM_S) and is_right(self.session.transcript, self.spoken):
+            raise FoundError
 
 
 def is_right(transcript: Transcript, spoken: str) -> bool:

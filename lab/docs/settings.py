@@ -10,7 +10,8 @@ from typing import Any, get_args
 from whispertide.recipes.catalogue import ABOUT, RECIPES
 from whispertide.recipes.recipe import CHOICES
 from whispertide.streaming.choice import Choice, field_types
-from whispertide.tuning.page import Table, markdown_table
+from whispertide.tuning.page import Table
+from whispertide_lab.evaluation.markdown import markdown_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "recipes.md"
 MARKS = ("<!-- recipes -->", "<!-- /recipes -->"), ("<!-- settings -->", "<!-- /settings -->")

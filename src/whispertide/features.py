@@ -12,11 +12,10 @@ width. So each mel is summed bin by bin, with operations that treat every frame 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -170,38 +169,6 @@ def log_mel(samples: FloatArray, n_mels: int = 80, padding: int = 0) -> FloatArr
     `normalise`).
     """
     return normalise(raw_log_mel(samples, n_mels, padding))
-
-
-def block_ends(frames: int, block: int, first: int) -> tuple[int, ...]:
-    """The ends of a causal encoder's blocks, in encoder frames: `first`, then every `block`; the last reaches `frames`,
-    or goes beyond.
-    """
-    return tuple(range(first, max(first, frames) + block, block))
-
-
-def causal_block(raw: FloatArray, peak: float = RAW_SILENCE) -> tuple[FloatArray, float]:
-    """The features of the raw frames that a block adds to a stream, and the loudest cell so far.
-
-    `peak` is that of all blocks before; the floor is measured from the louder of the two. So a frame has one value,
-    which nothing that follows changes.
-    """
-    peak = max(peak, float(raw.max(initial=RAW_SILENCE)))
-    return normalise(raw, peak), peak
-
-
-def causal_log_mel(raw: FloatArray, ends: Sequence[int]) -> FloatArray:
-    """The features of a stream [n_mels, frames], as a causal encoder with blocks that end at `ends` gets them.
-
-    The convolutions before the encoder look two mel frames ahead. So block b, which ends at encoder frame e, needs and
-    adds the mel frames up to and including 2 e. Frames after the last block are left out.
-    """
-    last = min(raw.shape[1], 2 * ends[-1] + 1 if ends else 0)
-    edges = [0, *(min(2 * end + 1, last) for end in ends)]
-    parts, peak = [raw[:, :0]], RAW_SILENCE
-    for begin, end in pairwise(edges):
-        part, peak = causal_block(raw[:, begin:end], peak)
-        parts.append(part)
-    return np.concatenate(parts, axis=1)
 
 
 @dataclass(slots=True)

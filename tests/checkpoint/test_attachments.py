@@ -11,16 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whispertide.checkpoint.attachments import (
-    Attachment,
-    Kind,
-    carry_over,
-    digest_attachments,
-    find,
-    load,
-    path_beside,
-    save,
-)
+from whispertide.checkpoint.attachments import Attachment, Kind, carry_over, find, load, path_beside, save
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 TOY = Kind("a toy", "toy-{variant}.npz", "whispertide train toy {model} --size {variant}")
@@ -158,11 +149,3 @@ def test_a_later_format_is_named(path: Path) -> None:
     np.savez(path, format=9, **ARRAYS, content_hash=OURS, report="{}")
     with pytest.raises(CheckpointError, match=r"of format 1; .* has format 9"):
         load(TOY, path, SHAPES, OURS)
-
-
-def test_the_digest_knows_every_attachment(path: Path) -> None:
-    mine = checkpoint(path.parent)
-    before = digest_attachments(mine)
-    assert digest_attachments(mine) == before
-    save(path.with_name("other.npz"), Attachment(ARRAYS, OURS))
-    assert digest_attachments(mine) != before

@@ -75,6 +75,17 @@ def test_paragraphs_end_at_pauses_in_long_ones_at_sentences_and_with_the_session
     assert not captions.speaking
 
 
+@pytest.mark.parametrize(
+    ("word", "last", "ends"),
+    [("كلمة", "حقا؟", True), ("शब्द", "है।", True), ("word", "said.”", True), ("word", "Mr.", False)],
+)
+def test_a_long_paragraph_ends_where_a_sentence_does_in_any_script(word: str, last: str, ends: bool) -> None:
+    captions = Captions()
+    said = [word] * 150 + [last, word]
+    captions.take([confirmed(*[(f" {text}", n / 10, n / 10 + 0.1) for n, text in enumerate(said)])])
+    assert captions.text.endswith(f"{last}\n{word}" if ends else f"{last} {word}")
+
+
 def test_another_session_begins_a_paragraph_and_its_time_at_0() -> None:
     captions = Captions()
     captions.begin("en")

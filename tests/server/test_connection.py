@@ -7,11 +7,12 @@ import pytest
 
 from served import KnowingModel, limited
 from whispertide.recipes.catalogue import get_recipe
-from whispertide.server.connection import Connection, GoneError
+from whispertide.server.connection import Connection
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.native import NativeProtocol
 from whispertide.server.protocols.wyoming import Frame, WyomingProtocol, encode
+from whispertide.server.transport import GoneError
 from wire_conversation import opening
 
 

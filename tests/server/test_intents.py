@@ -16,9 +16,9 @@ from whispertide.audio.buffer import AudioBuffer
 from whispertide.events import Intent
 from whispertide.server.intents import Intents
 from whispertide.server.options import ServerOptions
-from whispertide.understand.checkpoint import save_late
 from whispertide.understand.model import LateModel
 from whispertide.understand.understanding import Understanding
+from whispertide_lab.training.latecontext.folder import save_late
 
 PCM = (STREAM * 32767).astype("<i2")
 START = {"type": "start", "intents": True}

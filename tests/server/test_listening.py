@@ -5,7 +5,7 @@ import errno
 import logging
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -107,12 +107,40 @@ def test_places_are_counted_whatever_happens(steps: list[tuple[str, str, int]]) 
     assert (admission.open, admission._idle, admission._busy) == ({}, {}, {})
 
 
+async def test_who_comes_as_the_server_stops_is_not_dropped() -> None:
+    admission, handled = Admission(10), list[asyncio.StreamWriter]()
+    (listener,) = listen("127.0.0.1", 0, admission)
+    server = await asyncio.start_server(lambda _, writer: handled.append(writer), sock=listener)
+    with socket.create_connection(listener.getsockname()):
+        while not admission.open:
+            await asyncio.sleep(0)
+        assert not handled, "it is accepted, and no more"
+        await admission.end()
+        server.close()
+        assert len(handled) == 1
+        handled[0].close()
+        await handled[0].wait_closed()
+    assert not admission.open
+
+
+MADE: list[socket.socket] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Also where a test fails, or the last of all tests would be told of open sockets."""
+    yield
+    while MADE:
+        MADE.pop().close()
+
+
 async def silent(port: int, count: int) -> list[socket.socket]:
     """Connections that say nothing."""
     loop, made = asyncio.get_running_loop(), []
     for _ in range(count):
         one = socket.socket()
         one.setblocking(False)
+        MADE.append(one)
         await loop.sock_connect(one, ("127.0.0.1", port))
         made.append(one)
     await asyncio.sleep(0.2)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.checkpoint import packages
-from whispertide.checkpoint.packages import PackagedModel, Part
+from whispertide.checkpoint.packages import PackagedModel, Part, packaged_models
 
 REPO, SAME = "openai/whisper-base", "Systran/faster-whisper-base"
 FIRST, SECOND = "half-a-whisper-part1==1.0.0", "half-a-whisper-part2==1.0.0"
@@ -69,9 +68,9 @@ def locked() -> PackagedModel:
 
 
 def use_packages(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Ask no index but this folder, with settings of nobody, for the made checkpoint alone."""
-    model = locked()
-    monkeypatch.setattr(packages, "packaged_models", lambda: {REPO: model, SAME: model})
+    """Ask no index but this folder, with settings of nobody, for the made checkpoint."""
+    for name in (REPO, SAME):
+        monkeypatch.setitem(packaged_models(), name, locked())
     for name, value in (("NO_INDEX", "1"), ("FIND_LINKS", str(folder)), ("CONFIG_FILE", "/dev/null")):
         monkeypatch.setenv(f"PIP_{name}", value)
         monkeypatch.setenv(f"UV_{name}", value)

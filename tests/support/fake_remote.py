@@ -1,6 +1,7 @@
 """A transcription server on loopback that answers as it is told, and badly in every way that a server can."""
 
 import asyncio
+import atexit
 import json
 import socket
 import threading
@@ -105,6 +106,16 @@ async def _turns() -> None:
         await asyncio.sleep(0)
 
 
+async def stop_accepting(server: asyncio.Server) -> None:
+    """Close a server once connections that have just been made have their handlers: asyncio drops them after `close`,
+    and leaves their sockets open.
+    """
+    for listening in server.sockets:
+        asyncio.get_running_loop().remove_reader(listening)
+    await _turns()
+    server.close()
+
+
 async def _drip(writer: asyncio.StreamWriter, answer: bytes) -> None:
     for place in range(len(answer)):
         writer.write(answer[place : place + 1])
@@ -137,10 +148,7 @@ def fake_remote(*ways: str) -> Iterator[FakeRemote]:
         loops.append(asyncio.get_running_loop())
         ready.set()
         await over.wait()
-        for listening in server.sockets:
-            loops[0].remove_reader(listening)
-        await _turns()  # connections that have just been made get their handlers: asyncio drops them after `close`
-        server.close()
+        await stop_accepting(server)
         handlers = asyncio.all_tasks() - {asyncio.current_task()}
         for handler in handlers:
             handler.cancel()
@@ -162,6 +170,7 @@ def fake_remote(*ways: str) -> Iterator[FakeRemote]:
 @cache
 def _taken() -> socket.socket:
     found = socket.socket()
+    atexit.register(found.close)
     found.bind(("127.0.0.1", 0))
     return found
 

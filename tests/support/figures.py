@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from whispertide.tuning.page import stored_tables
+from whispertide_lab.evaluation.markdown import stored_tables
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "lab" / "log"

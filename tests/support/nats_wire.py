@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
+from fake_remote import stop_accepting
 from nats_server import Nats
 
 
@@ -41,16 +42,21 @@ class Wire:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _cut(self) -> None:
-        self._server.close()
+        await stop_accepting(self._server)
         for end in list(self._ends):
             end.transport.abort()
             end.close()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self.nats.port)
-        self._ends |= {writer, back}
-        await asyncio.gather(self._carry(reader, back, True), self._carry(there, writer))
-        self._ends -= {writer, back}
+        self._ends.add(writer)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self.nats.port)
+            self._ends.add(back)
+            await asyncio.gather(self._carry(reader, back, True), self._carry(there, writer))
+            self._ends.discard(back)
+        finally:
+            writer.close()
+            self._ends.discard(writer)
 
     async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, counted: bool = False) -> None:
         """Every piece comes `delay` later than it was sent; the order stays."""

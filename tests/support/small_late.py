@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from whispertide.checkpoint.layout import Shape
-from whispertide.understand.checkpoint import LateCheckpoint, LateDims, learn_vocabulary
+from whispertide.understand.checkpoint import LateCheckpoint, LateDims
 from whispertide.understand.intent_words import IntentWords, hashed
 from whispertide.understand.model import LateModel
+from whispertide_lab.training.latecontext.folder import learn_vocabulary
 
 TEXTS = ["play some music", "set an alarm for seven", "what is the weather"]
 INTENTS = ["play_music", "alarm_set"]

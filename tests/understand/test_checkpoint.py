@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from whispertide.understand.checkpoint import LateCheckpoint, LateDims, learn_vocabulary
+from whispertide.understand.checkpoint import LateCheckpoint, LateDims
 from whispertide.understand.intent_words import IntentWords
+from whispertide_lab.training.latecontext.folder import learn_vocabulary
 
 TENSORS = {"one": np.ones(3, np.float32), "two": np.zeros(2, np.float32)}
 

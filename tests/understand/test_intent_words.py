@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from small_late import small_late
 from whispertide.errors import CheckpointError
-from whispertide.understand.checkpoint import LateCheckpoint, Meaning, load_late, save_late
+from whispertide.understand.checkpoint import LateCheckpoint, Meaning, load_late
 from whispertide.understand.intent_words import IntentWords, hashed, plain
+from whispertide_lab.training.latecontext.folder import save_late
 
 ROWS = 64
 WORDS = IntentWords(np.random.default_rng(0).standard_normal((ROWS, 3)).astype(np.float32))

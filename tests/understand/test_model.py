@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from small_late import SOUND, late_model, late_shapes, small_late
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, DiskSpaceError
 from whispertide.types import FloatArray
-from whispertide.understand.checkpoint import Kind, LateCheckpoint, LateDims, load_late, save_late
+from whispertide.understand.checkpoint import Kind, LateCheckpoint, LateDims, load_late
 from whispertide.understand.model import LateModel, features, positions
+from whispertide_lab.training.latecontext.folder import save_late
 
 
 @pytest.fixture(scope="module")

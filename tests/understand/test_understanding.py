@@ -23,10 +23,10 @@ from whispertide.cli.main import app
 from whispertide.cli.source import Source
 from whispertide.errors import AudioError, GraphError, OptionError
 from whispertide.types import SAMPLE_RATE, FloatArray
-from whispertide.understand.checkpoint import save_late
 from whispertide.understand.ctc_attention import Candidate, CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.understand.model import Contextualised, Ingested, LateModel
 from whispertide.understand.understanding import PilotTimes, Understanding, Understood
+from whispertide_lab.training.latecontext.folder import save_late
 
 SEARCH = CtcAttentionOptions(beam=3, longest=6)
 

@@ -4,7 +4,6 @@ A file holds plain arrays, the hash of the checkpoint that they were trained for
 arrays mean, the module that uses them knows; it declares its `Kind`.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -218,18 +217,3 @@ def _list_shapes(shapes: Shapes) -> str:
         for name, shape in shapes.items()
     )
     return ", ".join(f"{name} [{lengths}]" for name, lengths in sorted(named)) or "nothing"
-
-
-def digest_attachments(checkpoint: Checkpoint) -> str:
-    """Hash all that decides the results of a recipe besides the weights: generation settings and attachments. 12
-    hexadecimal digits.
-    """
-    return digest_folder(checkpoint.folder, repr(checkpoint.generation))
-
-
-def digest_folder(folder: Path, settings: str = "") -> str:
-    """Hash all attachments in a folder, and `settings`. 12 hexadecimal digits."""
-    digest = hashlib.sha256(settings.encode())
-    for file in sorted(folder.glob("*.npz")):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()[:12]

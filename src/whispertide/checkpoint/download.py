@@ -188,7 +188,7 @@ def check_space(needed: int, directory: Path) -> None:
     if needed and needed + _SPARE_BYTES > free:
         raise DiskSpaceError(
             f"expected {format_size(needed + _SPARE_BYTES)} free in {directory}; {format_size(free)} are. Free some "
-            "space (`whispertide models remove`), choose a smaller model, or set HF_HOME to a directory offline_advice."
+            "space (`whispertide models remove`), choose a smaller model, or set HF_HOME to a directory elsewhere."
         )
 
 

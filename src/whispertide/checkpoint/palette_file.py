@@ -8,7 +8,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from whispertide.checkpoint.layout import Shape
 from whispertide.checkpoint.palette import Palettised
-from whispertide.checkpoint.safetensors_file import SafetensorsFile, header_of
+from whispertide.checkpoint.safetensors_file import SafetensorsFile
 from whispertide.errors import CheckpointError
 
 FORMAT = "whispertide-palettes"
@@ -75,7 +74,7 @@ class PaletteFile:
         """Read a tensor in its stored form. Raises `CheckpointError` if its bytes are not those of the index."""
         entry = self.entries[name]
         arrays = [self._file.read(part) for part in entry.parts(name)]
-        if _digest_of(arrays) != entry.digest:
+        if digest_of(arrays) != entry.digest:
             raise self._damaged(f"the bytes of {name} are not those that were written")
         if not entry.bits:
             if arrays[0].shape != entry.shape or arrays[0].dtype.kind != "f":
@@ -126,7 +125,7 @@ def _entry(about: Mapping[str, Any]) -> _IndexEntry:
     return _IndexEntry(shape, digest, bits, rows)
 
 
-def _digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:
+def digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:
     """BLAKE2b of 16 bytes, in hexadecimal, over type, shape and content of each."""
     found = hashlib.blake2b(digest_size=16)
     for array in arrays:
@@ -134,29 +133,3 @@ def _digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:
         # A digest takes memory as it lies, so that must be in order.
         found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
-
-
-def write_palette_file(path: Path, tensors: Mapping[str, Stored], original: str) -> None:
-    """Write such a file; `original` is the hash of the uncompressed checkpoint. Raises OSError."""
-    parts: dict[str, npt.NDArray[Any]] = {}
-    index: dict[str, dict[str, Any]] = {}
-    for name, tensor in tensors.items():
-        own = _parts(name, tensor)
-        entry: dict[str, Any] = {"shape": list(tensor.shape), "digest": _digest_of(own.values())}
-        if isinstance(tensor, Palettised):
-            entry |= {"bits": tensor.bits, "rows": tensor.rows}
-        parts, index[name] = parts | own, entry
-    text = json.dumps({"original": original, "tensors": index}, separators=(",", ":"))
-    digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-    metadata = {"format": FORMAT, "version": str(VERSION), "digest": digest, "index": text}
-    with path.open("wb") as file:
-        file.write(header_of({name: (array.shape, array.dtype) for name, array in parts.items()}, metadata))
-        for array in parts.values():
-            file.write(array.data)
-
-
-def _parts(name: str, tensor: Stored) -> dict[str, npt.NDArray[Any]]:
-    if not isinstance(tensor, Palettised):
-        return {name: np.ascontiguousarray(tensor)}
-    arrays = (tensor.palettes, tensor.indices, tensor.outliers, tensor.gaps)
-    return {f"{name}.{part}": np.ascontiguousarray(array) for part, array in zip(PARTS, arrays, strict=True)}

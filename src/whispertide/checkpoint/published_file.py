@@ -4,49 +4,47 @@ package of the package index.
 What arrives is kept only if it is, to the bit, what its maker publishes. This module does not know what a file is for.
 """
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from whispertide.atomic import CHOOSE_CACHE, replacing, writing
-from whispertide.checkpoint.cache import cache_path, file_digest
-from whispertide.checkpoint.download import check_space, download, find_cached, format_size, is_offline
+from whispertide.checkpoint.cache import file_digest
+from whispertide.checkpoint.download import find_cached, format_size, is_offline
 from whispertide.checkpoint.names import HubModel
-from whispertide.checkpoint.package_index import fetch_files
-from whispertide.errors import CheckpointError, CheckpointNotFoundError, DownloadError, UnreachableError
+from whispertide.checkpoint.packages import PackagedModel, check_digest, find_assembled, packaged_models
+from whispertide.checkpoint.sources import fetch
+from whispertide.errors import CheckpointNotFoundError, DownloadError
 from whispertide.types import Announce
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """One file: where it is on the hub and in a package ("name==1.0.0"), their bytes, its SHA-256 and its licence."""
+    """One file: what it is for, where it is on the hub, and its licence; the lock of packages has its bytes."""
 
     name: str
     about: str
     hub: HubModel
-    package: str
-    package_size: int
-    path: str
-    size: int
-    sha256: str
     licence: str
+
+    @property
+    def packaged(self) -> PackagedModel:
+        """The same from a package."""
+        return packaged_models()[str(self.hub)]
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self.packaged.sizes()[self.hub.file]
 
     @property
     def kept(self) -> Path:
         """Its place in the cache of whispertide, if it came from the package."""
-        return cache_path("models", self.hub.file)
+        return self.packaged.place / self.hub.file
 
 
 SMART_TURN = PublishedFile(
     name="smart-turn",
     about="hears in a pause whether the speaker is done",
     hub=HubModel("pipecat-ai/smart-turn-v3", "f766f81d3cfdf7737ac64aad813d91bbfd56bf93", "smart-turn-v3.2-cpu.onnx"),
-    package="pipecat-ai==1.14.0",
-    package_size=12_109_725,
-    path="pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
-    size=8_679_182,
-    sha256="2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f",
     licence="BSD-2-Clause",
 )
 FILES = {file.name: file for file in (SMART_TURN,)}
@@ -54,8 +52,9 @@ FILES = {file.name: file for file in (SMART_TURN,)}
 
 def find_file(file: PublishedFile) -> Path | None:
     """Find the file on this machine, whole and as published; None: it is not here."""
-    places = (find_cached(file.hub), file.kept if file.kept.is_file() else None)
-    return next((place for place in places if place is not None and file_digest(place) == file.sha256), None)
+    places = (find_cached(file.hub), find_assembled(file.hub))
+    digest = file.packaged.sha256
+    return next((place for place in places if place is not None and file_digest(place) == digest), None)
 
 
 def require_file(file: PublishedFile) -> Path:
@@ -81,43 +80,6 @@ def fetch_file(file: PublishedFile, announce: Announce | None = None) -> Path:
             f"{file.name} is not on this machine, and --offline or HF_HUB_OFFLINE forbids downloading it. On a machine "
             f"with a network run `whispertide models pull {file.name}` and copy the file that it names to {file.kept}"
         )
-    try:
-        return _checked(file, download(file.hub, announce))
-    except UnreachableError as error:
-        if announce is not None:
-            announce(f"the Hugging Face hub cannot be reached ({error.reason})")
-        try:
-            return _fetch_from_package(file, announce)
-        except UnreachableError as other:
-            reason = f"neither the Hugging Face hub ({error.reason}) nor the package index ({other.reason}) gives it"
-            raise UnreachableError(
-                f"{file.name} is not on this machine, and {reason}. Check the network, or copy {file.hub.file} from "
-                f"another machine to {file.kept}",
-                reason,
-            ) from other
-
-
-def _fetch_from_package(file: PublishedFile, announce: Announce | None) -> Path:
-    target = file.kept
-    with writing(target.parent, CHOOSE_CACHE):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        check_space(file.package_size + 2 * file.size, target.parent)
-        if announce is not None:
-            announce(
-                f"downloading {file.package} ({format_size(file.package_size)}) from the package index to {target}"
-            )
-        with TemporaryDirectory(dir=target.parent) as box:
-            fetch_files(file.package, [file.path], Path(box), lambda _: None)
-            arrived = _checked(file, Path(box) / file.path)
-            with replacing(target) as unfinished:
-                shutil.move(arrived, unfinished)
-    return target
-
-
-def _checked(file: PublishedFile, place: Path) -> Path:
-    if (found := file_digest(place)) != file.sha256:
-        raise CheckpointError(
-            f"{place.name} is not what was published: expected the SHA-256 {file.sha256}, got {found}. It is not used. "
-            "Whoever runs the place it came from may know why."
-        )
+    place = fetch(file.hub, announce, advice=f"Or copy {file.hub.file} from another machine to {file.kept}.")
+    check_digest(place.name, file.packaged.sha256, file_digest(place))
     return place

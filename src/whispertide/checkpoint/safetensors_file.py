@@ -28,22 +28,6 @@ _DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8", "U8": "u1"}
 FLOATS = ("F32", "F16", "BF16", "F64")
 
 
-def header_of(tensors: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]], metadata: Mapping[str, str]) -> bytes:
-    """The header of a file: `tensors` are shape and type by name, in the order in which their bytes follow."""
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    begin = 0
-    for name, (shape, kind) in tensors.items():
-        dtype = np.dtype(kind)
-        end = begin + math.prod(shape) * dtype.itemsize
-        named = f"{'U' if dtype.kind == 'u' else 'F'}{8 * dtype.itemsize}"
-        header[name] = {"dtype": named, "shape": list(shape), "data_offsets": [begin, end]}
-        begin = end
-    content = json.dumps(header, separators=(",", ":")).encode()
-    # Tensors begin at a multiple of eight, as the format wants it.
-    content += b" " * (-len(content) % 8)
-    return _LENGTH.pack(len(content)) + content
-
-
 @dataclass(frozen=True, slots=True)
 class _StoredTensor:
     """The place of one tensor: `offset` is absolute, in bytes."""

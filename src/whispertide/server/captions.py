@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from whispertide.events import Confirmed, End, Error, Hypothesis, Language, TurnEnd
+from whispertide.punctuation import ends_sentence
 from whispertide.server.outbox import Entry
 from whispertide.types import Word, to_samples
 
 _KEPT = 100_000  # characters: some two hours of speech
 _PAUSE = to_samples(1.5)  # between two words of different paragraphs
 _LONG = 500  # characters after which the end of a sentence ends a paragraph as well; after three times as many any word
-_SENTENCE_ENDS = tuple(".?!…。？！")
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class Captions:
         paragraph = self.text[self.text.rfind("\n") + 1 :]
         added = ""
         for word in words:
-            most = _LONG if paragraph.endswith(_SENTENCE_ENDS) else 3 * _LONG
+            most = _LONG if ends_sentence(paragraph) else 3 * _LONG
             if paragraph and (len(paragraph) > most or word.start - self._heard >= _PAUSE):
                 added, paragraph = added + "\n", ""
             text = word.text if paragraph else word.text.lstrip()

@@ -10,9 +10,8 @@ no room for more audio) and the writer (when the client does not read) ever wait
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from typing import Protocol
 
 from whispertide.events import Event
 from whispertide.server.bucket import Bucket
@@ -20,6 +19,7 @@ from whispertide.server.client import RefusedError
 from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession, is_last
 from whispertide.server.protocols import base
+from whispertide.server.transport import FloodError, GoneError, MessageTooLargeError, Transport, pieces_of
 from whispertide.types import SAMPLE_RATE
 
 log = logging.getLogger("whispertide.server")
@@ -32,31 +32,6 @@ _PACE = 500  # pieces a second, on average over four seconds: then a client is r
 _WORTH = 8192  # bytes that cost as much as a piece, or 2,048 of text; a tenth of a second of audio does, too
 _SHOWN = 500  # characters of what is told about a problem: it may quote the client
 _ROOM_S = 0.02  # how often a reader that waits looks whether there is room
-
-
-class GoneError(Exception):
-    """The other side is no longer there."""
-
-
-class FloodError(GoneError):
-    """The client sent so many bytes without a message that it was cut off."""
-
-
-class MessageTooLargeError(Exception):
-    """The client sent a message above the limit."""
-
-
-class Transport(Protocol):
-    """Messages to and from one client."""
-
-    async def receive(self) -> str | bytes:
-        """The next message. Raises `GoneError` at the end, `MessageTooLargeError` for one that is too large."""
-
-    async def send(self, message: str | bytes) -> None:
-        """Send, waiting while the other side does not read. Raises `GoneError`."""
-
-    async def close(self, code: int, reason: str) -> None:
-        """Close; nothing is sent afterwards."""
 
 
 class Connection:
@@ -167,7 +142,7 @@ class Connection:
                     self.hub.floods.closed(self.party, self.owner)
                 self._perform(self.protocol.closed())
                 return
-            for piece in _pieces(message, self.protocol.piece):
+            for piece in pieces_of(message, self.protocol.piece):
                 taken = self._receive(piece)
                 await self._wait_for_room()
                 if not taken or self._closing:
@@ -421,12 +396,3 @@ class Connection:
         if self.live is live:
             self.live = None
             self._perform((base.Close(4001, "the session was resumed on another connection"),))
-
-
-def _pieces(message: str | bytes, size: int) -> Iterator[str | bytes]:
-    """Split a message into the pieces that a protocol takes (`WireProtocol.piece`)."""
-    if not size or isinstance(message, str) or len(message) <= size:
-        yield message
-        return
-    for at in range(0, len(message), size):
-        yield message[at : at + size]

@@ -8,12 +8,12 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 
 from whispertide.api import Transcriber
 from whispertide.errors import GraphError, OptionError, WhispertideError
-from whispertide.events import Confirmed, Event
+from whispertide.events import Confirmed
 from whispertide.model.runtime import give_back_spare, spare_graphs
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.bounds import check_executor
@@ -22,20 +22,19 @@ from whispertide.server.client import Client, RefusedError
 from whispertide.server.defaults import check_usual, choose_model, fill_changes
 from whispertide.server.floods import Floods
 from whispertide.server.guesses import Guesses
-from whispertide.server.intents import Intents, intents_of
+from whispertide.server.intents import intents_of
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
-from whispertide.server.opening import choose_recipe, server_info, started_message
+from whispertide.server.opening import Builder, server_info, started_message
 from whispertide.server.options import ServerOptions
-from whispertide.server.outbox import EventsGoneError, Outbox
+from whispertide.server.outbox import EventsGoneError
 from whispertide.server.protocols import base
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.server.session_journal import SessionJournal
 from whispertide.server.watch import Waiting, Watch
 from whispertide.types import join_words, seconds, to_samples
 from whispertide.understand.model import LateModel
-from whispertide.understand.understanding import Understanding
 
 log = logging.getLogger("whispertide.server")
 
@@ -43,8 +42,6 @@ _SWEEP_S = 0.5
 # So many times its limit of sessions an owner may have waiting for clients; then the one with least audio gives way.
 _PARKED = 4
 _PATIENCE = 20  # so many times the usual audio of a session may wait for a shared journal
-_PORTION_S = 1.0  # of audio that a session takes at once
-_PILOTED_S = 0.5  # where intents are told: seldom has it more than one pilot
 _UNKNOWN, _UNKNOWN_PER_S = 100, 5.0  # sessions that are not here, asked for by one address at once, and a second
 _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would fill the memory with their heads
 
@@ -85,6 +82,7 @@ class Hub:
         self.watch = Watch()
         self.load = Load(enabled=options.work.degrade)
         self.scheduler = Scheduler(options.work.workers, self.load, self._done)
+        self.builder = Builder(self.models, recipe, options, understands)
         self.info = server_info(self.models, recipe, options, version=version, intents=intents_of(understands))
         check_usual(self.info.models, options.text)
         self.look_up: Callable[[str, str], Awaitable[None]] | None = None  # of an owner's session, in a shared journal
@@ -129,7 +127,7 @@ class Hub:
         identity = secrets.token_urlsafe(16)
         try:
             model, settings = choose_model(self.info.models, settings, self.options.text)
-            live = self.build(identity, owner, model.name, settings, protocol)
+            live = self.builder.build(identity, owner, model.name, settings, protocol)
         except (WhispertideError, TypeError) as error:
             raise self._refusal("bad_setting", str(error)) from error
         live.limit_s = min(live.limit_s, limit_s)
@@ -140,30 +138,6 @@ class Hub:
         self._count()
         log.info("session opened", extra={"session": identity, "model": live.model, "recipe": live.asked_recipe.name})
         return live, started_message(live, resumed=False)
-
-    def build(
-        self,
-        identity: str,
-        owner: str,
-        model: str,
-        settings: base.Settings,
-        protocol: str,
-        recipe: Recipe | None = None,
-    ) -> LiveSession:
-        """Make a session that is not listed yet; with `recipe` the settings do not choose another.
-
-        Raises `WhispertideError` or `TypeError` for settings that cannot be.
-        """
-        chosen, options = choose_recipe(settings, self.recipe)
-        session = self.models[model].session(recipe or chosen, options=options, vad=settings.vad, live=True)
-        limits, languages = self.options.limits, self.models[model].tokenizer.languages
-        outbox = Outbox(limit=limits.unacked)
-        live = LiveSession(
-            identity, owner, model, session, options, protocol, outbox, languages=languages, limit_s=limits.session_s
-        )
-        if settings.intents and self.understands is not None:
-            live.intents = Intents(Understanding(self.understands))
-        return live
 
     def check_guess(self, session: str, owner: str, party: str) -> None:
         """Raises `RefusedError` for an unknown session if this party has asked for many of them."""
@@ -335,7 +309,7 @@ class Hub:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _put(self, live: LiveSession, command: Command) -> None:
-        for portion in _portions(command, _PORTION_S if live.intents is None else _PILOTED_S):
+        for portion in live.portions(command):
             if self.journal is not None:  # first: a step in progress may take it at once and write its state
                 self.journal.put(live, portion)
             live.put(portion)
@@ -374,15 +348,11 @@ class Hub:
         if step.rounds:
             self.watch.note_round()
         self.metrics.count_step(done.step, done.live.accepted, done.waited_s)
-        if self.options.transcripts_in_log:
-            self._log_text(live, [entry for entry in step.entries if isinstance(entry, Event)])
+        for entry in step.entries if self.options.transcripts_in_log else ():
+            if isinstance(entry, Confirmed):
+                log.info("confirmed", extra={"session": live.id, "text": join_words(entry.words)})
         if live.wake is not None:
             live.wake()
-
-    def _log_text(self, live: LiveSession, events: Sequence[Event]) -> None:
-        for event in events:
-            if isinstance(event, Confirmed):
-                log.info("confirmed", extra={"session": live.id, "text": join_words(event.words)})
 
     def _forget(self, live: LiveSession) -> None:
         for observer in live.observers:
@@ -430,11 +400,3 @@ class Hub:
             for live in list(self.sessions.values()):
                 if live.parked_at is not None and now - live.parked_at > self.options.limits.resume_s:
                     self.drop(live)
-
-
-def _portions(command: Command, longest_s: float) -> list[Command]:
-    """Split a long stretch of audio."""
-    if not isinstance(command, base.Audio):
-        return [command]
-    size = to_samples(longest_s)
-    return [base.Audio(command.samples[at : at + size]) for at in range(0, len(command.samples), size)]

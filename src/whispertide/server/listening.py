@@ -6,6 +6,7 @@ that whoever says nothing keeps nobody out. Only where all are at work is one to
 the log. Knows no protocol.
 """
 
+import asyncio
 import contextlib
 import errno
 import socket
@@ -23,6 +24,7 @@ _RESERVED = 128  # files that are no connections: models, the journal, uploads
 _WANTED_FILES = 65_536
 _TRIES = 8
 _REFUSED = 32  # connections that are closed at once in one turn of the event loop
+_TURNS = 3  # of the event loop, from accepting a connection until its protocol has it
 
 
 Peer = tuple[Any, ...]  # a socket's address, as the system has it: the host, the port, …
@@ -50,9 +52,18 @@ class Admission:
     per_address: int = 0
     wait_s: Callable[[str], float] = _no_wait
     turned_away: int = 0  # new ones, and those that gave way
+    over: bool = False  # nothing more is accepted
     open: Counter[str] = field(default_factory=Counter)
     _idle: dict[str, OrderedDict[Peer, Callable[[], None]]] = field(default_factory=dict)
     _busy: dict[Peer, Callable[[], None]] = field(default_factory=dict)
+
+    async def end(self) -> None:
+        """Accept nothing more, and wait for those that are just accepted: asyncio drops them, and leaves their sockets
+        open, where their server closes before they have a protocol.
+        """
+        self.over = True
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
 
     def enter(self, peer: Peer, shut: Callable[[], None] = _nothing) -> bool:
         """Count a connection, idle until `at_work`, if there is room for it; `shut` takes it back."""
@@ -141,7 +152,7 @@ class Listener(socket.socket):
         """Accept the next connection that is admitted. Raises `BlockingIOError` if no other waits, and after many
         refusals: other sockets have their turn.
         """
-        for _ in range(_REFUSED):
+        for _ in range(0 if self.admission.over else _REFUSED):
             descriptor, address = self._accept()  # type: ignore[attr-defined]  # what `socket.accept` itself calls
             accepted = _Accepted(self.family, self.type, self.proto, fileno=descriptor)
             if self.admission.enter(address, accepted.give_way):

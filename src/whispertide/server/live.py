@@ -36,6 +36,8 @@ _SPOKEN, _AT_ONCE_S = 1.25, 10.0  # seconds of audio a second, and at once, that
 # Of audio: more of it makes a round longer, for which others wait, and two seconds cost hardly more rounds.
 _MOST_TAKEN = to_samples(2)  # in a step
 _MOST_UNHEARD = to_samples(5)  # before a round looks at it
+_PORTION = to_samples(1.0)  # of audio that a session takes at once
+_PILOTED = to_samples(0.5)  # where intents are told: seldom has it more than one pilot
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,13 @@ class LiveSession:
     def is_unhurried(self, now: float) -> bool:
         """True if its lateness is no sign of load: audio comes faster than it is spoken, or the client is gone."""
         return self.is_parked or self.pace.debt_s(now) > 0
+
+    def portions(self, command: Command) -> list[Command]:
+        """Split a long stretch of audio as this session takes it."""
+        if not isinstance(command, Audio):
+            return [command]
+        size = _PORTION if self.intents is None else _PILOTED
+        return [Audio(command.samples[at : at + size]) for at in range(0, len(command.samples), size)]
 
     @property
     def busy(self) -> bool:

@@ -1,19 +1,24 @@
-"""The start of a session: the server's description for clients, and the recipe and options that settings choose.
+"""The start of a session: the server's description for clients, and sessions as their settings choose them.
 
 Functions over models, recipes and sessions; they know of no hub.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from whispertide.api import Transcriber
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import ABOUT, RECIPES, get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
+from whispertide.server.intents import Intents
 from whispertide.server.live import LiveSession
 from whispertide.server.options import ServerOptions
+from whispertide.server.outbox import Outbox
 from whispertide.server.protocols import base
 from whispertide.streaming.smart_turn import find_smart_turn
+from whispertide.understand.model import LateModel
+from whispertide.understand.understanding import Understanding
 
 
 def server_info(
@@ -45,6 +50,40 @@ def _offered_recipes(usual: Recipe, models: Mapping[str, Transcriber]) -> list[s
     """The default recipe, and those that every model can run."""
     able = [name for name, recipe in RECIPES.items() if all(model.can_stream(recipe) for model in models.values())]
     return list(dict.fromkeys((usual.name, *able)))
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """Builds sessions of what the server has: models, the recipe for clients that name none, a network for intents."""
+
+    models: Mapping[str, Transcriber]
+    recipe: Recipe
+    options: ServerOptions
+    understands: LateModel | None
+
+    def build(
+        self,
+        identity: str,
+        owner: str,
+        model: str,
+        settings: base.Settings,
+        protocol: str,
+        recipe: Recipe | None = None,
+    ) -> LiveSession:
+        """Make a session that is not listed yet; with `recipe` the settings do not choose another.
+
+        Raises `WhispertideError` or `TypeError` for settings that cannot be.
+        """
+        chosen, options = choose_recipe(settings, self.recipe)
+        session = self.models[model].session(recipe or chosen, options=options, vad=settings.vad, live=True)
+        limits, languages = self.options.limits, self.models[model].tokenizer.languages
+        outbox = Outbox(limit=limits.unacked)
+        live = LiveSession(
+            identity, owner, model, session, options, protocol, outbox, languages=languages, limit_s=limits.session_s
+        )
+        if settings.intents and self.understands is not None:
+            live.intents = Intents(Understanding(self.understands))
+        return live
 
 
 def choose_recipe(settings: base.Settings, usual: Recipe) -> tuple[Recipe, DecodeOptions]:

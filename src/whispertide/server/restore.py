@@ -43,7 +43,7 @@ def _rebuild(hub: Hub, journal: SessionJournal, kept: StoredSession) -> LiveSess
     if about.model not in hub.models:
         raise ValueError(f"expected the model {about.model} to be served again; it is not")
     # A framing that was measured then might be another now.
-    live = hub.build(kept.id, about.owner, about.model, about.settings, about.protocol, kept.recipe)
+    live = hub.builder.build(kept.id, about.owner, about.model, about.settings, about.protocol, kept.recipe)
     if kept.state is not None and kept.recipe is not None and kept.options is not None:
         live.restore(kept.state, kept.recipe, kept.options)
     live.outbox.restore(kept.next_seq, kept.entries)

@@ -147,6 +147,7 @@ class Server(uvicorn.Server):
         await drain(self.hub, lambda: self.force_exit)
         for listener in self._listeners:
             await listener.stop()
+        await self._admission.end()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

@@ -21,10 +21,11 @@ from functools import partial
 
 from whispertide.server.access import Throttle, is_loopback
 from whispertide.server.addresses import party_of
-from whispertide.server.connection import Connection, GoneError
+from whispertide.server.connection import Connection
 from whispertide.server.hub import Hub
 from whispertide.server.listening import BACKLOG, Admission, listen, raise_file_limit
 from whispertide.server.protocols.base import Opening, ProtocolError, WireProtocol
+from whispertide.server.transport import GoneError
 
 log = logging.getLogger("whispertide.server")
 
@@ -43,7 +44,7 @@ def files_of_port() -> int:
 
 
 class TcpTransport:
-    """Bytes over one TCP connection; see `connection.Transport`."""
+    """Bytes over one TCP connection; see `transport.Transport`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -133,6 +134,7 @@ class TcpListener:
 
     async def stop(self) -> None:
         """Stop listening and cut the connections that are left (`serving.drain` comes first)."""
+        await self._admission.end()
         for server in self._servers:
             server.close()
         if self._tasks:  # those that are closing already may finish

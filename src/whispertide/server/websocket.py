@@ -12,11 +12,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from whispertide.server.access import AccessControl
 from whispertide.server.addresses import party_of
-from whispertide.server.connection import Connection, FloodError, GoneError, MessageTooLargeError
+from whispertide.server.connection import Connection
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import Opening, ProtocolError, WireProtocol
 from whispertide.server.sockets import TOO_FAST
+from whispertide.server.transport import FloodError, GoneError, MessageTooLargeError
 
 _REASON = 123  # bytes of a close frame's reason (RFC 6455, section 5.5)
 _CLOSE_S = 2.0
@@ -30,7 +31,7 @@ class _WebSocketTransport:
         self._limit = limit
 
     async def receive(self) -> str | bytes:
-        """Return the next message; see `connection.Transport`."""
+        """Return the next message; see `transport.Transport`."""
         try:
             data = await self._socket.receive()
         except (WebSocketDisconnect, RuntimeError) as error:

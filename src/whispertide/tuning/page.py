@@ -1,10 +1,9 @@
-"""Tables, as text, Markdown and HTML, and a self-contained page for a report. Knows nothing of measurements.
+"""Tables, as text and HTML, and a self-contained page for a report. Knows nothing of measurements.
 
 The page makes no request: styles and plots are inline, there is no script. It follows the reader's choice of dark or
 light and fits a phone.
 """
 
-import json
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,21 +49,6 @@ def text_table(table: Table) -> str:
     aligned = [f"{'>' if right else '<'}{width}" for right, width in zip(table.numeric, widths, strict=True)]
     lines = ["  ".join(map(format, row, aligned)).rstrip() for row in rows]
     return "\n".join([table.title, *lines] if table.title else lines)
-
-
-def markdown_table(table: Table) -> str:
-    """Render as GitHub's Markdown; figures to the right."""
-    rule = ["---:" if right else "---" for right in table.numeric]
-    lines = [table.columns, rule, *table.cells]
-    text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-    return f"**{table.title}**\n\n{text}" if table.title else text
-
-
-def stored_tables(text: str) -> str:
-    """Encode the tables of a Markdown text as JSON, a row a line: the stored result of a page that a tool made."""
-    lines = [line.strip().strip("|").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    rows = (json.dumps([cell.strip() for cell in cells], ensure_ascii=False) for cells in lines)
-    return "[\n" + ",\n".join(rows) + "\n]\n"
 
 
 def html_table(table: Table) -> str:

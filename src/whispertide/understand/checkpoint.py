@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.atomic import replacing, writing
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.checkpoint.safetensors_file import SafetensorsFile, header_of
+from whispertide.checkpoint.safetensors_file import SafetensorsFile
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 from whispertide.types import FloatArray, IntArray
 from whispertide.understand.intent_words import IntentWords
@@ -130,20 +129,6 @@ class LateVocabulary:
         return intent, text.strip()
 
 
-def learn_vocabulary(texts: Sequence[str], intents: Sequence[str], size: int) -> LateVocabulary:
-    """Subwords by byte-pair encoding of these texts (`tokenizers`), `size` tokens in all."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    subwords = Tokenizer(models.BPE(unk_token=None))
-    subwords.pre_tokenizer = pre_tokenizers.Metaspace()
-    subwords.decoder = decoders.Metaspace()
-    known = sorted(set(intents))
-    special = [END, *(f"<{intent}>" for intent in known)]
-    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False)
-    subwords.train_from_iterator(texts, trainer)
-    return LateVocabulary(subwords, known)
-
-
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """The intent, the words, and how likely the intent is, 0 to 1; None where that is not known."""
@@ -198,22 +183,6 @@ class LateCheckpoint:
         best = int(scores.argmax())
         chance = float(np.exp(scores[best] - np.logaddexp.reduce(scores)))
         return Meaning(self.vocabulary.intents[best], text, chance)
-
-
-def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
-    """Write it as a new folder, whole or not at all, weights as fp16. Raises `OutputError`."""
-    config = {"format": FORMAT, "dims": asdict(checkpoint.dims), "intents": list(checkpoint.vocabulary.intents)}
-    tensors = {name: np.ascontiguousarray(array, np.float16) for name, array in checkpoint.arrays.items()}
-    with writing(folder, "choose a new folder, or make room"), replacing(folder) as unfinished:
-        unfinished.mkdir(parents=True)
-        shapes = {name: (array.shape, array.dtype) for name, array in tensors.items()}
-        weights = [header_of(shapes, {}), *(array.tobytes() for array in tensors.values())]
-        (unfinished / "model.safetensors").write_bytes(b"".join(weights))
-        # As text: by a path the library takes no name that is not UTF-8.
-        subwords = checkpoint.vocabulary.subwords.to_str(pretty=True)
-        (unfinished / "tokenizer.json").write_text(subwords, encoding="utf-8")
-        text = json.dumps(config | {"report": dict(checkpoint.report)}, indent=2)
-        (unfinished / "config.json").write_text(text + "\n", encoding="utf-8")
 
 
 def place_of(folder: Path) -> Path:

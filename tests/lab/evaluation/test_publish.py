@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 
 from evaluation_cells import make_cell, make_trace, results_in
-from whispertide.tuning.page import Table, markdown_table
 from whispertide_lab.evaluation import publish
 from whispertide_lab.evaluation.plots import Bar, bars
 from whispertide_lab.evaluation.store import Cell
@@ -29,12 +28,6 @@ def test_a_page_has_its_parts_and_their_plots() -> None:
     text, drawn = publish.page("Title", "Lead.", parts)
     assert text == "# Title\n\nLead.\n\n## One\n\ntext\n\n## Two\n\nmore\n"
     assert drawn == {"a": one, "b": two}
-
-
-def test_markdown_tables() -> None:
-    table = Table(("name", "s"), (("a|b", "1.5"), ("c", None)), "T")
-    assert markdown_table(table) == "**T**\n\n| name | s |\n| --- | ---: |\n| a\\|b | 1.5 |\n| c | – |"
-    assert markdown_table(Table(("name",), ())) == "| name |\n| --- |"
 
 
 def test_a_streaming_part_marks_defaults(tmp_path: Path) -> None:

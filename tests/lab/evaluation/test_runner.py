@@ -11,7 +11,6 @@ import pytest
 from counting_watch import CountingWatch
 from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
-from whispertide.checkpoint.attachments import digest_folder
 from whispertide.methods.attention.steadiness import shipped_rule
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions, ProviderName
@@ -23,6 +22,7 @@ from whispertide.recipes.short_windows import Costs
 from whispertide.types import SAMPLE_RATE
 from whispertide.understand.checkpoint import COMMANDS, load_late
 from whispertide_lab.evaluation import store
+from whispertide_lab.evaluation.attachment_digest import digest_folder
 from whispertide_lab.evaluation.clips import CLIP_S, CUT_BY, Clip
 from whispertide_lab.evaluation.grid import CellRequest, Setup
 from whispertide_lab.evaluation.items import allocation, guard

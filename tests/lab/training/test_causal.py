@@ -17,12 +17,12 @@ from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import adapted_names, merge_adapter
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
-from whispertide.features import block_ends, causal_log_mel
-from whispertide.methods.causal.blocks import Blocks
+from whispertide.methods.causal.blocks import Blocks, block_ends
 from whispertide_lab.speech.utterance import RefWord
 from whispertide_lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer
 from whispertide_lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions
 from whispertide_lab.training.causal_decoding import Shown, arwer, shown_at_ends
+from whispertide_lab.training.causal_features import causal_log_mel
 from whispertide_lab.training.causal_network import causal_loss, encode, heard_until
 from whispertide_lab.training.loop import LOG, STATE
 from whispertide_lab.training.lora import adapt, adapters

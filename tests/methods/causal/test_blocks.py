@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from reference import nano
 from whispertide.errors import OptionError
-from whispertide.features import causal_log_mel, raw_columns
+from whispertide.features import raw_columns
 from whispertide.graphs.contract import masked_value
-from whispertide.methods.causal.blocks import Blocks
+from whispertide.methods.causal.blocks import Blocks, block_ends
 from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState
 from whispertide.model.incremental import block_bias
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
+from whispertide_lab.training.causal_features import causal_log_mel
 
 BLOCKS = Blocks()
 LENGTH = 3 * SAMPLE_RATE + 77
@@ -45,6 +46,12 @@ def streamed(samples: FloatArray, cuts: list[int]) -> tuple[FloatArray, EncoderS
     assert state is not None
     assert encoded is not None
     return encoded.cross_v[0].numpy()[..., : state.frames, :], state
+
+
+def test_block_ends() -> None:
+    assert block_ends(40, 5, 30) == (30, 35, 40)
+    assert block_ends(41, 5, 30) == (30, 35, 40, 45), "the last block reaches the end"
+    assert block_ends(30, 15, 30) == block_ends(7, 15, 30) == (30,)
 
 
 def test_blocks_end_where_they_end_whatever_came_when() -> None:

@@ -24,10 +24,11 @@ from whispertide.methods.pilot.circuit_breaker import CircuitBreaker
 from whispertide.methods.pilot.remote import Remote, Server
 from whispertide.methods.pilot.sending import Question, Sending
 from whispertide.types import Span
-from whispertide.understand.checkpoint import LateCheckpoint, save_late
+from whispertide.understand.checkpoint import LateCheckpoint
 from whispertide.understand.ctc_attention import CtcAttentionOptions, Found, ctc_attention_search
 from whispertide.understand.model import LateModel
 from whispertide.understand.understanding import PilotTimes, Understanding, Understood
+from whispertide_lab.training.latecontext.folder import save_late
 
 ALARM, MUSIC = 0, 1  # in the order of the vocabulary
 SPOKEN = STREAM[:56_000]

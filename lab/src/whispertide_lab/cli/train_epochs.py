@@ -159,8 +159,8 @@ def _synthetic(folder: Path) -> Path:
 
 def _train(trainer: "EpochTrainer[Any]", workers: int) -> bool:
     """Train with a progress bar; whether the end was reached."""
-    from whispertide.cli.interrupt import interrupts_of_workers
     from whispertide.cli.progress import counting
+    from whispertide_lab.cli.workers import interrupts_of_workers
 
     say(f"update {trainer.step}, {trainer.gone:.0%} of the run, on {trainer.device}, {workers} workers")
     with interrupts_of_workers() as interrupts, counting("thousandths") as advance:

@@ -197,8 +197,8 @@ def export(
 
 def _train(run: "Run", workers: int | None) -> ExitCode:
     """Train with a progress bar; the picture of the log is drawn anew at every save."""
-    from whispertide.cli.interrupt import interrupts_of_workers
     from whispertide.cli.progress import counting
+    from whispertide_lab.cli.workers import interrupts_of_workers
 
     loop = run.options.loop
     count = train_workers() if workers is None else workers

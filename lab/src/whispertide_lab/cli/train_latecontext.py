@@ -45,8 +45,9 @@ def latecontext(
     `whispertide train commands` makes its data. Ctrl-C saves and stops. The same command continues.
     """
     where = train_device(training.device)
-    from whispertide.understand.checkpoint import LateDims, load_late, save_late
+    from whispertide.understand.checkpoint import LateDims, load_late
     from whispertide_lab.new_folder import check_new
+    from whispertide_lab.training.latecontext.folder import save_late
     from whispertide_lab.training.latecontext.run import LateOptions, open_trainer
     from whispertide_lab.training.shards import open_shards
 

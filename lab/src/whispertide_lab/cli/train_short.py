@@ -126,8 +126,8 @@ def teach(
     """Train an adapter on these recordings, or on synthetic speech, and write it to `output`, or into the cache."""
     from whispertide.checkpoint.attachments import path_in_cache
     from whispertide.checkpoint.short import KIND
-    from whispertide.cli.interrupt import interrupts_of_workers
     from whispertide.cli.progress import counting
+    from whispertide_lab.cli.workers import interrupts_of_workers
     from whispertide_lab.training.short import open_trainer
     from whispertide_lab.training.short_speech import gather
 

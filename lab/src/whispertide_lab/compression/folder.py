@@ -8,9 +8,10 @@ import numpy as np
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.attachments import carry_over
-from whispertide.checkpoint.palette_file import Stored, write_palette_file
+from whispertide.checkpoint.palette_file import Stored
 from whispertide.checkpoint.weights import WEIGHTS, Weights
 from whispertide.errors import CheckpointError
+from whispertide_lab.compression.palette_writer import write_palette_file
 from whispertide_lab.new_folder import check_new
 
 _COPIED = (".json", ".txt")  # configurations, vocabulary; an index of shards is not copied

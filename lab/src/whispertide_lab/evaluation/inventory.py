@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from whispertide.tuning.page import Table, markdown_table
+from whispertide.tuning.page import Table
+from whispertide_lab.evaluation.markdown import markdown_table
 from whispertide_lab.evaluation.paper import VERDICTS, Item, Paper
 from whispertide_lab.evaluation.papers import every_paper
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from whispertide.tuning.drawing import Drawing
-from whispertide.tuning.page import Table, markdown_table
+from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import charts
 from whispertide_lab.evaluation.agreement import agreement, differences
 from whispertide_lab.evaluation.grid import PEER
+from whispertide_lab.evaluation.markdown import markdown_table
 from whispertide_lab.evaluation.report import (
     COST,
     LATENCY,

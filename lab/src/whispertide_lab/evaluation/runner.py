@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from whispertide.checkpoint.attachments import digest_attachments, digest_folder
 from whispertide.errors import OptionError
 from whispertide.model.providers import thread_count
 from whispertide.options import DecodeOptions, EngineOptions
@@ -26,6 +25,7 @@ from whispertide.types import seconds
 from whispertide.understand.checkpoint import is_late, load_late, place_of
 from whispertide_lab.evaluation import store
 from whispertide_lab.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
+from whispertide_lab.evaluation.attachment_digest import digest_attachments, digest_folder
 from whispertide_lab.evaluation.clips import CLIP_S, CUT_BY, Clip, clips_of
 from whispertide_lab.evaluation.corpora.listed import ListedCorpus, Recording
 from whispertide_lab.evaluation.corpora.parts import part_label, part_of

@@ -14,10 +14,12 @@ from torch import Tensor
 
 from whispertide.checkpoint.causal import LONGEST_BLOCK, SHORTEST_BLOCK
 from whispertide.errors import OptionError
-from whispertide.features import block_ends, causal_log_mel, raw_log_mel
+from whispertide.features import raw_log_mel
+from whispertide.methods.causal.blocks import block_ends
 from whispertide.types import HOP_LENGTH, FloatArray
 from whispertide_lab.speech.noise import Dice
 from whispertide_lab.training.batches import SpeechBatches, Tensors, in_rows
+from whispertide_lab.training.causal_features import causal_log_mel
 from whispertide_lab.training.causal_labels import FRAMES_PER_SECOND, Ids, Spoken, sample_points
 from whispertide_lab.training.windows import WindowOptions, compose
 

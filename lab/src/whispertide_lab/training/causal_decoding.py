@@ -15,10 +15,12 @@ from torch.nn import functional
 
 from whispertide.audio.buffer import to_float
 from whispertide.checkpoint import Tokenizer
-from whispertide.features import block_ends, causal_log_mel, raw_log_mel
+from whispertide.features import raw_log_mel
+from whispertide.methods.causal.blocks import block_ends
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE
 from whispertide_lab.evaluation.wer import Counts, align
 from whispertide_lab.training.causal_batches import first_block
+from whispertide_lab.training.causal_features import causal_log_mel
 from whispertide_lab.training.causal_labels import AFTER_S, FRAMES_PER_SECOND
 from whispertide_lab.training.causal_network import encode, heard_until
 from whispertide_lab.training.network import Whisper

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from whispertide.checkpoint.mask import Mask
-from whispertide.features import block_ends
+from whispertide.methods.causal.blocks import block_ends
 
 
 def block_causal(frames: int, block: int, first: int) -> Tensor:

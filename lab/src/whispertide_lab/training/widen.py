@@ -28,12 +28,12 @@ from whispertide.checkpoint.layout import Shape, expected_shapes
 from whispertide.checkpoint.low_rank import Adapter, Matrices, adapted_names
 from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import MaskedAdapter
-from whispertide.checkpoint.safetensors_file import header_of
 from whispertide.errors import CheckpointError, OptionError
 from whispertide.methods.attention.truncation import KIND, TruncationDetector
 from whispertide.methods.short.hush import HushWord
 from whispertide.types import FloatArray
 from whispertide_lab.new_folder import check_new
+from whispertide_lab.safetensors_header import header_of
 from whispertide_lab.training.checkpoint_folder import (
     copy_companions,
     read_configs,

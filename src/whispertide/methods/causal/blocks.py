@@ -28,7 +28,7 @@ from whispertide.checkpoint.causal import (
 )
 from whispertide.checkpoint.low_rank import AdaptedCheckpoint
 from whispertide.errors import OptionError
-from whispertide.features import RAW_SILENCE, block_ends, causal_block, raw_columns
+from whispertide.features import RAW_SILENCE, normalise, raw_columns
 from whispertide.graphs.contract import masked_value
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.incremental import START, block_bias
@@ -169,3 +169,20 @@ class Blocks(Framing):
 def _whole_frames(samples: int) -> int:
     """The frames of a stream whose audio is there, with what they hear after it; below 0 where that is not there."""
     return (samples - _AHEAD) // FRAME_SAMPLES
+
+
+def block_ends(frames: int, block: int, first: int) -> tuple[int, ...]:
+    """The ends of a causal encoder's blocks, in encoder frames: `first`, then every `block`; the last reaches `frames`,
+    or goes beyond.
+    """
+    return tuple(range(first, max(first, frames) + block, block))
+
+
+def causal_block(raw: FloatArray, peak: float = RAW_SILENCE) -> tuple[FloatArray, float]:
+    """The features of the raw frames that a block adds to a stream, and the loudest cell so far.
+
+    `peak` is that of all blocks before; the floor is measured from the louder of the two. So a frame has one value,
+    which nothing that follows changes.
+    """
+    peak = max(peak, float(raw.max(initial=RAW_SILENCE)))
+    return normalise(raw, peak), peak

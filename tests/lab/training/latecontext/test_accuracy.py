@@ -10,11 +10,12 @@ import torch
 
 from small_late import SOUND, TEXTS, small_late
 from whispertide.errors import CheckpointError
-from whispertide.understand.checkpoint import LateCheckpoint, save_late
+from whispertide.understand.checkpoint import LateCheckpoint
 from whispertide.understand.ctc_attention import ctc_attention_search
 from whispertide.understand.model import LateModel
 from whispertide.understand.understanding import _Scorer
 from whispertide_lab.training.latecontext.accuracy import Answer, Listener
+from whispertide_lab.training.latecontext.folder import save_late
 from whispertide_lab.training.latecontext.intent_words import learn_intents
 from whispertide_lab.training.latecontext.network import tensors_of
 from whispertide_lab.training.latecontext.run import make_network

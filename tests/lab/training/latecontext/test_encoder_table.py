@@ -14,10 +14,11 @@ from small_rivals import small_rival
 from told_gate import Loud
 from whispertide.audio.vad import SpeechGate
 from whispertide.options import EngineOptions
-from whispertide.understand.checkpoint import LateDims, save_late
+from whispertide.understand.checkpoint import LateDims
 from whispertide_lab.evaluation.items.commands import Sentence
 from whispertide_lab.training.latecontext import encoder_table as items
 from whispertide_lab.training.latecontext import pilot_items
+from whispertide_lab.training.latecontext.folder import save_late
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ import pytest
 from benchmark_scripts import benchmark
 from small_late import small_late
 from whispertide.understand import understanding
-from whispertide.understand.checkpoint import save_late
 from whispertide.understand.model import LateModel
 from whispertide.understand.understanding import PilotTimes, Understood
+from whispertide_lab.training.latecontext.folder import save_late
 from whispertide_lab.training.latecontext.understood import (
     BASE,
     WAYS,

@@ -6,13 +6,14 @@ Knows the values of a card alone; computes intervals and paired differences from
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from whispertide.tuning.page import Table, markdown_table
+from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import bootstrap
 from whispertide_lab.evaluation.bootstrap import MANY, Ratio
 from whispertide_lab.evaluation.card.compare import CER, INVENTED, WER, changes, verdict
 from whispertide_lab.evaluation.card.results import Card, Result, paired, pooled
 from whispertide_lab.evaluation.card.sets import PADDED, PADDED_TIMES, UNPADDED, UNPADDED_TIMES
 from whispertide_lab.evaluation.compare import Measure
+from whispertide_lab.evaluation.markdown import markdown_table
 from whispertide_lab.evaluation.wer import Counts
 
 USABLE_WER = 0.2  # above this on human speech, nobody would want a transcript

@@ -12,11 +12,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from whispertide.errors import CorpusError, OptionError
-from whispertide.understand.checkpoint import LateCheckpoint, LateDims, LateVocabulary, learn_vocabulary
+from whispertide.understand.checkpoint import LateCheckpoint, LateDims, LateVocabulary
 from whispertide.understand.intent_words import IntentWords, plain
 from whispertide_lab.training.epochs import EpochOptions, EpochTrainer, Lessons
 from whispertide_lab.training.latecontext.batches import LateBatch, LateBatches, LateBatchOptions
 from whispertide_lab.training.latecontext.branchformer import BranchformerLayer
+from whispertide_lab.training.latecontext.folder import learn_vocabulary
 from whispertide_lab.training.latecontext.intent_words import learn_intents
 from whispertide_lab.training.latecontext.network import (
     LateNetwork,

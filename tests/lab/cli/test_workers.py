@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from whispertide.cli.interrupt import interrupts_of_workers
+from whispertide_lab.cli.workers import interrupts_of_workers
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 

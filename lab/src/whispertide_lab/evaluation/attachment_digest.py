@@ -1,0 +1,21 @@
+"""Digests of what decides the results of a checkpoint besides its weights."""
+
+import hashlib
+from pathlib import Path
+
+from whispertide.checkpoint import Checkpoint
+
+
+def digest_attachments(checkpoint: Checkpoint) -> str:
+    """Hash all that decides the results of a recipe besides the weights: generation settings and attachments. 12
+    hexadecimal digits.
+    """
+    return digest_folder(checkpoint.folder, repr(checkpoint.generation))
+
+
+def digest_folder(folder: Path, settings: str = "") -> str:
+    """Hash all attachments in a folder, and `settings`. 12 hexadecimal digits."""
+    digest = hashlib.sha256(settings.encode())
+    for file in sorted(folder.glob("*.npz")):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,38 @@
+"""What a connection needs of whatever carries it: messages to and from one client."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+
+class GoneError(Exception):
+    """The other side is no longer there."""
+
+
+class FloodError(GoneError):
+    """The client sent so many bytes without a message that it was cut off."""
+
+
+class MessageTooLargeError(Exception):
+    """The client sent a message above the limit."""
+
+
+class Transport(Protocol):
+    """Messages to and from one client."""
+
+    async def receive(self) -> str | bytes:
+        """The next message. Raises `GoneError` at the end, `MessageTooLargeError` for one that is too large."""
+
+    async def send(self, message: str | bytes) -> None:
+        """Send, waiting while the other side does not read. Raises `GoneError`."""
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close; nothing is sent afterwards."""
+
+
+def pieces_of(message: str | bytes, size: int) -> Iterator[str | bytes]:
+    """Split a message into the pieces that a protocol takes (`WireProtocol.piece`)."""
+    if not size or isinstance(message, str) or len(message) <= size:
+        yield message
+        return
+    for at in range(0, len(message), size):
+        yield message[at : at + size]
