@@ -21,10 +21,14 @@ class ScriptedTranslator:
     began: threading.Event = field(default_factory=threading.Event)  # a request was made
     name: str = "scripted"
     host: str | None = None
+    closed: bool = False
 
     def check(self, target: str | None) -> None:
         if target not in self.knows:
             raise OptionError(f"expected a language among {self.knows}; got {target}")
+
+    def close(self) -> None:
+        self.closed = True
 
     def translate(self, request: Request) -> str:
         self.requests.append(request)

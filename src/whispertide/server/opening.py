@@ -13,6 +13,7 @@ from whispertide.server.bounds import check_changes, check_executor, check_promp
 from whispertide.server.live import LiveSession
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols import base
+from whispertide.server.translations import Translations
 from whispertide.streaming.smart_turn import find_smart_turn
 
 
@@ -23,6 +24,7 @@ def server_info(
     *,
     version: str = "",
     intents: tuple[str, ...] = (),
+    translations: Translations | None = None,
 ) -> base.ServerInfo:
     """The description of the server, with the recipe for clients that name none."""
     return base.ServerInfo(
@@ -38,6 +40,8 @@ def server_info(
         language=options.text.language,
         task=options.text.task,
         hears_turns=find_smart_turn() is not None,
+        translations=translations.languages if translations else (),
+        corrects=translations is not None and translations.corrects,
     )
 
 

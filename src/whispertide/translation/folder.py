@@ -80,6 +80,9 @@ class FolderTranslator:
             except (RuntimeError, ValueError) as error:  # such as no memory on the GPU
                 raise TranslatorError(f"{self.name}: {error}", "answer") from error
 
+    def close(self) -> None:
+        """The model goes with the object."""
+
     def _run(self, sentences: Sequence[str], source: str, target: str) -> list[str]:
         prefixes = None
         # Both models were trained with the end of the sentence as a token; NLLB's begins with its language.

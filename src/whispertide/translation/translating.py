@@ -76,8 +76,8 @@ class _Batch:
 class Translating:
     """The translation of one session. Safe for use by several threads.
 
-    `language` is that of the speech, as far as it is known from the start. `wake` is called from another thread
-    whenever `ready` has something.
+    `language` is that of the text, as far as it is known from the start; if it is `fixed` no detected one counts, such
+    as that of speech that Whisper translates. `wake` is called from another thread whenever `ready` has something.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Translating:
         options: TranslationOptions,
         *,
         language: str | None = None,
+        fixed: bool = False,
         wake: Callable[[], None] = lambda: None,
         pauses_s: Sequence[float] = _PAUSES_S,
     ) -> None:
@@ -94,7 +95,7 @@ class Translating:
             translator.check(target)
         self.translator, self.options = translator, options
         self._wake, self._pauses_s = wake, pauses_s
-        self._language = language
+        self._language, self._fixed = language, fixed
         self._segmenter = Segmenter()
         self._changed = threading.Condition()  # guards all that follows
         self._waiting: deque[Sentence] = deque()  # the first `_asked` of them are asked about
@@ -111,18 +112,21 @@ class Translating:
     def take(self, event: Event) -> None:
         """Take an event of the session."""
         match event:
-            case Language(language=language):
+            case Language(language=language) if not self._fixed:
                 self._language = language
             case Confirmed(words=words):
                 self.add(self._segmenter.push(words))
             case TurnEnd(eager=False) | End() | Error(fatal=True):
                 self.add(self._segmenter.end_turn())
 
-    def add(self, segments: Iterable[TextSegment], language: str | None = None) -> None:
-        """Take finished sentences; `language` is theirs, if it is not that of the session."""
+    def set_language(self, language: str | None, *, fixed: bool = False) -> None:
+        """Set the language of the text from here on, as at the start."""
+        self._language, self._fixed = language, fixed
+
+    def add(self, segments: Iterable[TextSegment]) -> None:
+        """Take finished sentences."""
         found = [
-            Sentence(segment.start, segment.end, " ".join(segment.text.split()), language or self._language)
-            for segment in segments
+            Sentence(segment.start, segment.end, " ".join(segment.text.split()), self._language) for segment in segments
         ]
         with self._changed:
             self._waiting += [sentence for sentence in found if sentence.text and self._wanted(sentence)]

@@ -74,3 +74,6 @@ class Translator(Protocol):
 
     def translate(self, request: Request) -> str:
         """Translate, or correct. Blocks for a bounded time. Raises `TranslatorError`."""
+
+    def close(self) -> None:
+        """Give back what it holds, such as connections."""
