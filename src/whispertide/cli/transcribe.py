@@ -60,6 +60,7 @@ def transcribe(
             rich_help_panel="Streaming",
         ),
     ] = None,
+    translation: arguments.Translation,
     no_tune: arguments.NoTune = False,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
@@ -82,6 +83,10 @@ def transcribe(
     sources = [Source(name, pcm, track) for name in names]
     targets = plan_formats(names, destination, arguments.format_names(form))
     options, live = arguments.check_options(text), pace == "live"
+    chosen = translation.open()
+    if chosen is not None:
+        for planned in targets:
+            chosen.targets(planned)  # raises for what cannot be written
     recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
     if recipe is None:
         options = replace(options, beam=_beam(beam, fast=fast))
@@ -103,10 +108,14 @@ def transcribe(
         try:
             if recipe is None:
                 job: Job = OfflineJob(
-                    *about, subtitles=subtitles, framing="hush" if word else stream.framing, vad=stream.vad is not False
+                    *about,
+                    subtitles=subtitles,
+                    translator=chosen,
+                    framing="hush" if word else stream.framing,
+                    vad=stream.vad is not False,
                 )
             else:
-                job = StreamJob(*about, subtitles=subtitles, recipe=recipe, live=live)
+                job = StreamJob(*about, subtitles=subtitles, translator=chosen, recipe=recipe, live=live)
             codes[number] = job.run(_blocks(source, recipe, live=live))[1]
         except (AudioError, OutputError) as error:
             if isinstance(error, OutputError) and targets[number][0].path is None:

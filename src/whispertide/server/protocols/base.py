@@ -159,8 +159,8 @@ class ProtocolError(ValueError):
 class Settings:
     """The settings of a session. None, or nothing, means the server's default (`defaults`); `languages.DETECT` as the
     language means none. `languages` are those that may be detected, `keyterms` what is to be found where it is said.
-    `changes` are fields of the recipe by name; with `intents` intents are recognized too. Sentences are translated to the
-    language `translate_to`, and corrected with `correct`, where the server offers that.
+    `changes` are fields of the recipe by name; with `intents` intents are recognized too. Sentences are translated into
+    the language `translate_to`, and corrected with `correct`, where the server offers that.
 
     An unknown `model` is as none, unless `strict_model`: clients of other services name models that only exist there.
     """

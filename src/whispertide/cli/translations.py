@@ -1,0 +1,148 @@
+"""Translations on the command line: who makes them, where they are written, and how they are waited for.
+
+The transcript stays as it is. Formats without a place for a translation get a file of their own next to it,
+`talk.fr.srt` next to `talk.srt`; JSON has both in one, and on standard output a translation is a line of its own.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from whispertide.cli.exit import say
+from whispertide.cli.interrupt import Interrupts
+from whispertide.cli.output import Target, check_file
+from whispertide.errors import OptionError
+from whispertide.events import Correction, Event, Translation
+from whispertide.formats.document import OtherText
+from whispertide.options import DecodeOptions
+
+if TYPE_CHECKING:
+    from whispertide.api import Transcriber
+    from whispertide.translation.translating import Translating
+    from whispertide.translation.translator import TranslationOptions, Translator
+
+_INSIDE = ("json", "jsonl")  # formats that hold translations themselves
+_POLL_S = 0.1
+PATIENCE_S = 20.0  # after the end of what was spoken live
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenTranslator:
+    """A translator, and what is wanted of it."""
+
+    translator: "Translator"
+    options: "TranslationOptions"
+
+    def begin(self, transcriber: "Transcriber", options: DecodeOptions) -> "Translating":
+        """Begin the translation of one recording or stream."""
+        from whispertide.translation.translating import Translating
+
+        is_english = options.task == "translate"  # what Whisper writes then, whatever is spoken
+        language = "en" if is_english else transcriber.language_of(options, None)
+        return Translating(self.translator, self.options, language=language, fixed=is_english)
+
+    def targets(self, targets: Sequence[Target]) -> "list[tuple[Target, str | None]]":
+        """The files of translations, with their languages (None: corrections), next to those of the transcript.
+
+        Raises `OptionError` for a format that goes to standard output and has no place for them, and `OutputError` for
+        a file that could not be written.
+        """
+        found: list[tuple[Target, str | None]] = []
+        for target in targets:
+            if target.format in _INSIDE or (target.path is None and target.format == "txt"):
+                continue
+            if target.path is None:
+                raise OptionError(
+                    f"expected --output for a translation as {target.format}, which becomes a file of its own; got none"
+                )
+            for language in self.options.targets:
+                path = target.path.with_suffix(f".{language or 'corrected'}{target.path.suffix}")
+                check_file(path)
+                found.append((Target(path, target.format), language))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationChoice:
+    """The options of the command line."""
+
+    translate_to: str | None = None
+    translator: str | None = None
+    translator_model: str = ""
+    correct: bool = False
+
+    def open(self) -> ChosenTranslator | None:
+        """Open the translator; None: none is asked for. Raises `OptionError`, so call it before a model is loaded."""
+        if self.translate_to is None and not self.correct:
+            self._check_unused()
+            return None
+        from whispertide.translation.translator import TranslationOptions
+
+        options = TranslationOptions(self.translate_to, self.correct)
+        translator = self.translator_for(options.targets)
+        return ChosenTranslator(translator, options)
+
+    def translator_for(self, targets: "Sequence[str | None]") -> "Translator":
+        """Open the translator, which can do all `targets`. Raises `OptionError`."""
+        if self.translator is None:
+            raise OptionError(
+                "expected --translator next to --translate-to and --correct: the address of an OpenAI-compatible "
+                "server, such as http://localhost:11434/v1 with --translator-model NAME, or a folder of CTranslate2"
+            )
+        from whispertide.translation.opening import open_translator
+
+        translator = open_translator(self.translator, self.translator_model)
+        for target in targets:
+            translator.check(target)
+        if translator.host is not None:
+            say(f"note: confirmed text is sent to {translator.host} to be translated; audio is not")
+        return translator
+
+    def _check_unused(self) -> None:
+        if self.translator is not None or self.translator_model:
+            raise OptionError("expected --translate-to LANGUAGE or --correct next to --translator; got neither")
+
+
+def other_text(event: Event) -> OtherText | None:
+    """The text of an event, if it is a translation or a correction."""
+    match event:
+        case Translation(start=start, end=end, text=text, language=language):
+            return OtherText(start, end, text, language)
+        case Correction(start=start, end=end, text=text):
+            return OtherText(start, end, text)
+    return None
+
+
+def line_of(other: OtherText) -> str:
+    """A translation as a line among those of the transcript."""
+    return f"[{other.language or 'corrected'}] {other.text}"
+
+
+def make_room(translating: "Translating", interrupts: Interrupts, tell: Callable[[Event], None]) -> None:
+    """Wait while so much waits to be translated that a recording need not be read on; what is there is told."""
+    while not translating.has_room and not interrupts.pressed:
+        translating.wait(_POLL_S)
+        for event in translating.ready():
+            tell(event)
+
+
+def finish_translations(
+    translating: "Translating", interrupts: Interrupts, tell: Callable[[Event], None], *, live: bool
+) -> None:
+    """Wait for the last translations, and tell them. Another Ctrl-C ends the wait, and where it was spoken `live` a
+    while does; the transcript is whole in any case.
+    """
+    translating.finish()
+    before, until = interrupts.pressed, time.monotonic() + PATIENCE_S
+    try:
+        while not translating.is_done:
+            translating.wait(_POLL_S)
+            for event in translating.ready():
+                tell(event)
+            if interrupts.pressed != before or (live and time.monotonic() > until):
+                translating.give_up()
+    except KeyboardInterrupt:
+        translating.give_up()
+    for event in translating.ready():
+        tell(event)
