@@ -134,24 +134,24 @@ class Job(ABC):
         # Where one Ctrl-C has ended the audio, the next ones must not cost all that was heard.
         with self.interrupts.holding():
             document = replace(self.document(), others=tuple(self.result.others))
-            texts = [*((writer, document) for writer in writers)]
-            texts += [(writer, document.other(language)) for writer, language in others]
+            texts = [(writer, document, self.as_it_comes) for writer in writers]
+            texts += [(writer, document.other(language), ()) for writer, language in others]
             places, problems = list[str](), list[OutputError]()
-            for writer, text in texts:
+            for writer, text, written in texts:
                 try:
-                    places.append(self._written(text, writer))
+                    places.append(self._written(text, writer, written))
                 except OutputError as error:  # of one format: the others may have room
                     problems.append(error)
         if problems:
             raise problems[0]
         return document, ", ".join(places)
 
-    def _written(self, document: Document, writer: Writer) -> str:
-        """Put the transcript in one of its places; returns the path."""
+    def _written(self, document: Document, writer: Writer, as_it_comes: Sequence[str]) -> str:
+        """Put the transcript in one of its places; formats `as_it_comes` are written already. Returns the path."""
         form = writer.target.format
         if form == "json" and writer.target.shared:
             writer.write(json_line(document))
-        elif form not in self.as_it_comes:
+        elif form not in as_it_comes:
             writer.write(get_format(form, self.subtitles)(document))
         place = writer.finish(whole=not self.result.interrupted)
         return "standard output" if place is None else str(place)

@@ -195,16 +195,12 @@ def _load_models(
 
 def _translation_access(choice: TranslationChoice) -> TranslationAccess | None:
     """What clients may have translated; None: nothing. Raises `OptionError`, also for what the translator cannot do."""
-    languages = [part for part in (choice.translate_to or "").split(",") if part.strip()]
-    if not languages:
-        return (
-            None
-            if choice.open() is None
-            else TranslationAccess(str(choice.translator), choice.translator_model, corrects=True)
-        )
+    if not choice.is_asked:
+        return None
     from whispertide.checkpoint.languages import language_code
 
-    codes = tuple(dict.fromkeys(map(language_code, languages)))
+    named = (part.strip() for part in (choice.translate_to or "").split(","))
+    codes = tuple(dict.fromkeys(language_code(name) for name in named if name))
     choice.translator_for((*codes, *((None,) if choice.correct else ()))).close()
     return TranslationAccess(str(choice.translator), choice.translator_model, codes, choice.correct)
 

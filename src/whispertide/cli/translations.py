@@ -5,7 +5,8 @@ The transcript stays as it is. Formats without a place for a translation get a f
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,16 +73,28 @@ class TranslationChoice:
     translator_model: str = ""
     correct: bool = False
 
-    def open(self) -> ChosenTranslator | None:
-        """Open the translator; None: none is asked for. Raises `OptionError`, so call it before a model is loaded."""
-        if self.translate_to is None and not self.correct:
-            self._check_unused()
-            return None
+    @contextmanager
+    def opened(self) -> Iterator[ChosenTranslator | None]:
+        """Open the translator; None: none is asked for. Raises `OptionError`, so enter it before a model is loaded."""
+        if not self.is_asked:
+            yield None
+            return
         from whispertide.translation.translator import TranslationOptions
 
         options = TranslationOptions(self.translate_to, self.correct)
         translator = self.translator_for(options.targets)
-        return ChosenTranslator(translator, options)
+        try:
+            yield ChosenTranslator(translator, options)
+        finally:
+            translator.close()
+
+    @property
+    def is_asked(self) -> bool:
+        """True if anything is to be translated or corrected. Raises `OptionError` for a translator without a task."""
+        asked = self.translate_to is not None or self.correct
+        if not asked and (self.translator is not None or self.translator_model):
+            raise OptionError("expected --translate-to LANGUAGE or --correct next to --translator; got neither")
+        return asked
 
     def translator_for(self, targets: "Sequence[str | None]") -> "Translator":
         """Open the translator, which can do all `targets`. Raises `OptionError`."""
@@ -98,10 +111,6 @@ class TranslationChoice:
         if translator.host is not None:
             say(f"note: confirmed text is sent to {translator.host} to be translated; audio is not")
         return translator
-
-    def _check_unused(self) -> None:
-        if self.translator is not None or self.translator_model:
-            raise OptionError("expected --translate-to LANGUAGE or --correct next to --translator; got neither")
 
 
 def other_text(event: Event) -> OtherText | None:
