@@ -156,6 +156,16 @@ def test_an_answer_that_drips_is_bounded_as_well() -> None:
         asks.translate(HELLO)
 
 
+def test_what_stays_on_the_machine_goes_through_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with translator() as (asks, chat):
+        assert asks.translate(HELLO)
+        assert len(chat.requests) == 1
+
+
 def test_nobody_there_is_an_outage() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

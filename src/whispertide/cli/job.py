@@ -277,7 +277,7 @@ class OfflineJob(Job):
             elif other := other_text(event):
                 self.result.others.append(other)
 
-        self._run = OfflineRun(Recording(blocks), self.result.segments)
+        self._run, whole = OfflineRun(Recording(blocks), self.result.segments), False
         saved.enter_context(self.interrupts)
         with self._bar() as show:
 
@@ -301,6 +301,7 @@ class OfflineJob(Job):
                         if translating is not None:
                             self._translate(translating, segment)
                             make_room(translating, self.interrupts, tell)
+                whole = not self.interrupts.pressed
                 if translating is not None:
                     translating.take(End(0, self.done, self.done))
                     finish_translations(translating, self.interrupts, tell, live=False)
@@ -314,7 +315,7 @@ class OfflineJob(Job):
                     translating.close()
             self.result.broken = self._run.recording.broken
             # What comes while the decoder calls back it takes for an error, or for the end, of its input.
-            self.result.interrupted = self.result.interrupted or self.interrupts.pressed
+            self.result.interrupted = self.result.interrupted or (self.interrupts.pressed and not whole)
 
     def _translate(self, translating: "Translating", segment: "OfflineSegment") -> None:
         """Hand a segment's words over: sentences go on from one to the next."""

@@ -96,7 +96,9 @@ class EndpointTranslator:
         self._sends_temperature = True  # some models take none but their own
         headers = {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
         timeout = httpx2.Timeout(endpoint.timeout_s, connect=min(_CONNECT_S, endpoint.timeout_s))
-        self._client = httpx2.Client(headers=headers, timeout=timeout, follow_redirects=False)
+        # What stays on this machine goes through no proxy either, whatever the environment says.
+        elsewhere = endpoint.host is not None
+        self._client = httpx2.Client(headers=headers, timeout=timeout, follow_redirects=False, trust_env=elsewhere)
 
     @property
     def name(self) -> str:
