@@ -18,6 +18,7 @@ from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Correction, End, Error, Event, Translation, TurnEnd
 from whispertide.server import translations as module
 from whispertide.server.options import ServerOptions, TranslationAccess
+from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Settings
 from whispertide.server.translations import LiveTranslation, Translations
 from whispertide.translation.translating import Translating
@@ -263,7 +264,7 @@ def live(translator: ScriptedTranslator) -> LiveTranslation:
 def test_entries_keep_their_order_and_the_end_comes_last() -> None:
     translator = ScriptedTranslator(gate=threading.Event())
     translation = live(translator)
-    entries = [confirmed("One."), TurnEnd(1, 16_000, 16_000), "flushed"]
+    entries: list[Entry] = [confirmed("One."), TurnEnd(1, 16_000, 16_000), "flushed"]
     assert translation.add(entries) == entries
     end = End(2, 16_000, 16_000)
     assert translation.add([end]) == []
