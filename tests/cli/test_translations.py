@@ -86,15 +86,18 @@ def test_events_have_it_and_the_end_comes_last(run: Run, talk: Path, stream: tup
 
 
 def test_a_long_recording_is_translated_whole(run: Run, tmp_path: Path) -> None:
-    """Sentence by sentence, or several at once, and none is lost."""
+    """Sentence by sentence, with their times, and none is lost."""
+    names = ("long.srt", "long.fr.srt")
     long = write_wav(tmp_path / "long.wav", 60)
     with chat_server() as chat:
-        result = run("transcribe", long, "-o", tmp_path / "long.txt", *asking(chat))
+        result = run("transcribe", long, "-f", "txt,srt", "-o", f"{tmp_path}/", *asking(chat))
         requests = len(chat.requests)
     assert result.exit_code == 0, result.stderr
     translated = (tmp_path / "long.fr.txt").read_text().replace("French: ", "").split()
     assert translated == [word.upper() for word in (tmp_path / "long.txt").read_text().split()]
-    assert requests > 1
+    assert requests == 12
+    times = [[line for line in (tmp_path / name).read_text().splitlines() if "-->" in line] for name in names]
+    assert {line.split()[0] for line in times[1]} <= {line.split()[0] for line in times[0]}
 
 
 @pytest.mark.parametrize("stream", [(), ("--pace", "max")])

@@ -112,6 +112,14 @@ def test_a_slow_translator_gets_several_sentences_at_once_and_none_is_lost() -> 
     assert [request.sentences for request in translator.requests] == [("One.",), ("Two three.", "Four five.", "Six.")]
 
 
+def test_each_sentence_goes_out_alone_where_nobody_waits() -> None:
+    translator = ScriptedTranslator()
+    translating = Translating(translator, FRENCH, most_chars=0)
+    translating.take(said("One. Two. Three."))
+    translating.take(TURN_END)
+    assert texts(everything(translating)) == ["FR: ONE.", "FR: TWO.", "FR: THREE."]
+
+
 def test_a_request_has_a_bounded_length() -> None:
     translator = ScriptedTranslator(gate=threading.Event())
     translating = Translating(translator, FRENCH)

@@ -126,8 +126,8 @@ class Job(ABC):
             return []
         return [(Writer(target), language) for target, language in self.translator.targets(self.targets)]
 
-    def _begin_translation(self) -> "Translating | None":
-        return None if self.translator is None else self.translator.begin(self.transcriber, self.options)
+    def _begin_translation(self, *, live: bool = False) -> "Translating | None":
+        return None if self.translator is None else self.translator.begin(self.transcriber, self.options, live=live)
 
     def _save(self, writers: Sequence[Writer], others: Sequence[tuple[Writer, str | None]]) -> tuple[Document, str]:
         """Put the transcript in its places; returns it, and the paths."""
@@ -189,7 +189,7 @@ class StreamJob(Job):
         """Push `blocks` into a session."""
         session = self.transcriber.session(self.recipe, options=self.options, live=self.live)
         self.meter = Meter(self.live)
-        translating = self._begin_translation()
+        translating = self._begin_translation(live=self.live)
         pump = Pump(session, self.meter, rest=self.rest, result=self.result, translating=translating)
         saved.enter_context(self.interrupts)
         try:

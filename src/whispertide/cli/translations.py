@@ -35,13 +35,16 @@ class ChosenTranslator:
     translator: "Translator"
     options: "TranslationOptions"
 
-    def begin(self, transcriber: "Transcriber", options: DecodeOptions) -> "Translating":
-        """Begin the translation of one recording or stream."""
-        from whispertide.translation.translating import Translating
+    def begin(self, transcriber: "Transcriber", options: DecodeOptions, *, live: bool) -> "Translating":
+        """Begin the translation of one recording or stream. Where nothing is `live` a sentence goes out alone, however
+        long that takes: so subtitles have its times.
+        """
+        from whispertide.translation.translating import MOST_CHARS, Translating
 
         is_english = options.task == "translate"  # what Whisper writes then, whatever is spoken
         language = "en" if is_english else transcriber.language_of(options, None)
-        return Translating(self.translator, self.options, language=language, fixed=is_english)
+        most_chars = MOST_CHARS if live else 0
+        return Translating(self.translator, self.options, language=language, fixed=is_english, most_chars=most_chars)
 
     def targets(self, targets: Sequence[Target]) -> "list[tuple[Target, str | None]]":
         """The files of translations, with their languages (None: corrections), next to those of the transcript.

@@ -77,7 +77,8 @@ class Translating:
     """The translation of one session. Safe for use by several threads.
 
     `language` is that of the text, as far as it is known from the start; if it is `fixed` no detected one counts, such
-    as that of speech that Whisper translates. `wake` is called from another thread whenever `ready` has something.
+    as that of speech that Whisper translates. Sentences that wait go out together up to `most_chars`; 0: each alone.
+    `wake` is called from another thread whenever `ready` has something.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Translating:
         *,
         language: str | None = None,
         fixed: bool = False,
+        most_chars: int = MOST_CHARS,
         wake: Callable[[], None] = lambda: None,
         pauses_s: Sequence[float] = _PAUSES_S,
     ) -> None:
@@ -94,7 +96,7 @@ class Translating:
         for target in options.targets:
             translator.check(target)
         self.translator, self.options = translator, options
-        self._wake, self._pauses_s = wake, pauses_s
+        self._wake, self._pauses_s, self._most_chars = wake, pauses_s, most_chars
         self._language, self._fixed = language, fixed
         self._segmenter = Segmenter()
         self._changed = threading.Condition()  # guards all that follows
@@ -278,7 +280,7 @@ class Translating:
             count, size = 0, 0
             for sentence in fresh:
                 size += len(sentence.text)
-                if count and (size > MOST_CHARS or sentence.language != fresh[0].language):
+                if count and (size > self._most_chars or sentence.language != fresh[0].language):
                     break
                 count += 1
             self._asked += count
