@@ -14,6 +14,7 @@ from scripted_translator import ScriptedTranslator
 from whispertide.cli import translations as module
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.translations import finish_translations
+from whispertide.cli.translator_choice import TranslationChoice
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Error, Event, TurnEnd
 from whispertide.translation.translating import Translating
@@ -162,7 +163,7 @@ def test_a_file_that_cannot_be_written_is_noticed_first(
 def test_text_that_leaves_the_machine_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    choice = module.TranslationChoice("fr", "https://api.example.test/v1", "llm")
+    choice = TranslationChoice("fr", "https://api.example.test/v1", "llm")
     with choice.opened() as chosen:
         assert chosen is not None
     said = " ".join(capsys.readouterr().err.split())
@@ -205,9 +206,9 @@ def test_another_interrupt_ends_the_wait() -> None:
 
 
 def test_nothing_is_opened_where_nobody_asks() -> None:
-    with pytest.raises(OptionError), module.TranslationChoice(translator="somewhere").opened():
+    with pytest.raises(OptionError), TranslationChoice(translator="somewhere").opened():
         pass
-    with module.TranslationChoice().opened() as chosen:
+    with TranslationChoice().opened() as chosen:
         assert chosen is None
 
 

@@ -12,7 +12,7 @@ import typer
 from whispertide.cli import completion
 from whispertide.cli.exit import ExitCode, say
 from whispertide.cli.output import FORMATS, FormatName
-from whispertide.cli.translations import TranslationChoice
+from whispertide.cli.translator_choice import TranslationChoice
 from whispertide.errors import OptionError
 from whispertide.options import (
     BEAM,

@@ -11,7 +11,7 @@ import typer
 
 from whispertide.cli import arguments, completion
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.translations import TranslationChoice
+from whispertide.cli.translator_choice import TranslationChoice
 from whispertide.errors import AddressError, OptionError, WhispertideError
 from whispertide.extras import require
 from whispertide.options import DEFAULT_MODEL, DecodeOptions, EngineOptions, check_choice

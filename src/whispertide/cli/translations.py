@@ -1,16 +1,14 @@
-"""Translations on the command line: who makes them, where they are written, and how they are waited for.
+"""Translations on the command line: where they are written, and how they are waited for.
 
 The transcript stays as it is. Formats without a place for a translation get a file of their own next to it,
 `talk.fr.srt` next to `talk.srt`; JSON has both in one, and on standard output a translation is a line of its own.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whispertide.cli.exit import say
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.output import Target, check_file
 from whispertide.errors import OptionError
@@ -65,55 +63,6 @@ class ChosenTranslator:
                 check_file(path)
                 found.append((Target(path, target.format), language))
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class TranslationChoice:
-    """The options of the command line."""
-
-    translate_to: str | None = None
-    translator: str | None = None
-    translator_model: str = ""
-    correct: bool = False
-
-    @contextmanager
-    def opened(self) -> Iterator[ChosenTranslator | None]:
-        """Open the translator; None: none is asked for. Raises `OptionError`, so enter it before a model is loaded."""
-        if not self.is_asked:
-            yield None
-            return
-        from whispertide.translation.translator import TranslationOptions
-
-        options = TranslationOptions(self.translate_to, self.correct)
-        translator = self.translator_for(options.targets)
-        try:
-            yield ChosenTranslator(translator, options)
-        finally:
-            translator.close()
-
-    @property
-    def is_asked(self) -> bool:
-        """True if anything is to be translated or corrected. Raises `OptionError` for a translator without a task."""
-        asked = self.translate_to is not None or self.correct
-        if not asked and (self.translator is not None or self.translator_model):
-            raise OptionError("expected --translate-to LANGUAGE or --correct next to --translator; got neither")
-        return asked
-
-    def translator_for(self, targets: "Sequence[str | None]") -> "Translator":
-        """Open the translator, which can do all `targets`. Raises `OptionError`."""
-        if self.translator is None:
-            raise OptionError(
-                "expected --translator next to --translate-to and --correct: the address of an OpenAI-compatible "
-                "server, such as http://localhost:11434/v1 with --translator-model NAME, or a folder of CTranslate2"
-            )
-        from whispertide.translation.opening import open_translator
-
-        translator = open_translator(self.translator, self.translator_model)
-        for target in targets:
-            translator.check(target)
-        if translator.host is not None:
-            say(f"note: confirmed text is sent to {translator.host} to be translated; audio is not")
-        return translator
 
 
 def other_text(event: Event) -> OtherText | None:
