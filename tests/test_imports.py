@@ -29,6 +29,7 @@ LAYERS = (
     ("session_state",),
     ("session", "offline"),
     ("formats",),
+    ("translation",),
     ("api",),
     ("batch", "compat", "dictation", "server", "tuning"),
     ("cli",),

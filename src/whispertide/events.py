@@ -127,6 +127,29 @@ class Intent(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Translation(Event):
+    """A finished sentence, or several that waited, in another language; where a translator was asked for
+    (`translation`). It comes some time after the words from `start` to `end`, which stay as they are.
+    """
+
+    kind: ClassVar[str] = "translation"
+    start: int
+    end: int
+    language: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Correction(Event):
+    """The same sentences as a language model corrects them, in the language of the speech."""
+
+    kind: ClassVar[str] = "correction"
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Lag(Event):
     """The session is `behind` samples late; `level` counts the declared steps of lowered quality (0 = full)."""
 
@@ -156,7 +179,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
     cls.kind: cls
     for cls in (
         *(SpeechStart, SpeechStop, Confirmed, Hypothesis, Unheard, TurnEnd),
-        *(Language, Intent, Lag, Error, End),
+        *(Language, Intent, Translation, Correction, Lag, Error, End),
     )
 }
 

@@ -28,6 +28,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ray": ("ray",),
         "server": _SERVER,
         "tracing": (*_SERVER, "opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"),
+        "translation": ("ctranslate2", "sentencepiece"),
         "train": (*_LAB, "peft", "threadpoolctl", "torch"),
     }
 )

@@ -18,7 +18,7 @@ from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.hub import Hub
-from whispertide.server.options import ServerOptions
+from whispertide.server.options import ServerOptions, TranslationAccess
 
 WAIT_S = 180  # files have a low priority
 
@@ -35,6 +35,11 @@ WAIT_S = 180  # files have a low priority
         (("--log-level", "loud"), "log-level"),
         (("--language", "klingon"), "klingon"),
         (("--task", "sing"), "task"),
+        (("--translate-to", "fr"), "--translator"),
+        (("--correct",), "--translator"),
+        (("--translator", "http://localhost/v1"), "--translate-to"),
+        (("--translate-to", "fr,klingon", "--translator", "http://localhost/v1"), "klingon"),
+        (("--translate-to", "fr", "--translator", "http://localhost/v1"), "--translator-model"),
     ],
 )
 def test_what_cannot_be_served(
@@ -146,6 +151,21 @@ def test_what_is_written_where_a_client_does_not_say(run: Run, monkeypatch: pyte
     run("serve", "--port", 0, "--language", "German", "--task", "translate", "--prompt", "Ebbe")
     run("serve", "--port", 0)
     assert told == [DecodeOptions(language="de", task="translate", prompt="Ebbe"), DecodeOptions()]
+
+
+def test_the_operator_chooses_what_is_translated(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[ServerOptions] = []
+
+    def assemble(models: object, recipe: Recipe, options: ServerOptions) -> tuple[Hub, Callable[[], None]]:
+        given.append(options)
+        raise OptionError("enough")
+
+    monkeypatch.setattr("whispertide.server.serving.assemble", assemble)
+    where = ("--translator", "https://api.example.test/v1", "--translator-model", "llm")
+    result = run("serve", "--port", 0, "--translate-to", "French,de-AT, fr", "--correct", *where)
+    assert "enough" in result.stderr
+    assert "confirmed text is sent to api.example.test" in result.stderr.replace("\n", " ")
+    assert given[0].translation == TranslationAccess("https://api.example.test/v1", "llm", ("fr", "de"), corrects=True)
 
 
 @pytest.mark.parametrize(("options", "refused"), [((), False), (("--no-tune",), True)])

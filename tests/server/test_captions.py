@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from few_examples import quick
-from whispertide.events import Confirmed, End, Event, Hypothesis, Language, TurnEnd
+from whispertide.events import Confirmed, Correction, End, Event, Hypothesis, Language, Translation, TurnEnd
 from whispertide.server import captions as module
 from whispertide.server.captions import Captions
 from whispertide.types import Word, to_samples
@@ -146,3 +146,17 @@ def test_every_reader_reads_the_same(steps: list[tuple[str, float]], joins: int,
     assert {text for _, _, text in readers[:1] + readers[2:]} == {captions.text}
     if joins <= len(steps):
         assert readers[1][2] == captions.text
+
+
+def test_the_second_line_is_the_newest_translation() -> None:
+    captions = Captions()
+    captions.begin("en")
+    captions.take([confirmed((" Hello.", 0.1, 0.5))])
+    assert read(captions)["second"] == ""
+    assert captions.take([Translation(0, 0, 0, 0, "fr", "Bonjour.")])
+    assert not captions.take([Translation(0, 0, 0, 0, "fr", "Bonjour.")])
+    assert read(captions)["second"] == "Bonjour."
+    captions.take([Correction(0, 0, 0, 0, "Hello!")])
+    assert read(captions)["second"] == "Hello!"
+    captions.begin("en")
+    assert read(captions)["second"] == ""

@@ -23,7 +23,7 @@ def test_a_state_is_written_without_its_audio() -> None:
     """It is written after every round, and its audio is among the commands."""
     recipe = get_recipe("whisper-streaming")
     session = Session(recipe, Oracle(WORDS), make_gate(WORDS))
-    live: Any = SimpleNamespace(session=session, asked_recipe=recipe, asked_options=DecodeOptions())
+    live: Any = SimpleNamespace(session=session, asked_recipe=recipe, asked_options=DecodeOptions(), translation=None)
     session.push(audio_between(0, 5 * SAMPLE_RATE))
     found = snapshot_of(live)
     assert found is not None
@@ -41,7 +41,7 @@ def test_a_state_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) 
     then: Any = make_dataclass("BestEffort", [("gone", float, 7.0), ("step_s", float, 0.5)], frozen=True, slots=True)
     then.__module__ = schedule.__name__
     session = Session(get_recipe("whisper-streaming"), Oracle(WORDS))
-    live: Any = SimpleNamespace(session=session, asked_recipe=then(), asked_options=DecodeOptions())
+    live: Any = SimpleNamespace(session=session, asked_recipe=then(), asked_options=DecodeOptions(), translation=None)
     with monkeypatch.context() as patch:
         patch.setattr(schedule, "BestEffort", then)
         found = snapshot_of(live)

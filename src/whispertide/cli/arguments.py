@@ -12,6 +12,7 @@ import typer
 from whispertide.cli import completion
 from whispertide.cli.exit import ExitCode, say
 from whispertide.cli.output import FORMATS, FormatName
+from whispertide.cli.translator_choice import TranslationChoice
 from whispertide.errors import OptionError
 from whispertide.options import (
     BEAM,
@@ -208,6 +209,23 @@ def format_names(given: str | None) -> list[str]:
         check_choice("--format", name, FORMATS)
     return names
 
+
+# --- translation ------------------------------------------------------------------------------------------------------
+
+_translate = partial(typer.Option, rich_help_panel="Translation")
+TRANSLATION: Fields = {
+    "translate_to": _translate(
+        "--translate-to", metavar="LANGUAGE", help="Translate each sentence, by --translator. Off by default."
+    ),
+    "translator": _translate(
+        "--translator",
+        metavar="URL|FOLDER",
+        help="OpenAI-compatible server, or a folder of CTranslate2. Text goes to the server's machine, audio never.",
+    ),
+    "translator_model": _translate("--translator-model", metavar="NAME", help="The server's model."),
+    "correct": _translate("--correct", help="Correct each sentence by the server's language model. Off by default."),
+}
+Translation = Annotated[TranslationChoice, TRANSLATION]
 
 # --- streaming --------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from whispertide.atomic import printable
@@ -20,17 +20,22 @@ from whispertide.cli.live import LiveView, clock_text
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Pump, PumpResult, Watcher
+from whispertide.cli.translations import ChosenTranslator, finish_translations, make_room, other_text
+from whispertide.cli.two_lines import TwoLines
 from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, choose_view, terminal
 from whispertide.errors import AudioError, OutputError
+from whispertide.events import Confirmed, End, Error, Event, Language
 from whispertide.formats.document import Document
 from whispertide.formats.files import get_format, json_line
 from whispertide.formats.offline import OfflineRun
 from whispertide.options import BUNDLED_MODEL, DEFAULT_MODEL, DecodeOptions, SubtitleOptions
-from whispertide.types import FloatArray, seconds
+from whispertide.types import FloatArray, Word, seconds
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
+    from whispertide.decoding.longform import OfflineSegment
     from whispertide.recipes.recipe import Recipe
+    from whispertide.translation.translating import Translating
 
 
 def warn_of_synthetic(transcriber: "Transcriber", inputs: Sequence[str] = ()) -> None:
@@ -48,6 +53,7 @@ class Job(ABC):
 
     targets     where the transcript goes, in one format each
     subtitles   how much a subtitle holds
+    translator  translates what is confirmed
     place       of several inputs, before the name on the bar: "2/12 "
     result      the segments so far
     done        samples that were worked off
@@ -61,6 +67,7 @@ class Job(ABC):
     duration_s: float | None = None
     place: str = ""
     subtitles: SubtitleOptions = field(default_factory=SubtitleOptions, kw_only=True)
+    translator: ChosenTranslator | None = field(default=None, kw_only=True)
     result: PumpResult = field(default_factory=PumpResult, init=False)
     done: int = field(default=0, init=False)
     interrupts: Interrupts = field(default_factory=Interrupts, init=False)
@@ -73,6 +80,7 @@ class Job(ABC):
         before that is kept as a partial transcript.
         """
         writers = [Writer(target) for target in self.targets]
+        others = self._other_writers()
         try:
             with ExitStack() as saved:
                 try:
@@ -84,11 +92,11 @@ class Job(ABC):
                 except Exception:
                     self.result.interrupted = True
                     if self.result.segments:
-                        self._save(writers)
+                        self._save(writers, others)
                     raise
-                document, place = self._save(writers)
+                document, place = self._save(writers, others)
         finally:
-            for writer in writers:
+            for writer in (*writers, *(writer for writer, _ in others)):
                 writer.discard()
         return document, self._conclude(place)
 
@@ -112,27 +120,38 @@ class Job(ABC):
         """True if the model was trained on English alone, on real voices."""
         return not self.transcriber.dims.is_multilingual and not self.transcriber.is_bundled
 
-    def _save(self, writers: Sequence[Writer]) -> tuple[Document, str]:
+    def _other_writers(self) -> list[tuple[Writer, str | None]]:
+        """The writers of translations, with their languages."""
+        if self.translator is None:
+            return []
+        return [(Writer(target), language) for target, language in self.translator.targets(self.targets)]
+
+    def _begin_translation(self, *, live: bool = False) -> "Translating | None":
+        return None if self.translator is None else self.translator.begin(self.transcriber, self.options, live=live)
+
+    def _save(self, writers: Sequence[Writer], others: Sequence[tuple[Writer, str | None]]) -> tuple[Document, str]:
         """Put the transcript in its places; returns it, and the paths."""
         # Where one Ctrl-C has ended the audio, the next ones must not cost all that was heard.
         with self.interrupts.holding():
-            document = self.document()
+            document = replace(self.document(), others=tuple(self.result.others))
+            texts = [(writer, document, self.as_it_comes) for writer in writers]
+            texts += [(writer, document.other(language), ()) for writer, language in others]
             places, problems = list[str](), list[OutputError]()
-            for writer in writers:
+            for writer, text, written in texts:
                 try:
-                    places.append(self._written(document, writer))
+                    places.append(self._written(text, writer, written))
                 except OutputError as error:  # of one format: the others may have room
                     problems.append(error)
         if problems:
             raise problems[0]
         return document, ", ".join(places)
 
-    def _written(self, document: Document, writer: Writer) -> str:
-        """Put the transcript in one of its places; returns the path."""
+    def _written(self, document: Document, writer: Writer, as_it_comes: Sequence[str]) -> str:
+        """Put the transcript in one of its places; formats `as_it_comes` are written already. Returns the path."""
         form = writer.target.format
         if form == "json" and writer.target.shared:
             writer.write(json_line(document))
-        elif form not in self.as_it_comes:
+        elif form not in as_it_comes:
             writer.write(get_format(form, self.subtitles)(document))
         place = writer.finish(whole=not self.result.interrupted)
         return "standard output" if place is None else str(place)
@@ -170,7 +189,8 @@ class StreamJob(Job):
         """Push `blocks` into a session."""
         session = self.transcriber.session(self.recipe, options=self.options, live=self.live)
         self.meter = Meter(self.live)
-        pump = Pump(session, self.meter, rest=self.rest, result=self.result)
+        translating = self._begin_translation(live=self.live)
+        pump = Pump(session, self.meter, rest=self.rest, result=self.result, translating=translating)
         saved.enter_context(self.interrupts)
         try:
             with self._shown(pump, writers):
@@ -195,6 +215,8 @@ class StreamJob(Job):
             view = ProgressBar(err, self.place + self.source, self.duration_s)
         elif name != "none" and (console := out if name == "live on stdout" else err) is not None:
             view = LiveView(console, pump.meter, self.transcriber.name, self.recipe.name, self.duration_s)
+            if self.translator is not None:
+                view.captions = TwoLines(expected=len(self.translator.options.targets))
         watchers: list[Watcher] = [Warnings()] if not isinstance(view, LiveView) else []
         if self.only_english:
             watchers.append(EnglishOnly(self.transcriber.name))
@@ -245,7 +267,17 @@ class OfflineJob(Job):
         from whispertide.api import text_segment
 
         texts = [TextLines(writer) for writer in writers if writer.target.format == "txt"]
-        self._run = OfflineRun(Recording(blocks), self.result.segments)
+        translating = self._begin_translation()
+
+        def tell(event: Event) -> None:
+            for one in texts:
+                one.event(event)
+            if isinstance(event, Error):
+                say(f"warning: {event.message}")
+            elif other := other_text(event):
+                self.result.others.append(other)
+
+        self._run, whole = OfflineRun(Recording(blocks), self.result.segments), False
         saved.enter_context(self.interrupts)
         with self._bar() as show:
 
@@ -266,14 +298,31 @@ class OfflineJob(Job):
                         self._run.add(text_segment(segment))
                         for lines in texts:
                             lines.lines(self.result.segments[-1:])
+                        if translating is not None:
+                            self._translate(translating, segment)
+                            make_room(translating, self.interrupts, tell)
+                whole = not self.interrupts.pressed
+                if translating is not None:
+                    translating.take(End(0, self.done, self.done))
+                    finish_translations(translating, self.interrupts, tell, live=False)
             except KeyboardInterrupt:
                 self.result.interrupted = True
             except AudioError:
                 if not self.interrupts.pressed:
                     raise
+            finally:
+                if translating is not None:
+                    translating.close()
             self.result.broken = self._run.recording.broken
             # What comes while the decoder calls back it takes for an error, or for the end, of its input.
-            self.result.interrupted = self.result.interrupted or self.interrupts.pressed
+            self.result.interrupted = self.result.interrupted or (self.interrupts.pressed and not whole)
+
+    def _translate(self, translating: "Translating", segment: "OfflineSegment") -> None:
+        """Hand a segment's words over: sentences go on from one to the next."""
+        if segment.language:
+            translating.take(Language(0, segment.span.end, segment.language, segment.language_probability))
+        words = segment.words or (Word(segment.text, segment.span.start, segment.span.end),)
+        translating.take(Confirmed(0, segment.span.end, words))
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:

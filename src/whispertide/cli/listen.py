@@ -37,6 +37,7 @@ def listen(
         typer.Option("--save-audio", metavar="FILE.wav", help="Save the audio to this file: 16 kHz, mono, 16 bit."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace these files if they exist.")] = False,
+    translation: arguments.Translation,
     no_tune: arguments.NoTune = False,
     text: arguments.Text,
     stream: arguments.Stream,
@@ -56,24 +57,28 @@ def listen(
     transcripts = [target.path for target in targets if target.path is not None]
     if save_audio is not None:
         _check_wav(save_audio, transcripts)
-    for path in (*transcripts, *map(partial_path, transcripts), save_audio):
-        if path is not None and not overwrite:
-            check_new(path)  # a microphone cannot be heard again
-    options, recipe = arguments.check_options(text), stream.resolve(word)
-    with mic.microphone_blocks(device):
-        pass  # no microphone: say so before a model is loaded, or even downloaded
-    transcriber = arguments.load(model, engine, revision, word)
-    warn_of_synthetic(transcriber)
-    transcriber.warm_up()
-    tune_first(transcriber, recipe, refused=no_tune)
-    kept = nullcontext() if save_audio is None else kept_audio(save_audio)
-    with mic.microphone_blocks(device) as blocks, kept as keep:
-        say(f"listening with {transcriber.name}; press Ctrl-C to end")
-        arrivals = Arrivals(blocks)
-        audio = arrivals if keep is None else KeptArrivals(arrivals, keep)
-        about = (transcriber, options, targets, NAME)
-        job = StreamJob(*about, subtitles=subtitles, recipe=recipe, live=True, rest=audio.rest)
-        return job.run(audio)[1]
+    with translation.opened() as chosen:
+        transcripts += (
+            [target.path for target, _ in chosen.targets(targets) if target.path is not None] if chosen else []
+        )
+        for path in (*transcripts, *map(partial_path, transcripts), save_audio):
+            if path is not None and not overwrite:
+                check_new(path)  # a microphone cannot be heard again
+        options, recipe = arguments.check_options(text), stream.resolve(word)
+        with mic.microphone_blocks(device):
+            pass  # no microphone: say so before a model is loaded, or even downloaded
+        transcriber = arguments.load(model, engine, revision, word)
+        warn_of_synthetic(transcriber)
+        transcriber.warm_up()
+        tune_first(transcriber, recipe, refused=no_tune)
+        kept = nullcontext() if save_audio is None else kept_audio(save_audio)
+        with mic.microphone_blocks(device) as blocks, kept as keep:
+            say(f"listening with {transcriber.name}; press Ctrl-C to end")
+            arrivals = Arrivals(blocks)
+            audio = arrivals if keep is None else KeptArrivals(arrivals, keep)
+            about = (transcriber, options, targets, NAME)
+            job = StreamJob(*about, subtitles=subtitles, translator=chosen, recipe=recipe, live=True, rest=audio.rest)
+            return job.run(audio)[1]
 
 
 def _check_wav(path: Path, transcripts: Sequence[Path]) -> None:

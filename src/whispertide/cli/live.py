@@ -16,8 +16,18 @@ from whispertide.cli.exit import wrapped
 from whispertide.cli.hints import language_hint
 from whispertide.cli.meter import Meter
 from whispertide.cli.pump import Watcher
-from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
-from whispertide.formats.document import PAUSE
+from whispertide.events import (
+    Confirmed,
+    Correction,
+    End,
+    Error,
+    Event,
+    Hypothesis,
+    Language,
+    Translation,
+    TurnEnd,
+)
+from whispertide.formats.document import PAUSE, TextSegment
 from whispertide.types import Word, seconds
 
 if TYPE_CHECKING:
@@ -92,6 +102,12 @@ class Captions:
         text = "".join(word.text for word in words)
         self.guess = text.lstrip() if self._fresh else text
 
+    def end_lines(self, segments: Sequence[TextSegment]) -> None:
+        """Finish lines of the transcript. Nothing on the screen depends on that, but see `two_lines`."""
+
+    def translate(self, event: Translation | Correction) -> None:
+        """Show a translation, where there is a second line."""
+
     def take_finished(self, width: int) -> list[str]:
         """Remove and return the rows that nothing can change any more: confirmed text goes on after them."""
         finished = []
@@ -104,6 +120,18 @@ class Captions:
         if finished:
             self.tail = self.tail[rows[len(finished) - 1].after :]
         return finished
+
+    def drawn_finished(self, width: int) -> "list[Text]":
+        """The same, as they are drawn."""
+        from rich.text import Text
+
+        return [Text(row) for row in self.take_finished(width)]
+
+    def drawn(self, width: int) -> "list[Text]":
+        """The rows that remain, as they are drawn."""
+        from rich.text import Text
+
+        return [Text.assemble(known, (guess, "dim italic")) for known, guess in self.rows(width)]
 
     def rows(self, width: int) -> list[tuple[str, str]]:
         """The rows that remain, as (confirmed, guess)."""
@@ -178,6 +206,13 @@ class LiveView(Watcher):
                     self._notes += filter(None, [language_hint(language, probability)])
                 case Error(message=message):
                     self._notes.append(f"warning: {message}")
+                case Translation() | Correction():
+                    self.captions.translate(event)
+
+    def lines(self, segments: Sequence[TextSegment]) -> None:
+        """Take note of finished lines."""
+        with self._lock:
+            self.captions.end_lines(segments)
 
     def note(self, message: str) -> None:
         """Print a line for the user, above the captions."""
@@ -197,8 +232,8 @@ class LiveView(Watcher):
             notes = "\n".join(wrapped(note, width) for note in self._notes)
             finished = [Text(row, style="yellow") for row in notes.splitlines()]
             self._notes.clear()
-            finished += [Text(row) for row in self.captions.take_finished(width)]
-            rows = [Text.assemble(known, (guess, "dim italic")) for known, guess in self.captions.rows(width)]
+            finished += self.captions.drawn_finished(width)
+            rows = self.captions.drawn(width)
         if last:
             return finished + rows, []
         room = max(1, self.console.size.height - 2)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,13 +16,15 @@ import numpy as np
 from whispertide.audio.file import rechunk
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.meter import Meter
+from whispertide.cli.translations import finish_translations, make_room, other_text
 from whispertide.errors import AudioError
-from whispertide.events import Confirmed, Event, Language, TurnEnd
-from whispertide.formats.document import Segmenter, TextSegment
+from whispertide.events import Confirmed, End, Event, Language, TurnEnd
+from whispertide.formats.document import OtherText, Segmenter, TextSegment
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.session import Session
+    from whispertide.translation.translating import Translating
 
 LIVE_BLOCK = SAMPLE_RATE // 10  # 0.1 s: how finely audio arrives
 
@@ -50,6 +52,7 @@ class PumpResult:
     language: str | None = None
     interrupted: bool = False
     broken: AudioError | None = None
+    others: list[OtherText] = field(default_factory=list)  # translations, corrections
 
     @property
     def complete(self) -> bool:
@@ -68,28 +71,38 @@ class Pump:
     watchers: Sequence[Watcher] = ()
     rest: Callable[[], FloatArray] | None = None
     result: PumpResult = field(default_factory=PumpResult)
+    translating: "Translating | None" = None
     _segmenter: Segmenter = field(default_factory=Segmenter)
+    _interrupts: Interrupts = field(default_factory=Interrupts)
+    _end: End | None = None  # while it waits for translations
+    _seq: int = 0
 
     def run(self, blocks: Iterable[FloatArray], interrupts: Interrupts) -> PumpResult:
         """Push all of `blocks`, then finish. An interrupt, or audio that breaks off, ends the run early.
 
         Raises `AudioError` where there was no audio at all.
         """
+        self._interrupts = interrupts
         try:
             self._push_all(iter(blocks), interrupts)
             self._finish()
         except KeyboardInterrupt:
-            self.session.close()
+            self._close()
             self.result.interrupted = True
         self._lines(self._segmenter.end_turn())
         return self.result
 
     def close(self) -> PumpResult:
         """End the run after an error, and return the result so far."""
-        self.session.close()
+        self._close()
         self._lines(self._segmenter.end_turn())
         self.result.interrupted = True
         return self.result
+
+    def _close(self) -> None:
+        self.session.close()
+        if self.translating is not None:
+            self.translating.close()
 
     def _push_all(self, blocks: Iterator[FloatArray], interrupts: Interrupts) -> None:
         try:
@@ -121,6 +134,8 @@ class Pump:
             return
         self.meter.audio(len(block))
         self._take(self.session.push(block))
+        if self.translating is not None and not self.meter.live:
+            make_room(self.translating, self._interrupts, self._tell)
         for watcher in self.watchers:
             watcher.tick(self.meter)
 
@@ -128,18 +143,37 @@ class Pump:
         if self.meter.samples == 0 and self.rest is None:
             raise AudioError("there is no audio in it: it is empty")
         self._take(self.session.finish())
+        if self.translating is not None and self._end is not None:
+            finish_translations(self.translating, self._interrupts, self._tell, live=self.meter.live)
+            self._tell(self._end)
 
     def _take(self, events: Iterable[Event]) -> None:
+        translating = self.translating
         for event in events:
-            self.meter.event(event)
-            for watcher in self.watchers:
-                watcher.event(event)
-            if isinstance(event, Confirmed):
-                self._lines(self._segmenter.push(event.words))
-            elif isinstance(event, TurnEnd) and not event.eager:
-                self._lines(self._segmenter.end_turn())
-            elif isinstance(event, Language):
-                self.result.language = event.language
+            if translating is not None:
+                translating.take(event)
+            if translating is not None and isinstance(event, End):
+                self._end = event  # the last of all events
+            else:
+                self._tell(event)
+        if translating is not None:
+            for event in translating.ready():
+                self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        if self.translating is not None:  # whose events have no numbers
+            event, self._seq = replace(event, seq=self._seq), self._seq + 1
+        self.meter.event(event)
+        for watcher in self.watchers:
+            watcher.event(event)
+        if isinstance(event, Confirmed):
+            self._lines(self._segmenter.push(event.words))
+        elif isinstance(event, TurnEnd) and not event.eager:
+            self._lines(self._segmenter.end_turn())
+        elif isinstance(event, Language):
+            self.result.language = event.language
+        elif (other := other_text(event)) is not None:
+            self.result.others.append(other)
 
     def _lines(self, segments: Sequence[TextSegment]) -> None:
         if not segments:

@@ -11,10 +11,11 @@ import typer
 
 from whispertide.cli import arguments, completion
 from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.translator_choice import TranslationChoice
 from whispertide.errors import AddressError, OptionError, WhispertideError
 from whispertide.extras import require
 from whispertide.options import DEFAULT_MODEL, DecodeOptions, EngineOptions, check_choice
-from whispertide.server.options import Access, Address, Limits, ServerOptions, Work
+from whispertide.server.options import Access, Address, Limits, ServerOptions, TranslationAccess, Work
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -57,6 +58,12 @@ _TEXT: arguments.Fields = {
     "task": _usual("--task", metavar="NAME", help="transcribe, or translate into English."),
     "prompt": _usual("--prompt", help="Text that sets spelling and style."),
     "keyterms": _usual("--keyterms", metavar="FILE|A,B", help="Names and words to recognise."),
+}
+_TRANSLATION: arguments.Fields = {
+    **arguments.TRANSLATION,
+    "translate_to": _usual(
+        "--translate-to", metavar="CODE,…", help="Languages into which clients may have sentences translated."
+    ),
 }
 _OPTIONS: arguments.Fields = {
     "journal": _keep(
@@ -104,6 +111,7 @@ def serve(
         _who("--origin", metavar="URL", help="Pages from this address may connect and send files. * = any."),
     ] = None,
     text: Annotated[DecodeOptions, _TEXT],
+    translation: Annotated[TranslationChoice, _TRANSLATION],
     limits: Annotated[Limits, _LIMITS],
     workers: Annotated[int, _limit("--workers", min=0, help="Rounds computed in parallel. 0 = one per core.")] = 0,
     uploads: Annotated[
@@ -129,10 +137,12 @@ def serve(
         _check_zeroconf(wyoming, address.host, can_reach=trust_network or not keys)
     check_choice("--log-level", log_level, ("debug", "info", "warning", "error"))
     text = arguments.check_options(text)
+    translates = _translation_access(translation)
     recipe, ports = stream.resolve(), {"wyoming": wyoming, "lines": lines, "json-lines": json_lines}
     recipe.schedule.gate()  # what it lacks is said now, and not to every client
     work = Work(workers or physical_cores(), degrade, uploads)
-    options = replace(options, limits=limits, work=work, access=Access(keys, tuple(origins or ())), text=text)
+    access_rules = Access(keys, tuple(origins or ()))
+    options = replace(options, limits=limits, work=work, access=access_rules, text=text, translation=translates)
     logs.set_up(log_level)
     named = {"--port": address.port, **{f"--{name}-port": port for name, port in ports.items()}}
     serving.check_ports(address.host, named)  # before a model is loaded, or even downloaded
@@ -181,6 +191,18 @@ def _load_models(
                 transcriber.session(other, live=True)
         transcribers[transcriber.name] = transcriber
     return transcribers
+
+
+def _translation_access(choice: TranslationChoice) -> TranslationAccess | None:
+    """What clients may have translated; None: nothing. Raises `OptionError`, also for what the translator cannot do."""
+    if not choice.is_asked:
+        return None
+    from whispertide.checkpoint.languages import language_code
+
+    named = (part.strip() for part in (choice.translate_to or "").split(","))
+    codes = tuple(dict.fromkeys(language_code(name) for name in named if name))
+    choice.translator_for((*codes, *((None,) if choice.correct else ()))).close()
+    return TranslationAccess(str(choice.translator), choice.translator_model, codes, choice.correct)
 
 
 def _check_names(names: list[str]) -> None:

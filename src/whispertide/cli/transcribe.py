@@ -60,6 +60,7 @@ def transcribe(
             rich_help_panel="Streaming",
         ),
     ] = None,
+    translation: arguments.Translation,
     no_tune: arguments.NoTune = False,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
@@ -82,38 +83,46 @@ def transcribe(
     sources = [Source(name, pcm, track) for name in names]
     targets = plan_formats(names, destination, arguments.format_names(form))
     options, live = arguments.check_options(text), pace == "live"
-    recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
-    if recipe is None:
-        options = replace(options, beam=_beam(beam, fast=fast))
-    elif fast or (beam or 1) > 1:
-        raise OptionError(
-            f"--beam and --fast are for whole recordings; for a stream: --set search=beam --set beam={beam or BEAM}"
-        )
-    durations, codes = _probe_all(sources)  # before a model is loaded, or even downloaded
-    if durations:
-        transcriber = arguments.load(model, engine, revision, word)
-        warn_of_synthetic(transcriber, names)
-        if live and recipe is not None:
-            transcriber.warm_up()
-            tune_first(transcriber, recipe, refused=no_tune)
-    for number, duration_s in durations.items():
-        source = sources[number]
-        place = f"{number + 1}/{len(names)} " if len(names) > 1 else ""
-        about = (transcriber, options, targets[number], source.label, duration_s, place)
-        try:
-            if recipe is None:
-                job: Job = OfflineJob(
-                    *about, subtitles=subtitles, framing="hush" if word else stream.framing, vad=stream.vad is not False
-                )
-            else:
-                job = StreamJob(*about, subtitles=subtitles, recipe=recipe, live=live)
-            codes[number] = job.run(_blocks(source, recipe, live=live))[1]
-        except (AudioError, OutputError) as error:
-            if isinstance(error, OutputError) and targets[number][0].path is None:
-                raise  # standard output is that of all others, too
-            codes[number] = report(error, about=source.label)
-        if codes[number] is ExitCode.INTERRUPTED:
-            break
+    with translation.opened() as chosen:
+        if chosen is not None:
+            for planned in targets:
+                chosen.targets(planned)  # raises for what cannot be written
+        recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
+        if recipe is None:
+            options = replace(options, beam=_beam(beam, fast=fast))
+        elif fast or (beam or 1) > 1:
+            raise OptionError(
+                f"--beam and --fast are for whole recordings; for a stream: --set search=beam --set beam={beam or BEAM}"
+            )
+        durations, codes = _probe_all(sources)  # before a model is loaded, or even downloaded
+        if durations:
+            transcriber = arguments.load(model, engine, revision, word)
+            warn_of_synthetic(transcriber, names)
+            if live and recipe is not None:
+                transcriber.warm_up()
+                tune_first(transcriber, recipe, refused=no_tune)
+        for number, duration_s in durations.items():
+            source = sources[number]
+            place = f"{number + 1}/{len(names)} " if len(names) > 1 else ""
+            about = (transcriber, options, targets[number], source.label, duration_s, place)
+            try:
+                if recipe is None:
+                    job: Job = OfflineJob(
+                        *about,
+                        subtitles=subtitles,
+                        translator=chosen,
+                        framing="hush" if word else stream.framing,
+                        vad=stream.vad is not False,
+                    )
+                else:
+                    job = StreamJob(*about, subtitles=subtitles, translator=chosen, recipe=recipe, live=live)
+                codes[number] = job.run(_blocks(source, recipe, live=live))[1]
+            except (AudioError, OutputError) as error:
+                if isinstance(error, OutputError) and targets[number][0].path is None:
+                    raise  # standard output is that of all others, too
+                codes[number] = report(error, about=source.label)
+            if codes[number] is ExitCode.INTERRUPTED:
+                break
     return _report(sources, codes)
 
 

@@ -13,6 +13,7 @@ from whispertide.cli.live import clock_text
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Watcher
+from whispertide.cli.translations import line_of, other_text
 from whispertide.events import Error, Event, Language
 from whispertide.formats.document import Document, TextSegment
 from whispertide.formats.files import event_line, render_txt
@@ -50,9 +51,13 @@ def terminal(stream: Any) -> "Console | None":
 
 @dataclass(slots=True)
 class TextLines(Watcher):
-    """Writes each finished segment as a line at once."""
+    """Writes each finished segment as a line at once; on standard output also translations, when they come."""
 
     writer: Writer
+
+    def event(self, event: Event) -> None:
+        if self.writer.target.path is None and (other := other_text(event)):
+            self.writer.write(line_of(other) + "\n")
 
     def lines(self, segments: Sequence[TextSegment]) -> None:
         self.writer.write(render_txt(Document(tuple(segments))))

@@ -6,7 +6,7 @@ Pure: this module knows nothing of models, sessions, file formats or where a tex
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -52,11 +52,24 @@ class TextSegment(Timed):
 
 
 @dataclass(frozen=True, slots=True)
+class OtherText(Timed):
+    """What was made of the sentences from sample `start` to `end`: their translation into `language`; None: their
+    correction.
+    """
+
+    start: int
+    end: int
+    text: str
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A finished transcript with its origin.
 
     `duration` is in samples. `complete` is False when the run was interrupted or the audio ended too early, so that
-    nothing takes the transcript for the whole. `metrics` are plain numbers and strings, for JSON.
+    nothing takes the transcript for the whole. `metrics` are plain numbers and strings, for JSON. `others` are
+    translations and corrections, where they were asked for.
     """
 
     segments: tuple[TextSegment, ...] = ()
@@ -67,6 +80,14 @@ class Document:
     source: str = ""
     complete: bool = True
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    others: tuple[OtherText, ...] = ()
+
+    def other(self, language: str | None) -> "Document":
+        """The translations into a language (None: the corrections) as a transcript of its own."""
+        found = tuple(
+            TextSegment(other.start, other.end, " " + other.text) for other in self.others if other.language == language
+        )
+        return replace(self, segments=found, language=language or self.language, others=())
 
     @property
     def text(self) -> str:

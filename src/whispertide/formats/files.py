@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from whispertide.events import Confirmed, End, Event, Language, TurnEnd, to_dict
+from whispertide.events import Confirmed, Correction, End, Event, Language, Translation, TurnEnd, to_dict
 from whispertide.formats.document import Document
 from whispertide.formats.numbers import json_numbers
 from whispertide.formats.subtitles import SUBTITLES, cues
@@ -118,7 +118,20 @@ def _to_json(document: Document) -> dict[str, Any]:
             for word in document.words
         ],
         "metrics": json_numbers(document.metrics),
+        **_others(document),
     }
+
+
+def _others(document: Document) -> dict[str, Any]:
+    """Translations and corrections, by name; without any there is no such field."""
+    named: dict[str, list[dict[str, Any]]] = {}
+    for other in document.others:
+        entry = {"start": other.start_s, "end": other.end_s, "text": other.text}
+        if other.language is None:
+            named.setdefault("corrections", []).append(entry)
+        else:
+            named.setdefault("translations", []).append({"language": other.language, **entry})
+    return named
 
 
 def render_json(document: Document) -> str:
@@ -150,6 +163,12 @@ def document_events(document: Document) -> Iterator[Event]:
         yield Confirmed(seq, segment.end, words)
         yield TurnEnd(seq + 1, segment.end, segment.end)
         seq += 2
+    for other in document.others:
+        if other.language is None:
+            yield Correction(seq, other.end, other.start, other.end, other.text)
+        else:
+            yield Translation(seq, other.end, other.start, other.end, other.language, other.text)
+        seq += 1
     if document.complete:
         yield End(seq, document.duration, document.duration)
 

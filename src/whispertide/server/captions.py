@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from whispertide.events import Confirmed, End, Error, Hypothesis, Language, TurnEnd
+from whispertide.events import Confirmed, Correction, End, Error, Hypothesis, Language, Translation, TurnEnd
 from whispertide.punctuation import ends_sentence
 from whispertide.server.outbox import Entry
 from whispertide.types import Word, to_samples
@@ -26,6 +26,7 @@ class Captions:
     start     the position of the first character that is kept
     language  of the newest words, if it is known
     speaking  whether a session goes on
+    second    the newest translation, or correction: the second line
     """
 
     run: str = field(default_factory=lambda: secrets.token_urlsafe(6))
@@ -33,6 +34,7 @@ class Captions:
     text: str = ""
     language: str | None = None
     speaking: bool = False
+    second: str = ""
     _guess: tuple[Word, ...] = ()
     _heard: int = 0  # the sample where the last word of this session ends
     _messages: dict[int, str] = field(default_factory=dict)  # of this moment, by the position they begin at
@@ -45,7 +47,7 @@ class Captions:
     def begin(self, language: str | None) -> None:
         """Begin a session: its samples count from 0."""
         self._end_paragraph()
-        self.speaking, self.language, self._heard = True, language, 0
+        self.speaking, self.language, self._heard, self.second = True, language, 0, ""
         self._changed()
 
     def leave(self) -> None:
@@ -56,7 +58,7 @@ class Captions:
 
     def take(self, entries: Iterable[Entry]) -> bool:
         """Take what a session says. Returns whether there is anything new to read."""
-        before = (self.end, self._guess, self.language, self.speaking)
+        before = self._state
         for entry in entries:
             match entry:
                 case Confirmed(words=words):
@@ -69,12 +71,18 @@ class Captions:
                     self._guess = ()
                 case Language(language=language):
                     self.language = language
+                case Translation(text=text) | Correction(text=text):
+                    self.second = text
                 case End() | Error(fatal=True):
                     self.leave()
-        changed = before != (self.end, self._guess, self.language, self.speaking)
+        changed = before != self._state
         if changed:
             self._changed()
         return changed
+
+    @property
+    def _state(self) -> tuple[object, ...]:
+        return self.end, self._guess, self.language, self.speaking, self.second
 
     def message(self, run: str, position: int) -> tuple[int, str]:
         """Write what a reader lacks who has everything up to a position of a run, as JSON; without a place here, all
@@ -96,6 +104,7 @@ class Captions:
             "guess": "".join(word.text for word in self._guess),
             "language": self.language,
             "speaking": self.speaking,
+            "second": self.second,
         }
         return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 

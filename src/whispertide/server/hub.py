@@ -32,6 +32,7 @@ from whispertide.server.outbox import EventsGoneError
 from whispertide.server.protocols import base
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.server.session_journal import SessionJournal
+from whispertide.server.translations import Translations
 from whispertide.server.watch import Waiting, Watch
 from whispertide.types import join_words, seconds, to_samples
 from whispertide.understand.model import LateModel
@@ -59,8 +60,11 @@ class Hub:
         journal: SessionJournal | None = None,
         record: Callable[[LiveSession, base.Settings], Observer] | None = None,
         understands: LateModel | None = None,
+        translations: Translations | None = None,
     ) -> None:
-        """`understands` is the model of intents, for clients that ask for them."""
+        """`understands` is the model of intents, and `translations` what can be translated, for clients that ask for
+        them.
+        """
         if not models:
             raise OptionError("expected at least one model to serve; got none")
         check_executor(recipe)
@@ -76,14 +80,23 @@ class Hub:
         self.journal = journal
         self.record = record
         self.understands = understands
+        self.translations = translations or Translations()
         self.guesses = Guesses(_UNKNOWN, _UNKNOWN_PER_S, enabled=bool(options.limits.per_address))
         self.floods = Floods(by_address=bool(options.limits.per_address))
         self.broadcasts = Broadcasts(options)
         self.watch = Watch()
         self.load = Load(enabled=options.work.degrade)
         self.scheduler = Scheduler(options.work.workers, self.load, self._done)
-        self.builder = Builder(self.models, recipe, options, understands)
-        self.info = server_info(self.models, recipe, options, version=version, intents=intents_of(understands))
+        wake = self.scheduler.wake_soon
+        self.builder = Builder(self.models, recipe, options, understands, self.translations, wake)
+        self.info = server_info(
+            self.models,
+            recipe,
+            options,
+            version=version,
+            intents=intents_of(understands),
+            translations=self.translations,
+        )
         check_usual(self.info.models, options.text)
         self.look_up: Callable[[str, str], Awaitable[None]] | None = None  # of an owner's session, in a shared journal
         self.at_start: Callable[[], object] = lambda: None  # once sessions can run
@@ -102,6 +115,7 @@ class Hub:
             self._sweeper.cancel()
         await self.scheduler.stop()
         for live in self.sessions.values():
+            live.close_translation()
             for observer in live.observers:
                 if observer is not self.journal:  # its sessions may go on after a restart
                     observer.closed(live)
@@ -126,6 +140,7 @@ class Hub:
         # Hard to guess: without API keys the id alone lets a client come back to its session.
         identity = secrets.token_urlsafe(16)
         try:
+            self.translations.check(settings)
             model, settings = choose_model(self.info.models, settings, self.options.text)
             live = self.builder.build(identity, owner, model.name, settings, protocol)
         except (WhispertideError, TypeError) as error:
@@ -237,6 +252,7 @@ class Hub:
         self.broadcasts.detach(live.id)
         live.wake = None
         live.ended = True
+        live.close_translation()
         # The inbox stays as it is: a step that runs may be taking from it.
         self.scheduler.suspend(live)
         if not live.running:  # else when the step is done

@@ -24,9 +24,11 @@ from whispertide.server.intents import Intents
 from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry, Outbox
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
+from whispertide.server.translations import LiveTranslation
 from whispertide.session import Session
 from whispertide.session_state import SessionState
 from whispertide.streaming.round import RoundPlan
+from whispertide.translation.translating import TranslationState
 from whispertide.types import to_samples
 
 log = logging.getLogger("whispertide.server")
@@ -85,6 +87,7 @@ class LiveSession:
     languages: tuple[str, ...] = ()  # that the model writes
     limit_s: float = math.inf  # of audio
     intents: Intents | None = None  # where the client asked for them
+    translation: LiveTranslation | None = None  # the same
     observers: tuple[Observer, ...] = ()
     wake: Callable[[], None] | None = None
     inbox: deque[Command] = field(default_factory=deque)
@@ -136,7 +139,18 @@ class LiveSession:
         """True if there is work to do, a journal entry to write or an event to send to a connected client."""
         left = self.safe < self.accepted if self.suspended else bool(self.inbox) and not self.ended
         unsaid = self.wake is not None and bool(self.outbox.waiting)
-        return left or unsaid or self.running or self.queued_at is not None
+        unfinished = self.waits_for_translations and not self.suspended
+        return left or unsaid or unfinished or self.running or self.queued_at is not None
+
+    @property
+    def has_translations(self) -> bool:
+        """True if a step would have translations for the client."""
+        return self.translation is not None and self.translation.has_news
+
+    @property
+    def waits_for_translations(self) -> bool:
+        """True if all is said but the translation of it; then the `End` follows."""
+        return self.translation is not None and self.translation.end is not None
 
     @property
     def settled(self) -> bool:
@@ -150,13 +164,26 @@ class LiveSession:
         self.finishing = self.finishing or isinstance(command, Finish)
         self.inbox.append(command)
 
-    def restore(self, state: SessionState, recipe: Recipe, options: DecodeOptions) -> None:
+    def close_translation(self) -> None:
+        """Give up the translation: the session is over for good."""
+        if self.translation is not None:
+            self.translation.close()
+
+    def restore(
+        self,
+        state: SessionState,
+        recipe: Recipe,
+        options: DecodeOptions,
+        translation: TranslationState | None = None,
+    ) -> None:
         """Restore the session of an earlier server process, and repeat its last command."""
         self.session.restore(state)
         if self.intents is not None:
             self.intents.restore(state.buffer)
         self.asked_recipe, self.asked_options = recipe, options
-        self.ended = self.session.ended
+        if self.translation is not None and translation is not None:
+            self.translation.restore(translation)
+        self.ended = self.session.ended and not self.waits_for_translations
         for request in state.turns.requests:  # one at most
             self._pending = Finish() if request.kind == "finish" else Flush()
             self.finishing = request.kind == "finish"
@@ -174,15 +201,8 @@ class LiveSession:
         taken: list[Command] = []
         result = Step()
         try:
-            self._set_level(level)
-            tells_intent = False
-            before = self.taken
-            while self._pending is None and self.inbox and not tells_intent and self._takes_more(before):
-                taken.append(self.inbox.popleft())
-                self._carry_out(taken[-1], entries)
-                tells_intent = any(isinstance(entry, Intent) for entry in entries)
-            if not (tells_intent and self._can_wait):
-                result = self._round(entries)
+            if not self.waits_for_translations:
+                result = self._advance(level, taken, entries)
         except WhispertideError as error:
             log.warning("session failed", extra={"session": self.id, "problem": str(error)})
             entries += self._fail(str(error))
@@ -190,13 +210,27 @@ class LiveSession:
             log.exception("session failed", extra={"session": self.id})
             entries += self._fail("the server made a mistake. Confirmed text stays. Start another session")
         self.commands += len(taken)
+        if self.translation is not None:
+            entries = self.translation.add(entries)
         numbered = self._number(entries)
         pending = [observer.step(self, taken, numbered) for observer in self.observers]
         self.session.forget()  # from here on it is with the client
-        self.ended = self.ended or self.session.ended
-        more = not self.ended and (result.more or bool(self.inbox))
+        waits = self.waits_for_translations
+        self.ended = self.ended or (self.session.ended and not waits)
+        more = not self.ended and not waits and (result.more or bool(self.inbox))
         kept = tuple(future for future in pending if future is not None)
         return replace(result, entries=numbered, more=more, kept=kept)
+
+    def _advance(self, level: int, taken: list[Command], entries: list[Entry]) -> Step:
+        """Take commands, and run a round."""
+        self._set_level(level)
+        tells_intent = False
+        before = self.taken
+        while self._pending is None and self.inbox and not tells_intent and self._takes_more(before):
+            taken.append(self.inbox.popleft())
+            self._carry_out(taken[-1], entries)
+            tells_intent = any(isinstance(entry, Intent) for entry in entries)
+        return Step() if tells_intent and self._can_wait else self._round(entries)
 
     @property
     def _can_wait(self) -> bool:
@@ -246,6 +280,8 @@ class LiveSession:
             self.asked_recipe, self.asked_options = reconfigure(
                 self.session, self.asked_recipe, self.asked_options, changes, self.languages
             )
+            if self.translation is not None:
+                self.translation.set_language(self.asked_options, self.languages)
         except (WhispertideError, TypeError) as error:
             return self.session.fail(str(error), fatal=False)
         finally:

@@ -3,8 +3,9 @@
 Functions over models, recipes and sessions; they know of no hub.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from whispertide.api import Transcriber
 from whispertide.options import DecodeOptions
@@ -16,6 +17,7 @@ from whispertide.server.live import LiveSession
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import Outbox
 from whispertide.server.protocols import base
+from whispertide.server.translations import Translations
 from whispertide.streaming.smart_turn import find_smart_turn
 from whispertide.understand.model import LateModel
 from whispertide.understand.understanding import Understanding
@@ -28,6 +30,7 @@ def server_info(
     *,
     version: str = "",
     intents: tuple[str, ...] = (),
+    translations: Translations | None = None,
 ) -> base.ServerInfo:
     """The description of the server, with the recipe for clients that name none."""
     return base.ServerInfo(
@@ -43,6 +46,8 @@ def server_info(
         language=options.text.language,
         task=options.text.task,
         hears_turns=find_smart_turn() is not None,
+        translations=translations.languages if translations else (),
+        corrects=translations is not None and translations.corrects,
     )
 
 
@@ -54,12 +59,16 @@ def _offered_recipes(usual: Recipe, models: Mapping[str, Transcriber]) -> list[s
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """Builds sessions of what the server has: models, the recipe for clients that name none, a network for intents."""
+    """Builds sessions of what the server has: models, the recipe for clients that name none, a network for intents,
+    what can be translated; `wake` steps a session whose translations have come.
+    """
 
     models: Mapping[str, Transcriber]
     recipe: Recipe
     options: ServerOptions
     understands: LateModel | None
+    translations: Translations
+    wake: Callable[[LiveSession], object]
 
     def build(
         self,
@@ -83,6 +92,7 @@ class Builder:
         )
         if settings.intents and self.understands is not None:
             live.intents = Intents(Understanding(self.understands))
+        live.translation = self.translations.of(settings, options, languages, partial(self.wake, live))
         return live
 
 

@@ -108,6 +108,18 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class TranslationAccess:
+    """Who translates for clients that ask for it: the address of an endpoint with the name of its `model`, or a folder;
+    into which languages they may have it, and whether they may have corrections.
+    """
+
+    translator: str
+    model: str = ""
+    languages: tuple[str, ...] = ()
+    corrects: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ServerOptions:
     """All options of a server. `text` has the default language, task and prompt (`defaults`); `transcripts_in_log` puts
     confirmed text into the log, for debugging one's own server.
@@ -120,6 +132,7 @@ class ServerOptions:
     journal: str | None = None  # a folder, or the address of NATS (nats://host:port)
     record: Path | None = None
     understands: Path | None = None  # the folder of a network that tells intents
+    translation: TranslationAccess | None = None
     drain_s: float = 30.0
     transcripts_in_log: bool = False
 

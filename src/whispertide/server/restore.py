@@ -45,7 +45,7 @@ def _rebuild(hub: Hub, journal: SessionJournal, kept: StoredSession) -> LiveSess
     # A framing that was measured then might be another now.
     live = hub.builder.build(kept.id, about.owner, about.model, about.settings, about.protocol, kept.recipe)
     if kept.state is not None and kept.recipe is not None and kept.options is not None:
-        live.restore(kept.state, kept.recipe, kept.options)
+        live.restore(kept.state, kept.recipe, kept.options, kept.translation)
     live.outbox.restore(kept.next_seq, kept.entries)
     live.commands = kept.taken
     live.observers = (journal,)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -72,6 +73,11 @@ class Scheduler:
             self._enqueue(live)
             self._dispatch()
 
+    def wake_soon(self, live: LiveSession) -> None:
+        """The same, from any thread."""
+        with suppress(RuntimeError):  # the event loop is over, and all sessions are
+            self._loop.call_soon_threadsafe(self.wake, live)
+
     def suspend(self, live: LiveSession) -> None:
         """Take no further step of this session; a running one ends."""
         live.suspended = True
@@ -124,7 +130,7 @@ class Scheduler:
         if self.on_step is not None:
             self.on_step(done)
         self._on_done(done)
-        if step.more or live.inbox:
+        if step.more or live.inbox or live.has_translations:
             self.wake(live)
 
     async def _tick(self) -> None:

@@ -29,7 +29,7 @@ from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
 from whispertide.server.listening import BACKLOG, HANDSHAKE_S, Admission, Listener, listen, raise_file_limit
 from whispertide.server.memory import map_large_pieces
-from whispertide.server.options import Address, ServerOptions
+from whispertide.server.options import Address, ServerOptions, TranslationAccess
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
@@ -38,6 +38,7 @@ from whispertide.server.restore import look_up, resume_journal
 from whispertide.server.sockets import BoundedWebSockets, check_hooks, http_with_deadlines
 from whispertide.server.tcp import TcpListener, files_of_port
 from whispertide.server.tracing import from_environment
+from whispertide.server.translations import Translations
 from whispertide.understand.model import LateModel
 
 log = logging.getLogger("whispertide.server")
@@ -198,13 +199,25 @@ def assemble(
 ) -> tuple[Hub, Callable[[], None]]:
     """Make a hub by `options`, and the function to call at the very end.
 
-    Raises `OptionError` for a journal or a folder of recordings that cannot be used, and what `LateModel.open` raises.
+    Raises `OptionError` for a journal, a folder of recordings or a translator that cannot be used, and what
+    `LateModel.open` raises.
     """
     understands = LateModel.open(options.understands) if options.understands else None
     journal = _journal(options.journal) if options.journal else None
     record = Recorder(options.record, models).opened if options.record else None
-    hub = Hub(models, recipe, options, version=__version__, journal=journal, record=record, understands=understands)
+    translations = _translations(options.translation)
+    hub = Hub(
+        models,
+        recipe,
+        options,
+        version=__version__,
+        journal=journal,
+        record=record,
+        understands=understands,
+        translations=translations,
+    )
     last = contextlib.ExitStack()
+    last.callback(translations.close)
     if (traces := from_environment()) is not None:
         hub.scheduler.on_step = traces.step_taken
         last.callback(traces.close)
@@ -217,6 +230,15 @@ def assemble(
         hub.look_up = partial(look_up, hub, journal)
         journal.lost = hub.lose
     return hub, last.close
+
+
+def _translations(access: TranslationAccess | None) -> Translations:
+    if access is None:
+        return Translations()
+    from whispertide.translation.opening import open_translator
+
+    translator = open_translator(access.translator, access.model)
+    return Translations(translator, access.languages, access.corrects)
 
 
 def _journal(where: str) -> "Journal | NatsJournal":

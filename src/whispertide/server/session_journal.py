@@ -19,6 +19,7 @@ from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.outbox import Entry, Mark
 from whispertide.server.protocols.base import Audio, Settings
 from whispertide.session_state import SessionState
+from whispertide.translation.translating import TranslationState
 from whispertide.types import SAMPLE_RATE
 
 log = logging.getLogger("whispertide.server")
@@ -57,6 +58,7 @@ class StoredSession:
     state: SessionState | None
     recipe: Recipe | None
     options: DecodeOptions | None
+    translation: TranslationState | None = None
 
 
 class Row(NamedTuple):
@@ -157,7 +159,8 @@ def snapshot_of(live: LiveSession) -> tuple[bytes, int] | None:
 def _snapshot(live: LiveSession) -> tuple[bytes, int]:
     state = live.session.snapshot()
     needed = state.buffer.start
-    data = (state, len(state.buffer), live.asked_recipe, live.asked_options)
+    translation = None if live.translation is None else live.translation.snapshot()
+    data = (state, len(state.buffer), live.asked_recipe, live.asked_options, translation)
     state.buffer = AudioBuffer(start=needed)  # the audio is among the commands
     state.forget()  # the rest is with the client
     if state.turns.utterance is not None:
@@ -183,10 +186,10 @@ def load_session(
 
     Raises what reading damaged values raises.
     """
-    taken, next_seq, state, recipe, options, received = 0, 0, None, None, None, 0
+    taken, next_seq, state, recipe, options, translation, received = 0, 0, None, None, None, None, 0
     if stored is not None:
         taken, next_seq, data = stored
-        state, length, recipe, options = load_state(data)
+        state, length, recipe, options, translation = load_state(data)
         received = state.buffer.start + length
         state.buffer = _buffer(rows, state.buffer.start, length)
     # Without a command left, all audio is in the state.
@@ -202,6 +205,7 @@ def load_session(
         state=state,
         recipe=recipe,
         options=options,
+        translation=translation,
     )
     return kept, JournalProgress(max((row.n + 1 for row in rows), default=taken), samples)
 

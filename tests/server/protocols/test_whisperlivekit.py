@@ -1,6 +1,7 @@
 """WhisperLiveKit's protocol, message by message, read as its page and its test client read it."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from few_examples import quick
 from opus_files import TONE, opus_file
-from whispertide.events import Confirmed, End, Error, Hypothesis, Language, SpeechStart, TurnEnd
+from whispertide.events import Confirmed, End, Error, Hypothesis, Language, SpeechStart, Translation, TurnEnd
 from whispertide.server.protocols.base import Audio, Close, Finish, Problem, Start
 from whispertide.server.protocols.whisperlivekit import MOST_LINES, SHOWN_LINES, WhisperLiveKitProtocol
 from whispertide.types import SAMPLE_RATE, Word
@@ -308,3 +309,55 @@ def test_anything_is_answered_properly(sent: list[str | bytes], diff: bool) -> N
     talk.send(*sent)
     talk.run()
     assert all(json.loads(reply) for reply in talk.replies)
+
+
+# --- translation ------------------------------------------------------------------------------------------------------
+
+
+def translating(**query: str) -> Conversation:
+    about = opening(**query)
+    protocol = WhisperLiveKitProtocol(replace(about, server=replace(about.server, translations=("fr", "de"))))
+    return Conversation(protocol, (), 0)
+
+
+def translation(word: Word, text: str) -> Translation:
+    return Translation(0, word.end, word.start, word.end, "fr", text)
+
+
+LATER = Word(" Later.", 40_000, 48_000)
+
+
+def test_a_line_has_the_translation_of_its_sentences() -> None:
+    talk = translating()
+    tell(talk, Confirmed(0, 0, (RED, HOUSE)), translation(RED, "Maison rouge."))
+    assert [line["translation"] for line in states(talk)[-1]["lines"]] == ["Maison rouge."]
+    tell(talk, TurnEnd(0, 24_000, 24_000), Confirmed(0, 0, (LATER,)))
+    tell(talk, translation(HOUSE, "Une maison."))
+    first, second = states(talk)[-1]["lines"]
+    assert first["translation"] == "Maison rouge. Une maison."
+    assert "translation" not in second
+    tell(talk, translation(LATER, "Plus tard."), End(0, 48_000, 48_000))
+    assert [line["translation"] for line in states(talk)[-1]["lines"]] == ["Maison rouge. Une maison.", "Plus tard."]
+
+
+def test_a_line_that_was_sent_cannot_change() -> None:
+    talk = translating(mode="diff")
+    tell(talk, Confirmed(0, 0, (RED, HOUSE)), translation(RED, "Maison rouge."), TurnEnd(0, 24_000, 24_000))
+    assert states(talk)[-1]["lines"][0]["translation"] == "Maison rouge."
+    tell(talk, Confirmed(0, 0, (LATER,)), TurnEnd(0, 48_000, 48_000))
+    tell(talk, translation(LATER, "Plus tard."))
+    state = states(talk)[-1]
+    assert (state["buffer_translation"], "translation" in state["lines"][1]) == ("Plus tard.", False)
+
+
+@pytest.mark.parametrize(("query", "language"), [({}, "fr"), ({"target_language": "de-AT"}, "de")])
+def test_the_address_chooses_among_the_languages_of_the_operator(query: dict[str, str], language: str) -> None:
+    (start,) = [action for action in translating(**query).performed if isinstance(action, Start)]
+    assert start.settings.translate_to == language
+
+
+def test_another_language_is_refused_and_without_a_translator_it_has_no_effect() -> None:
+    talk = translating(target_language="es")
+    assert "target_language among fr, de; got es" in talk.json()[0]["error"]
+    (start,) = [action for action in join(target_language="es").performed if isinstance(action, Start)]
+    assert start.settings.translate_to is None

@@ -58,7 +58,8 @@ class RecipeInfo:
 class ServerInfo:
     """The server's models and recipes. `recipe`, `language` (None = detect it), `task` and the first model that can do
     both are the defaults. `limit_s` is the longest session, `intents` all that can be recognized; empty without a model
-    of intents. `hears_turns`: it has a network that hears whether a speaker is done.
+    of intents. `hears_turns`: it has a network that hears whether a speaker is done. `translations` are the languages
+    into which sentences can be translated, and `corrects`: they can be corrected.
     """
 
     models: tuple[ModelInfo, ...]
@@ -70,6 +71,8 @@ class ServerInfo:
     language: str | None = None
     task: Task = "transcribe"
     hears_turns: bool = False
+    translations: tuple[str, ...] = ()
+    corrects: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,8 @@ class ProtocolError(ValueError):
 class Settings:
     """The settings of a session. None, or nothing, means the server's default (`defaults`); `languages.DETECT` as the
     language means none. `languages` are those that may be detected, `keyterms` what is to be found where it is said.
-    `changes` are fields of the recipe by name; with `intents` intents are recognized too.
+    `changes` are fields of the recipe by name; with `intents` intents are recognized too. Sentences are translated into
+    the language `translate_to`, and corrected with `correct`, where the server offers that.
 
     An unknown `model` is as none, unless `strict_model`: clients of other services name models that only exist there.
     """
@@ -172,6 +176,8 @@ class Settings:
     changes: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     languages: tuple[str, ...] = ()
     keyterms: tuple[str, ...] = ()
+    translate_to: str | None = None
+    correct: bool = False
 
     def __post_init__(self) -> None:
         """Lists, as JSON has them, are as good. Raises `OptionError` for what are none."""

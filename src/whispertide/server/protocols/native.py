@@ -67,6 +67,8 @@ class NativeProtocol(base.WireProtocol):
             "language": server.language,
             "task": server.task,
             "hears_turns": server.hears_turns,
+            "translations": list(server.translations),
+            "corrects": server.corrects,
         }
         if self._resume is None:
             return (_reply(hello),)
@@ -200,7 +202,7 @@ class NativeProtocol(base.WireProtocol):
         values: dict[str, Any] = {key: query[key] for key in query.keys() & _IN_QUERY}
         for key in values.keys() & {"rate", "channels"}:
             values[key] = _number_in(values[key])
-        for key in values.keys() & {"vad", "intents"}:
+        for key in values.keys() & {"vad", "intents", "correct"}:
             switch = parse_switch(values[key])
             values[key] = values[key] if switch is None else switch
         for key in values.keys() & {"languages", "keyterms"}:
@@ -239,18 +241,19 @@ def _whole(data: Mapping[str, Any], key: str, *, least: int = 0) -> int:
 
 def _settings(values: Mapping[str, Any]) -> base.Settings:
     """Check the types here; the server checks the values."""
-    for key in ("model", "recipe", "language", "prompt", "task"):
+    for key in ("model", "recipe", "language", "prompt", "task", "translate_to"):
         value = values.get(key)
         if not isinstance(value, str) and (value is not None or (key in ("prompt", "task") and key in values)):
             raise base.ProtocolError(f'expected "{key}" to be a string; got {value!r}')
     if not isinstance(values.get("vad"), bool | None):
         raise base.ProtocolError(f'expected "vad" to be true or false; got {values["vad"]!r}')
-    if not isinstance(values.get("intents", False), bool):
-        raise base.ProtocolError(f'expected "intents" to be true or false; got {values["intents"]!r}')
+    for key in ("intents", "correct"):
+        if not isinstance(values.get(key, False), bool):
+            raise base.ProtocolError(f'expected "{key}" to be true or false; got {values[key]!r}')
     if not isinstance(values.get("changes", {}), dict):
         raise base.ProtocolError(f'expected "changes": {{field: value, ...}}; got {values["changes"]!r}')
     try:
         # Clients of this protocol mean our models, so an unknown name is a mistake.
-        return base.Settings(strict_model=True, **values)
+        return base.Settings(strict_model=True, **{**values, "translate_to": values.get("translate_to") or None})
     except OptionError as error:
         raise base.ProtocolError(str(error)) from error

@@ -4,13 +4,17 @@ In: binary audio, either s16le at 16 kHz or Opus in WebM or Ogg, which its first
 Out: `config`, then the whole state whenever its words change, then `ready_to_stop`. `lines` has the confirmed words, a
 line for each utterance, and long pauses; the guess is in `buffer_transcription`. With `mode=diff` the first state is a
 `snapshot`, and each `diff` after it has the lines that are new.
+
+A line's `translation` is that of its sentences, where the server translates: into `target_language` of the address, or
+the operator's first. With `mode=diff` a line cannot change once it was sent: then `buffer_translation` has the newest.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, SpeechStart, TurnEnd
+from whispertide.checkpoint.languages import primary
+from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, SpeechStart, Translation, TurnEnd
 from whispertide.punctuation import ends_sentence
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import CONTAINED_PIECE, AudioInput, container_of
@@ -44,23 +48,39 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         self._lines: deque[dict[str, Any]] = deque(maxlen=MOST_LINES)  # with differences: those that were not sent yet
         self._count = 0  # of all lines that are complete
         self._open: list[Word] = []  # of the line that grows
+        self._spans: deque[tuple[int, int]] = deque(maxlen=MOST_LINES)  # of `_lines`, in samples
+        self._open_translation = ""
+        self._late_translation = ""  # of a line that was sent
+        self._translated = 0
         self._guess: tuple[Word, ...] = ()
         self._language: str | None = None
         self._lines_end = 0  # where the last line ends
         self._processed = 0  # audio that was taken into account
         self._settled = 0  # audio of which nothing more is to be confirmed
-        self._shown: tuple[int, int, str] | None = None  # what the client has
+        self._shown: tuple[int, int, str, int] | None = None  # what the client has
         self._states = 0
 
     def opened(self) -> base.Actions:
         """Send bad parameters as a message, as there: a page cannot see why a handshake is refused."""
         try:
             language = messages.language(self.opening.query.get("language"), self.opening.server)
+            target = self._target()
         except base.ProtocolError as error:
             return messages.reply(type="error", error=str(error)), base.Close(_INVALID_SETTING, "bad_setting")
         mode = "diff" if self._is_diff else "full"
         config = messages.reply(type="config", useAudioWorklet=True, mode=mode)
-        return config, base.Start(base.Settings(language=language))
+        return config, base.Start(base.Settings(language=language, translate_to=target))
+
+    def _target(self) -> str | None:
+        """The language to translate into. Without a translator the client's wish has no effect, as there."""
+        offered, wanted = self.opening.server.translations, self.opening.query.get("target_language")
+        if not offered or not wanted:
+            return offered[0] if offered else None
+        if primary(wanted) not in offered:
+            raise base.ProtocolError(
+                f"expected a target_language among {', '.join(offered)}; got {messages.abbreviate(wanted)}"
+            )
+        return primary(wanted)
 
     def started(self, started: base.Started) -> base.Actions:
         """Send the first state, which is empty."""
@@ -115,6 +135,8 @@ class WhisperLiveKitProtocol(base.WireProtocol):
                         self._add(word)
                 case Hypothesis(words=words):
                     self._guess = words
+                case Translation(start=start, text=text):
+                    self._translate(start, text)
                 case TurnEnd(at=at, eager=False):
                     self._end_line()
                     self._guess, self._settled = (), at
@@ -148,23 +170,40 @@ class WhisperLiveKitProtocol(base.WireProtocol):
 
     def _end_line(self) -> None:
         if self._open:
-            self._add_line(_spoken(self._open, self._language))
-            self._lines_end, self._open = self._open[-1].end, []
+            self._add_line(self._growing(), self._open[0].start, self._open[-1].end)
+            self._lines_end, self._open, self._open_translation = self._open[-1].end, [], ""
+
+    def _growing(self) -> dict[str, Any]:
+        translated = {"translation": self._open_translation} if self._open_translation else {}
+        return {**_spoken(self._open, self._language), **translated}
 
     def _add_pause(self, until: int) -> None:
         if until - self._lines_end > _LONG_PAUSE:
-            self._add_line(_line(_SILENCE, "", self._lines_end, until))
+            self._add_line(_line(_SILENCE, "", self._lines_end, until), self._lines_end, until)
 
-    def _add_line(self, line: dict[str, Any]) -> None:
+    def _add_line(self, line: dict[str, Any], start: int, end: int) -> None:
         self._lines.append(line)
+        self._spans.append((start, end))
         self._count += 1
+
+    def _translate(self, start: int, text: str) -> None:
+        """Add a translation to the line in which its sentence begins."""
+        self._translated += 1
+        if self._open and start >= self._open[0].start:
+            self._open_translation = f"{self._open_translation} {text}".strip()
+            return
+        for line, (first, last) in zip(reversed(self._lines), reversed(self._spans), strict=True):
+            if first <= start <= last and line["speaker"] == _SPEAKER:
+                line["translation"] = f"{line.get('translation', '')} {text}".strip()
+                return
+        self._late_translation = text
 
     def _send_changes(self) -> list[base.Action]:
         """Send the state, if the client has another one."""
         return [self._state()] if self._shown != self._words() else []
 
-    def _words(self) -> tuple[int, int, str]:
-        return self._count, len(self._open), _text(self._guess)
+    def _words(self) -> tuple[int, int, str, int]:
+        return self._count, len(self._open), _text(self._guess), self._translated
 
     def _state(self, *, error: str = "", last: bool = False) -> base.Reply:
         """The lines for the client to show; the last time with all lines."""
@@ -177,7 +216,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
             "lines": lines,
             "buffer_transcription": buffer,
             "buffer_diarization": "",
-            "buffer_translation": "",
+            "buffer_translation": self._late_translation,
             "remaining_time_transcription": waiting,
             "remaining_time_transcription_processing": waiting,
             "remaining_time_transcription_policy": _behind(self._processed, self._settled),
@@ -194,13 +233,14 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         return messages.reply(type="diff", seq=self._states, n_lines=self._count, **state, **new)
 
     def _whole(self, most: int) -> tuple[list[dict[str, Any]], str]:
-        growing = [_spoken(self._open, self._language)] if self._open else []
+        growing = [self._growing()] if self._open else []
         return [*self._lines, *growing][-most:], _text(self._guess)
 
     def _difference(self) -> tuple[list[dict[str, Any]], str]:
         """Send complete lines only: a client can append lines, and has no way to replace one that grew."""
         lines = list(self._lines)
         self._lines.clear()
+        self._spans.clear()
         return lines, _text(self._open) + _text(self._guess)
 
 

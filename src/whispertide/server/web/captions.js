@@ -28,6 +28,7 @@ const spaced = (text) => (/^\s/u.test(text) ? " " : "");
 
 export class Captions {
   #paragraph = null; // { row, start, end, last }
+  #paragraphs = []; // all of them
   #words = []; // { start, span }
   #marked = null;
   #origin = 0; // where the present recording begins: its own clock counts from there
@@ -35,6 +36,7 @@ export class Captions {
   #source = null; // the row with the present file's name
   #guess = element("span", "guess");
   #bigGuess = element("span", "guess");
+  #bigSecond = Object.assign(element("p", "second"), { dir: "auto" });
   #following = true;
 
   /** `play` is given the sample where a word or paragraph begins that was clicked and can be played. */
@@ -42,6 +44,7 @@ export class Captions {
     Object.assign(this, { scroller, list, log, big, jump, play });
     this.#guess.setAttribute("aria-hidden", "true");
     this.big.append(this.#bigGuess);
+    this.big.parentElement.after(this.#bigSecond);
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     jump.addEventListener("click", () => this.#follow());
     list.addEventListener("click", ({ target }) => this.#clicked(target));
@@ -92,6 +95,18 @@ export class Captions {
     this.#bigGuess.textContent = text;
   }
 
+  /** A translation, or a correction, of the sentence that begins at a sample: a line under its paragraph. */
+  translate({ start, text, language }) {
+    const found = this.#paragraphs.findLast((one) => one.start <= start) ?? this.#paragraphs[0];
+    if (!found) return;
+    found.second ??= Object.assign(element("p", "second"), { dir: "auto" });
+    if (!found.second.isConnected) found.row.append(found.second);
+    const part = element("span", "", found.second.hasChildNodes() ? ` ${text}` : text);
+    part.lang = this.#bigSecond.lang = language ?? "";
+    found.second.append(part);
+    this.#bigSecond.textContent = text;
+  }
+
   endTurn() {
     this.showGuess([]);
   }
@@ -122,6 +137,8 @@ export class Captions {
     this.big.replaceChildren(this.#bigGuess);
     this.#paragraph = this.#marked = null;
     this.#words = [];
+    this.#paragraphs = [];
+    this.#bigSecond.textContent = "";
     this.showGuess([]);
   }
 
@@ -156,6 +173,7 @@ export class Captions {
     row.append(this.#playable ? playButton(time) : time, text);
     this.list.append(row);
     this.#paragraph = { row, start, end: start, last: "" };
+    this.#paragraphs.push(this.#paragraph);
   }
 
   #clicked(target) {
@@ -172,7 +190,10 @@ export class Captions {
   }
 
   #close() {
-    if (this.#paragraph && !this.#paragraph.last) this.#paragraph.row.remove();
+    if (this.#paragraph && !this.#paragraph.last) {
+      this.#paragraph.row.remove();
+      this.#paragraphs.pop();
+    }
     this.#paragraph = null;
   }
 

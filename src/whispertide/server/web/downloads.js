@@ -40,6 +40,15 @@ function vtt(transcript, about) {
     .join("\n");
 }
 
+/** Translations and corrections, where there are any. */
+function others(transcript) {
+  const inSeconds = ({ start, end, text, language }) =>
+    ({ ...(language && { language }), start: seconds(start), end: seconds(end), text });
+  const [translations, corrections] = [true, false].map((translated) =>
+    transcript.others.filter(({ language }) => Boolean(language) === translated).map(inSeconds));
+  return { ...(corrections.length && { corrections }), ...(translations.length && { translations }) };
+}
+
 function json(transcript, about) {
   let first = 0;
   const segments = transcript.all.map(({ start, end, text, words }, id) => {
@@ -58,6 +67,7 @@ function json(transcript, about) {
     segments,
     words,
     metrics: {},
+    ...others(transcript),
   };
   return `${JSON.stringify(document, null, 2)}\n`;
 }

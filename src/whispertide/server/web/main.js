@@ -280,6 +280,10 @@ function take(event, recording = null) {
     if (live) gauges.confirmed(words.map(({ end }) => end - recording.offset), recording.total);
     showTools();
   }
+  if (event.type === "translation" || event.type === "correction") {
+    captions.translate(transcript.others.at(-1));
+    storage.changed();
+  }
   if (event.type === "hypothesis") captions.showGuess(transcript.guess);
   if (event.type === "turn_end" && !event.eager) captions.endTurn();
   if (event.type === "language" && recording?.task !== "translate") captions.setLanguage(event.language);
@@ -474,6 +478,7 @@ function restore({ transcript: kept, about: of }) {
     while (starts[0]?.at <= word.start) captions.begin(starts.shift());
     captions.show([word]);
   }
+  for (const other of transcript.others) captions.translate(other);
   showClock(transcript.duration);
   showTools();
   $("empty").hidden = true;

@@ -5,7 +5,8 @@ import { listMicrophones } from "./microphone.js";
 
 const STORE = "whispertide";
 const KEY = "whispertide.key";
-const CHOICES = ["model", "language", "task", "prompt", "recipe", "microphone"];
+const CHOICES = ["model", "language", "task", "prompt", "recipe", "microphone", "second"];
+const CORRECTED = "corrected"; // in place of a language
 const DETECT = "auto"; // the server takes it for the wish to have the language detected
 const THEMES = ["auto", "light", "dark"];
 const PATIENT = "tide"; // the recipe whose delay can be chosen
@@ -70,7 +71,14 @@ export class Settings {
   /** The same for live captions, where the user also chooses how long a word may take. */
   get live() {
     const delay = this.#delay;
-    return delay ? { ...this.start, changes: { delay_s: delay } } : this.start;
+    const start = { ...this.start, ...this.#second };
+    return delay ? { ...start, changes: { delay_s: delay } } : start;
+  }
+
+  get #second() {
+    const { value } = this.form.elements.second;
+    if (value === CORRECTED) return { correct: true };
+    return value ? { translate_to: value } : {};
   }
 
   /** Seconds; 0: the recipe's own, which is the slider's left end, or it is a recipe that has no choice. */
@@ -114,6 +122,7 @@ export class Settings {
     this.form.elements.prompt.value = this.#values.prompt ?? "";
     this.#showWait();
     this.#offerText();
+    this.#offerSecond();
   }
 
   async offerMicrophones() {
@@ -133,6 +142,16 @@ export class Settings {
     const tasks = [["transcribe", "As spoken"], ...(this.model.translates ? [["translate", "In English"]] : [])];
     fill(this.#select("task"), tasks, this.#values.task ?? this.hello.task);
     this.#select("task").disabled = tasks.length < 2;
+  }
+
+  /** What the operator lets be translated; the first language, unless the user chose otherwise. */
+  #offerSecond() {
+    const { translations = [], corrects = false } = this.hello;
+    const names = new Intl.DisplayNames(["en"], { type: "language" });
+    const items = [["", "None"], ...translations.map((code) => [code, nameOf(names, code)])];
+    if (corrects) items.push([CORRECTED, "Corrected"]);
+    fill(this.#select("second"), items, this.#values.second ?? translations[0] ?? "");
+    this.form.querySelector("#second").hidden = items.length < 2;
   }
 
   #setSize(size) {

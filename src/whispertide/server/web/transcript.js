@@ -106,6 +106,7 @@ export class Transcript {
   complete = true;
   recordings = []; // where each begins
   names = []; // of those that are files; of others ""
+  others = []; // translations and corrections: { start, end, text, language }, of a correction without a language
   #segmenter = new Segmenter();
   #offset = 0; // where the present recording began
 
@@ -133,6 +134,12 @@ export class Transcript {
         break;
       case "language":
         this.language = event.language;
+        break;
+      case "translation":
+      case "correction": {
+        const { start, end, text } = inSamples(event);
+        this.others.push({ start, end, text, ...(event.type === "translation" && { language: event.language }) });
+      }
     }
     return [];
   }
@@ -159,9 +166,10 @@ export class Transcript {
 
   /** As plain data, without the guess; `Transcript.from` takes it back. */
   toJSON() {
-    const { recordings, names, language, duration, complete } = this;
+    const { recordings, names, others, language, duration, complete } = this;
     const short = ({ text, start, end, probability }) => [text, start, end, probability];
-    return { segments: this.all.map(({ words }) => words.map(short)), recordings, names, language, duration, complete };
+    const segments = this.all.map(({ words }) => words.map(short));
+    return { segments, recordings, names, others, language, duration, complete };
   }
 
   static from({ segments, ...rest }) {

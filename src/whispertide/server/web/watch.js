@@ -20,17 +20,18 @@ const root = document.documentElement;
 const looks = new Looks(location.search);
 const guess = element("span", "guess");
 guess.setAttribute("aria-hidden", "true"); // it changes all the time
+const second = Object.assign(element("p", "second"), { dir: "auto" }); // the translation, under all
 let line = null; // the paragraph that is being written
 let following = true;
 let hiding = null;
 
 // --- the text --------------------------------------------------------------------------------------------------------
 
-function show({ text, guess: guessed, follows, isNewRun, language, speaking }) {
+function show({ text, guess: guessed, follows, isNewRun, language, speaking, second: translated = "" }) {
   root.lang = language ?? "";
   if (isNewRun) endParagraph(); // the server began anew: what is read stays
   else if (!follows) clear();
-  if (text || (guessed && guessed !== guess.textContent)) stay();
+  if (text || (guessed && guessed !== guess.textContent) || translated !== second.textContent) stay();
   const [first, ...others] = text.split("\n");
   append(first);
   for (const part of others) {
@@ -39,6 +40,7 @@ function show({ text, guess: guessed, follows, isNewRun, language, speaking }) {
   }
   if (looks.showsGuess) showGuess(guessed);
   trim();
+  showSecond(translated);
   showState(speaking ? "" : $("text").hasChildNodes() ? "The speaker pauses" : "The speaker has not begun");
   if (following) toEnd();
 }
@@ -53,6 +55,12 @@ function showGuess(text) {
   if (text && !line) beginParagraph();
   guess.textContent = line?.firstChild === guess ? text.trimStart() : text;
   if (!text && line && line.children.length === 1) dropParagraph(); // it came to nothing
+}
+
+function showSecond(text) {
+  second.textContent = text;
+  if (text) $("text").append(second); // also after what was added above
+  else second.remove();
 }
 
 function beginParagraph() {
@@ -82,7 +90,7 @@ function clear() {
 
 function trim() {
   if (!looks.isStrip) return;
-  while ($("text").children.length > PARAGRAPHS) $("text").firstChild.remove();
+  while ($("text").querySelectorAll("p:not(.second)").length > PARAGRAPHS) $("text").firstChild.remove();
 }
 
 /** Captions are seen, until nothing has come for a while. */

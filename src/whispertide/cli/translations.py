@@ -1,0 +1,109 @@
+"""Translations on the command line: where they are written, and how they are waited for.
+
+The transcript stays as it is. Formats without a place for a translation get a file of their own next to it,
+`talk.fr.srt` next to `talk.srt`; JSON has both in one, and on standard output a translation is a line of its own.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from whispertide.cli.interrupt import Interrupts
+from whispertide.cli.output import Target, check_file
+from whispertide.errors import OptionError
+from whispertide.events import Correction, Event, Translation
+from whispertide.formats.document import OtherText
+from whispertide.options import DecodeOptions
+
+if TYPE_CHECKING:
+    from whispertide.api import Transcriber
+    from whispertide.translation.translating import Translating
+    from whispertide.translation.translator import TranslationOptions, Translator
+
+_INSIDE = ("json", "jsonl")  # formats that hold translations themselves
+_POLL_S = 0.1
+PATIENCE_S = 20.0  # after the end of what was spoken live
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenTranslator:
+    """A translator, and what is wanted of it."""
+
+    translator: "Translator"
+    options: "TranslationOptions"
+
+    def begin(self, transcriber: "Transcriber", options: DecodeOptions, *, live: bool) -> "Translating":
+        """Begin the translation of one recording or stream. Where nothing is `live` a sentence goes out alone, however
+        long that takes: so subtitles have its times.
+        """
+        from whispertide.translation.translating import MOST_CHARS, Translating
+
+        is_english = options.task == "translate"  # what Whisper writes then, whatever is spoken
+        language = "en" if is_english else transcriber.language_of(options, None)
+        most_chars = MOST_CHARS if live else 0
+        return Translating(self.translator, self.options, language=language, fixed=is_english, most_chars=most_chars)
+
+    def targets(self, targets: Sequence[Target]) -> "list[tuple[Target, str | None]]":
+        """The files of translations, with their languages (None: corrections), next to those of the transcript.
+
+        Raises `OptionError` for a format that goes to standard output and has no place for them, and `OutputError` for
+        a file that could not be written.
+        """
+        found: list[tuple[Target, str | None]] = []
+        for target in targets:
+            if target.format in _INSIDE or (target.path is None and target.format == "txt"):
+                continue
+            if target.path is None:
+                raise OptionError(
+                    f"expected --output for a translation as {target.format}, which becomes a file of its own; got none"
+                )
+            for language in self.options.targets:
+                path = target.path.with_suffix(f".{language or 'corrected'}{target.path.suffix}")
+                check_file(path)
+                found.append((Target(path, target.format), language))
+        return found
+
+
+def other_text(event: Event) -> OtherText | None:
+    """The text of an event, if it is a translation or a correction."""
+    match event:
+        case Translation(start=start, end=end, text=text, language=language):
+            return OtherText(start, end, text, language)
+        case Correction(start=start, end=end, text=text):
+            return OtherText(start, end, text)
+    return None
+
+
+def line_of(other: OtherText) -> str:
+    """A translation as a line among those of the transcript."""
+    return f"[{other.language or 'corrected'}] {other.text}"
+
+
+def make_room(translating: "Translating", interrupts: Interrupts, tell: Callable[[Event], None]) -> None:
+    """Wait while so much waits to be translated that a recording need not be read on; what is there is told."""
+    while not translating.has_room and not interrupts.pressed:
+        translating.wait(_POLL_S)
+        for event in translating.ready():
+            tell(event)
+
+
+def finish_translations(
+    translating: "Translating", interrupts: Interrupts, tell: Callable[[Event], None], *, live: bool
+) -> None:
+    """Wait for the last translations, and tell them. Another Ctrl-C ends the wait, and where it was spoken `live` a
+    while does; the transcript is whole in any case.
+    """
+    translating.finish()
+    before, until = interrupts.pressed, time.monotonic() + PATIENCE_S
+    try:
+        while not translating.is_done:
+            translating.wait(_POLL_S)
+            for event in translating.ready():
+                tell(event)
+            if interrupts.pressed != before or (live and time.monotonic() > until):
+                translating.give_up()
+    except KeyboardInterrupt:
+        translating.give_up()
+    for event in translating.ready():
+        tell(event)
