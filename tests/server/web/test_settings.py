@@ -135,9 +135,12 @@ def test_a_list_that_cannot_be_used_says_why_and_nothing_begins(browser: Page) -
         expected = "small does not know “fr”, “klingon”. Expected codes or English names, such as de, English."
         assert browser.evaluate(FAULTS) == [expected, ""]
         assert browser.evaluate("document.querySelector('[name=languages]').getAttribute('aria-invalid')") == "true"
-        for begin in (lambda: browser.click("#record"), lambda: drop(browser, SUN)):
+        for is_file in (False, True):
             browser.click("#problem-close")
-            begin()
+            if is_file:
+                drop(browser, SUN)
+            else:
+                browser.click("#record")
             browser.wait("document.querySelector('#problem').checkVisibility()")
             assert browser.text("#problem-title") == "These languages cannot be detected"
             assert browser.text("#problem-text") == expected
