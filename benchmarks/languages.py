@@ -2,11 +2,12 @@
 
 `python benchmarks/languages.py MODEL --list en,es,it,ja,pt,ru people-languages people-utterances/choose`: MODEL as for
 --model, then parts of people's recordings as for `bench run -c`; with `people-nonspeech` nobody speaks, and whatever is
-certain (`decoding.language.CERTAIN`) is wrong. Needs the laboratory.
+certain (`decoding.language.CERTAIN`) is wrong. A folder may follow each part (`people-languages:FOLDER`). Recordings in
+several languages do not count. Needs the laboratory.
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from whispertide import load
@@ -15,6 +16,7 @@ from whispertide.features import Features
 from whispertide.model.whisper import WhisperModel
 from whispertide.types import FloatArray, to_samples
 from whispertide_lab.evaluation.corpora.people import open_people
+from whispertide_lab.speech.utterance import Utterance
 
 SECONDS = (0.5, 1.0, 1.5, 2.0, 3.0)
 
@@ -47,6 +49,19 @@ def guesses(
     return every, few
 
 
+def recordings(
+    utterances: Iterable[Utterance], known: Sequence[str], *, kind: str
+) -> Iterator[tuple[FloatArray, str | None]]:
+    """The samples and the language of each recording, None where nobody speaks; without those in several languages
+    ("en+de"), of which no guess is right.
+    """
+    for one in utterances:
+        if "nonspeech" in kind:
+            yield one.audio(), None
+        elif one.language in known:
+            yield one.audio(), one.language
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse, listen, count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -59,10 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("|---|---:|---:|---:|---:|---:|---:|")
     for corpus in given.corpora:
         kind, _, folder = corpus.partition(":")
-        spoken = [
-            (one.audio(), None if "nonspeech" in kind else one.language)
-            for one in open_people(kind, folder).utterances()
-        ]
+        spoken = list(recordings(open_people(kind, folder).utterances(), model.tokenizer.languages, kind=kind))
         for seconds in SECONDS:
             every, few = guesses(model, spoken, listed, seconds)
             counted = (every.windows, every.right, every.misled, few.right, few.misled)

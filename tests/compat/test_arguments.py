@@ -43,6 +43,7 @@ def test_the_defaults_are_those_of_faster_whisper() -> None:
         ({"log_prob_threshold": None}, "logprob_threshold", None),
         ({"length_penalty": 0}, "length_penalty", 0.0),
         ({"without_timestamps": True}, "timestamps", False),
+        ({"without_timestamps": True}, "word_timestamps", True),  # which tell what was left out
         ({"suppress_tokens": None}, "suppress_tokens", ()),
         ({"suppress_tokens": [-1, 7]}, "suppress_tokens", (-1, 7)),
         ({"max_new_tokens": 20}, "max_tokens", 20),

@@ -20,11 +20,12 @@ from reference import believe_as_openai, ct2_folder, nano, own_nano
 from wav_file import save_wav
 from whispertide import api, compat
 from whispertide.audio.file import load_audio
-from whispertide.compat import WhisperModel, faster_whisper
+from whispertide.compat import BatchedInferencePipeline, WhisperModel, faster_whisper
 from whispertide.decoding.language import DetectedLanguage
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, CheckpointNotFoundError, OptionError, UnknownLanguageError
-from whispertide.types import SAMPLE_RATE, Span
+from whispertide.options import DecodeOptions
+from whispertide.types import SAMPLE_RATE, Span, Word
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 Loads = list[tuple[str, dict[str, Any]]]
@@ -66,16 +67,23 @@ def as_plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-@pytest.mark.parametrize("name", ["__init__", "transcribe", "detect_language"])
-def test_the_arguments_are_theirs_in_order_and_with_their_defaults(name: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (WhisperModel, "__init__"),
+        (WhisperModel, "transcribe"),
+        (WhisperModel, "detect_language"),
+        (BatchedInferencePipeline, "__init__"),
+        (BatchedInferencePipeline, "transcribe"),
+    ],
+)
+def test_the_arguments_are_theirs_in_order_and_with_their_defaults(kind: type, name: str) -> None:
     function = next(
-        node for node in theirs()["WhisperModel"].body if isinstance(node, ast.FunctionDef) and node.name == name
+        node for node in theirs()[kind.__name__].body if isinstance(node, ast.FunctionDef) and node.name == name
     )
     defaults = [ast.literal_eval(default) for default in function.args.defaults]
     names = [argument.arg for argument in function.args.args]
-    ours = [
-        each for each in signature(getattr(WhisperModel, name)).parameters.values() if each.kind != each.VAR_KEYWORD
-    ]
+    ours = [each for each in signature(getattr(kind, name)).parameters.values() if each.kind != each.VAR_KEYWORD]
     assert [each.name for each in ours] == names
     assert [as_plain(each.default) for each in ours if each.default is not each.empty] == defaults
 
@@ -90,11 +98,11 @@ def test_what_it_gives_has_their_names(name: str) -> None:
 
 
 def published_examples() -> list[str]:
-    """The programs of their README that transcribe, and are not about batches."""
+    """The programs of their README that transcribe."""
     readme = metadata("faster-whisper").json["description"]
     assert isinstance(readme, str)
     found = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    return [code for code in found if ".transcribe(" in code and "Batched" not in code]
+    return [code for code in found if ".transcribe(" in code]
 
 
 def test_their_published_examples_run_unchanged_but_for_the_import(
@@ -112,8 +120,10 @@ def test_their_published_examples_run_unchanged_but_for_the_import(
             list(names["segments"])  # of those that only make them
         assert ["vad_parameters" in str(each.message) for each in warned] == [True] * ("vad_parameters" in code)
         said.append(capsys.readouterr().out)
-    assert len(examples) >= 5
-    assert [call[0] for call in loads] == ["large-v3", "distil-large-v3"]
+    assert len(examples) >= 6
+    assert [call[0] for call in loads] == ["large-v3", "turbo", "distil-large-v3"]
+    batched = next(out for code, out in zip(examples, said, strict=True) if "Batched" in code)
+    assert re.fullmatch(r"\[0\.\d\ds -> [12]\.\d\ds\]  The best time.*\n", batched)
     assert (loads[0][1]["provider"], loads[0][1]["precision"]) == ("cuda", "fp16")
     first = said[0].splitlines()
     assert first[0] == "Detected language 'en' with probability 1.000000"
@@ -199,6 +209,37 @@ def test_a_bar_is_shown_on_request(
     said = capsys.readouterr()
     assert "100%" in said.err
     assert said.out == ""
+
+
+def test_no_window_of_the_pipeline_is_told_what_was_said_before(
+    model: WhisperModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[tuple[Any, DecodeOptions]] = []
+
+    def windows(_: object, recording: Any, options: DecodeOptions, **__: object) -> Iterator[OfflineSegment]:
+        heard.append((recording.voice, options))
+        word = Word(" word", 0, SAMPLE_RATE, 0.9)
+        yield OfflineSegment(0, Span(0, SAMPLE_RATE), " word", (7,), (word,), -0.1, 1.0, 0.0, 0.0, "en")
+
+    monkeypatch.setattr(faster_whisper, "transcribe_heard", windows)
+    pipeline = BatchedInferencePipeline(model=model)
+    (segment,), _ = pipeline.transcribe(np.zeros(3 * SAMPLE_RATE, np.float32), batch_size=16)
+    (spoken,), _ = pipeline.transcribe(np.zeros(3 * SAMPLE_RATE, np.float32), vad_filter=False, word_timestamps=True)
+    assert [options.condition_on_previous_text for _, options in heard] == [False, False]
+    assert [options.timestamps for _, options in heard] == [False, False]
+    assert [voice is None for voice, _ in heard] == [False, True]
+    assert segment.words is None
+    assert [word.word for word in spoken.words or ()] == [" word"]
+    with pytest.raises(OptionError, match="cut the samples"):
+        pipeline.transcribe(np.zeros(100, np.float32), clip_timestamps=[{"start": 0, "end": 1}])
+
+
+def test_without_timestamps_nothing_after_a_sentence_is_lost(model: WhisperModel) -> None:
+    """Only word times tell what a text that closed early has left out."""
+    speech = load_audio(CLIP)
+    again = np.concatenate([speech, np.zeros(SAMPLE_RATE, np.float32), speech])
+    text = "".join(segment.text for segment in BatchedInferencePipeline(model).transcribe(again, beam_size=1)[0])
+    assert text.lower().count("the best time") == 2, text
 
 
 # --- loading ---------------------------------------------------------------------------------------------------------

@@ -67,7 +67,8 @@ def decode_options(
         suppress_tokens=tuple(tokens or ()),
         max_tokens=asked.max_new_tokens,
         condition_on_previous_text=asked.condition_on_previous_text,
-        word_timestamps=asked.word_timestamps,
+        # Without timestamps only word times tell what a text that closed early has left out.
+        word_timestamps=asked.word_timestamps or asked.without_timestamps,
     )
 
 

@@ -28,7 +28,7 @@ from whispertide.spellings import precision_of, provider_of
 from whispertide.types import HOP_LENGTH, N_FRAMES, seconds
 
 Audio = str | Path | BinaryIO | Samples
-_FALLBACK = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+FALLBACK = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 class WhisperModel:
@@ -90,7 +90,7 @@ class WhisperModel:
         length_penalty: float = 1,
         repetition_penalty: float = 1,
         no_repeat_ngram_size: int = 0,
-        temperature: float | Sequence[float] = _FALLBACK,
+        temperature: float | Sequence[float] = FALLBACK,
         compression_ratio_threshold: float | None = 2.4,
         log_prob_threshold: float | None = -1.0,
         no_speech_threshold: float | None = 0.6,
@@ -110,7 +110,7 @@ class WhisperModel:
         vad_parameters: Mapping[str, Any] | VadOptions | None = None,
         max_new_tokens: int | None = None,
         chunk_length: int | None = None,
-        clip_timestamps: str | Sequence[float] = "0",
+        clip_timestamps: str | Sequence[Any] = "0",
         hallucination_silence_threshold: float | None = None,
         hotwords: str | None = None,
         language_detection_threshold: float | None = 0.5,

@@ -100,6 +100,25 @@ def unreached(browser: Page, address: str) -> Iterator[Page]:
     start_anew(browser)
 
 
+def test_stop_before_the_sound_has_started(tab: Page) -> None:
+    """The worklet still loads, and the sound that it would be for is closed: nothing is wrong with the server."""
+    tab.evaluate("""(() => {
+      const { addModule } = AudioWorklet.prototype;
+      AudioWorklet.prototype.addModule = async function (url) {
+        await new Promise((resolve) => (window.load = resolve));
+        return addModule.call(this, url);
+      };
+    })()""")
+    tab.click("#record")
+    tab.wait(f"{STATE} === 'live' && Boolean(window.load)")
+    tab.click("#record")
+    tab.wait(IDLE)
+    tab.evaluate("load()")
+    tab.evaluate("new Promise((resolve) => setTimeout(resolve, 100))")
+    assert tab.evaluate(IDLE)
+    assert not tab.evaluate("document.querySelector('#problem').checkVisibility()")
+
+
 def test_two_starts_while_the_server_is_asked_are_one(unreached: Page) -> None:
     """Whoever presses twice has one microphone open, and one session."""
     unreached.evaluate("""(() => {

@@ -13,6 +13,8 @@ from whispertide.recipes.catalogue import ABOUT
 pytestmark = SLOW_IN_CHROMIUM
 
 
+SUN = b".snd" + struct.pack(">5I", 24, 32_000, 3, 16_000, 1) + bytes(32_000)  # browsers cannot read it, the server can
+FAULTS = "['languages', 'keyterms'].map((name) => document.getElementById(`${name}-fault`).textContent)"
 LISTEN = """(() => {
   const { send } = WebSocket.prototype;
   window.said = [];
@@ -90,12 +92,90 @@ def test_language_task_and_prompt(browser: Page) -> None:
         browser.wait(f"{STATE} === 'live'")
         browser.click("#record")
         browser.wait(f"{STATE} === 'ready'")
-        drop(browser, b".snd" + struct.pack(">5I", 24, 32_000, 3, 16_000, 1) + bytes(32_000))  # for the server
+        drop(browser, SUN)
         browser.wait("document.querySelectorAll('.word').length >= 2 && !document.querySelector('#record.running')")
         assert browser.evaluate("document.getElementById('transcript').lang") == "en"
         start_anew(browser)
     heard = small.offline.offline_options[-1]
     assert (heard.language, heard.task, heard.prompt) == (None, "translate", "Ebbe, Flut")
+
+
+def test_languages_and_key_terms(browser: Page) -> None:
+    """Lists between commas, kept, sent with live captions and with files that the server reads."""
+    small = multilingual(OfflineModel(name="small"), "en", "de", "fr")
+    with serving(limited(), small) as address:
+        browser.go(address)
+        browser.wait(f"{STATE} === 'ready'")
+        choose(browser, "languages", " de-AT,French, de ")
+        choose(browser, "keyterms", "Okonkwo , Vinh Phuc,\n Kubernetes,,Okonkwo")
+        assert browser.evaluate(FAULTS) == ["", ""]
+        reload(browser)
+        assert browser.evaluate("document.querySelector('[name=languages]').value") == " de-AT,French, de "
+        browser.evaluate(LISTEN)
+        browser.click("#record")
+        browser.wait("said.length > 0")
+        start = json.loads(browser.evaluate("said[0]"))
+        assert (start["languages"], start["keyterms"]) == (["de", "fr"], ["Okonkwo", "Vinh Phuc", "Kubernetes"])
+        browser.wait(f"{STATE} === 'live'")
+        browser.click("#record")
+        browser.wait(f"{STATE} === 'ready'")
+        drop(browser, SUN)
+        browser.wait("document.querySelectorAll('.word').length >= 2 && !document.querySelector('#record.running')")
+        start_anew(browser)
+    heard = small.offline.offline_options[-1]
+    assert (heard.languages, heard.keyterms) == (("de", "fr"), ("Okonkwo", "Vinh Phuc", "Kubernetes"))
+
+
+def test_a_list_that_cannot_be_used_says_why_and_nothing_begins(browser: Page) -> None:
+    small = multilingual(OfflineModel(name="small"), "en", "de")
+    with serving(limited(), {"small": small, "base.en": OfflineModel()}) as address:
+        browser.go(address)
+        browser.wait(f"{STATE} === 'ready'")
+        choose(browser, "languages", "de, fr, klingon")
+        expected = "small does not know “fr”, “klingon”. Expected codes or English names, such as de, English."
+        assert browser.evaluate(FAULTS) == [expected, ""]
+        assert browser.evaluate("document.querySelector('[name=languages]').getAttribute('aria-invalid')") == "true"
+        for is_file in (False, True):
+            browser.click("#problem-close")
+            if is_file:
+                drop(browser, SUN)
+            else:
+                browser.click("#record")
+            browser.wait("document.querySelector('#problem').checkVisibility()")
+            assert browser.text("#problem-title") == "These languages cannot be detected"
+            assert browser.text("#problem-text") == expected
+            assert not browser.evaluate("document.querySelector('#record.running')")
+        choose(browser, "language", "de")
+        assert browser.evaluate("document.querySelector('[name=languages]').disabled"), "nothing is detected"
+        assert browser.evaluate(FAULTS) == ["", ""]
+        choose(browser, "language", "auto")
+        assert browser.evaluate(FAULTS) == [expected, ""]
+        choose(browser, "model", "base.en")
+        assert browser.evaluate("document.querySelector('[name=languages]').disabled"), "it knows one"
+        choose(browser, "keyterms", "Okonkwo; " * 20)
+        assert "at most 100 characters" in browser.evaluate(FAULTS)[1]
+        choose(browser, "keyterms", ",".join(f"word {number}" for number in range(501)))
+        assert browser.evaluate(FAULTS)[1] == "Expected at most 500 terms; there are 501."
+        browser.click("#record")
+        browser.wait("document.querySelector('#problem-title').innerText === 'These key terms cannot be used'")
+        choose(browser, "keyterms", "Okonkwo")
+        browser.click("#record")
+        browser.wait(f"{STATE} === 'live'")
+        assert not browser.evaluate("document.querySelector('#problem').checkVisibility()")
+        start_anew(browser)
+
+
+def test_a_key_right_after_a_dialog_was_closed_is_not_lost(tab: Page) -> None:
+    """A field of a dialog that a script closes has the focus until the next frame, if nothing had it before."""
+    tab.evaluate("document.activeElement.blur()")
+    tab.click("#settings-open")
+    tab.click("#settings summary")
+    tab.evaluate("document.querySelector('[name=keyterms]').focus()")
+    tab.press("r")
+    assert tab.evaluate("document.querySelector('[name=keyterms]').value") == "r", "whoever types starts nothing"
+    tab.evaluate("document.getElementById('settings').close()")
+    tab.press("r")
+    tab.wait("Boolean(document.querySelector('#record.running'))")
 
 
 def slide(tab: Page, name: str, steps: int) -> None:

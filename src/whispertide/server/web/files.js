@@ -39,13 +39,15 @@ export function acceptDrops(veil, free, take) {
 }
 
 /** Let the server transcribe a file; gives events like those of a session. Throws `Problem`. */
-export async function upload(file, server, { model, language, task, prompt, signal }) {
+export async function upload(file, server, { model, language, task, languages, keyterms, prompt, signal }) {
   const form = new FormData();
   form.set("file", file);
   form.set("response_format", "verbose_json");
   form.append("timestamp_granularities[]", "word");
   if (model) form.set("model", model);
   if (language) form.set("language", language);
+  if (languages.length) form.set("languages", languages.join(","));
+  if (keyterms.length) form.set("keyterms", keyterms.join(","));
   if (prompt) form.set("prompt", prompt);
   let answer;
   try {

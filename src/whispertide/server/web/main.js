@@ -76,9 +76,16 @@ async function greet() {
 
 // --- recording -------------------------------------------------------------------------------------------------------
 
+/** Whether a recording can begin: none is running, the server is there, and the settings can be sent. */
+async function mayBegin() {
+  if (running || (!settings.hello && !(await greet())) || running) return false; // another may have begun meanwhile
+  const wrong = settings.fault;
+  showProblem(wrong ? new Problem(wrong.name, wrong.fault) : null);
+  return !wrong;
+}
+
 async function record(source) {
-  if (running || (!settings.hello && !(await greet())) || running) return; // another may have begun meanwhile
-  showProblem(null);
+  if (!(await mayBegin())) return;
   const recording = (running = prepare(source));
   try {
     const stream = await (source === "tab" ? askForSharedSound() : askForMicrophone(settings.microphone));
@@ -114,8 +121,7 @@ function gone(recording) {
 
 /** One after another. */
 async function readFiles(files) {
-  if (running || (!settings.hello && !(await greet())) || running) return;
-  showProblem(null);
+  if (!(await mayBegin())) return;
   readNext({ files, count: files.length, unread: [] });
 }
 
@@ -408,7 +414,8 @@ const SHORTCUTS = {
 
 function pressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || !settings.shortcuts) return;
-  if (event.target.closest("input, select, textarea") || document.querySelector("dialog[open]:not(#big)")) return;
+  // In a dialog that a script closed a field has the focus for a moment more, and nobody types into it.
+  if (event.target.closest("input, select, textarea")?.checkVisibility() || document.querySelector("dialog[open]:not(#big)")) return;
   const action = SHORTCUTS[event.key.toLowerCase()];
   if (action && !event.repeat) {
     event.preventDefault();

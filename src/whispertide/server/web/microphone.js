@@ -62,6 +62,8 @@ export async function listMicrophones() {
 
 /** Takes the sound of a stream as Int16Array portions, 16 kHz mono, until `stop`. */
 export class Capture {
+  #stopped = false;
+
   constructor(stream, onSamples, onEnd) {
     this.stream = stream;
     this.onSamples = onSamples;
@@ -72,8 +74,9 @@ export class Capture {
     this.context = new AudioContext();
     this.context.addEventListener("statechange", () => this.wake());
     await this.context.audioWorklet.addModule(new URL("./worklet.js", import.meta.url)).catch(({ message }) => {
-      throw new Problem("unreachable", message); // the first recording loads it from the server
+      if (!this.#stopped) throw new Problem("unreachable", message); // the first recording loads it from the server
     });
+    if (this.#stopped) return;
     this.node = new AudioWorkletNode(this.context, "capture", { numberOfOutputs: 0 });
     this.node.port.onmessage = ({ data }) => (data.length ? this.onSamples(data) : this.drained?.());
     this.context.createMediaStreamSource(this.stream).connect(this.node);
@@ -87,6 +90,7 @@ export class Capture {
 
   /** Returns when the last sample was given. */
   async stop() {
+    this.#stopped = true;
     if (this.node && this.context.state === "running") {
       const drained = new Promise((resolve) => (this.drained = resolve));
       this.node.port.postMessage("finish");

@@ -25,6 +25,8 @@ const TEXTS = {
   origin: ["The server does not accept this page", "It was opened under a name that the server does not know. Open it by its address, or start the server with --origin."],
   unreachable: ["The server does not answer", "Is it running, and is the network there?"],
   bad_setting: ["These settings do not go together", ""],
+  languages: ["These languages cannot be detected", ""],
+  keyterms: ["These key terms cannot be used", ""],
   watch: ["Nobody can read along", ""],
   internal: ["The server failed", "What you see is safe. Try again, or another model."],
   file: ["This file has no sound that could be read", "Expected a recording such as WAV, MP3, M4A, FLAC, Ogg or a video."],

@@ -1,11 +1,12 @@
 // What the user chose, kept in the browser; the API key only until the tab closes. Knows the form, not the session.
 
 import { element } from "./captions.js";
+import { languagesIn, termsIn } from "./lists.js";
 import { listMicrophones } from "./microphone.js";
 
 const STORE = "whispertide";
 const KEY = "whispertide.key";
-const CHOICES = ["model", "language", "task", "prompt", "recipe", "microphone", "second"];
+const CHOICES = ["model", "language", "task", "languages", "keyterms", "prompt", "recipe", "microphone", "second"];
 const CORRECTED = "corrected"; // in place of a language
 const DETECT = "auto"; // the server takes it for the wish to have the language detected
 const THEMES = ["auto", "light", "dark"];
@@ -64,8 +65,26 @@ export class Settings {
       recipe: recipe.value || null,
       language: language.value || null,
       task: task.value || "transcribe",
+      languages: this.#languages.codes,
+      keyterms: this.#keyterms.terms,
       prompt: prompt.value.trim(),
     };
+  }
+
+  /** What is wrong with a list: { name, fault }, or undefined. */
+  get fault() {
+    const lists = { languages: this.#languages, keyterms: this.#keyterms };
+    return Object.entries(lists).map(([name, { fault }]) => ({ name, fault })).find(({ fault }) => fault);
+  }
+
+  /** Those that may be detected; where one is chosen none is. */
+  get #languages() {
+    const { languages } = this.form.elements;
+    return languagesIn(languages.disabled ? "" : languages.value, this.model, nameOf);
+  }
+
+  get #keyterms() {
+    return termsIn(this.form.elements.keyterms.value);
   }
 
   /** The same for live captions, where the user also chooses how long a word may take. */
@@ -119,7 +138,7 @@ export class Settings {
     const names = hello.recipes.map(({ name }) => name);
     const chosen = names.includes(this.#values.recipe) ? this.#values.recipe : hello.recipe;
     this.form.querySelector("#recipes").replaceChildren(...hello.recipes.map((recipe) => choice(recipe, chosen)));
-    this.form.elements.prompt.value = this.#values.prompt ?? "";
+    for (const name of ["languages", "keyterms", "prompt"]) this.#select(name).value = this.#values[name] ?? "";
     this.#showWait();
     this.#offerText();
     this.#offerSecond();
@@ -133,8 +152,7 @@ export class Settings {
   }
 
   #offerText() {
-    const names = new Intl.DisplayNames(["en"], { type: "language" });
-    const named = this.model.languages.map((code) => [code, nameOf(names, code)]).sort((a, b) => a[1].localeCompare(b[1]));
+    const named = this.model.languages.map((code) => [code, nameOf(code)]).sort((a, b) => a[1].localeCompare(b[1]));
     const select = this.#select("language");
     const chosen = this.#values.language ?? this.hello.language ?? DETECT;
     fill(select, named.length > 1 ? [[DETECT, "Detect"], ...named] : named, chosen);
@@ -142,6 +160,15 @@ export class Settings {
     const tasks = [["transcribe", "As spoken"], ...(this.model.translates ? [["translate", "In English"]] : [])];
     fill(this.#select("task"), tasks, this.#values.task ?? this.hello.task);
     this.#select("task").disabled = tasks.length < 2;
+    this.#checkLists();
+  }
+
+  #checkLists() {
+    this.#select("languages").disabled = this.#select("language").value !== DETECT;
+    for (const [name, { fault }] of Object.entries({ languages: this.#languages, keyterms: this.#keyterms })) {
+      this.form.querySelector(`#${name}-fault`).textContent = fault;
+      this.#select(name).setAttribute("aria-invalid", String(Boolean(fault)));
+    }
   }
 
   /** What the operator lets be translated; the first language, unless the user chose otherwise. */
@@ -163,6 +190,7 @@ export class Settings {
     this.set(name, this.#select(name).value);
     if (name === "recipe") this.#showWait();
     if (name === "model") this.#offerText();
+    if (this.hello) this.#checkLists();
   }
 
   #showWait() {
@@ -193,9 +221,11 @@ function usualModel({ models, language, task }) {
   return models.find(can) ?? models[0];
 }
 
-function nameOf(names, code) {
+const NAMES = new Intl.DisplayNames(["en"], { type: "language" });
+
+function nameOf(code) {
   try {
-    return names.of(code) ?? code;
+    return NAMES.of(code) ?? code;
   } catch {
     return code;
   }
