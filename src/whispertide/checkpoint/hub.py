@@ -204,7 +204,9 @@ def list_models() -> list[ModelInfo]:
     for file in FILES.values():
         here = find_file(file)
         state: State = "available" if here is None else "cached"
-        models.append(ModelInfo(file.name, state, file.hub and file.hub.repo, None if here is None else file.size, None, here))
+        models.append(
+            ModelInfo(file.name, state, file.hub and file.hub.repo, None if here is None else file.size, None, here)
+        )
     return models
 
 

@@ -113,7 +113,8 @@ class StateLoader(pickle.Unpickler):
 
 
 _ENGINE = tuple(
-    f"whispertide.{part}" for part in ("audio.", "decoding.", "streaming.", "methods.", "recipes.", "understand.")
+    f"whispertide.{part}"
+    for part in ("audio.", "decoding.", "streaming.", "methods.", "recipes.", "speakers.", "understand.")
 )
 _ENGINE += tuple(f"whispertide.{part}" for part in ("events", "options", "session", "types"))
 # numpy 1 kept them in `numpy.core`

@@ -13,6 +13,7 @@ from whispertide.server.bounds import check_changes, check_executor, check_promp
 from whispertide.server.live import LiveSession
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols import base
+from whispertide.speakers.embedding import find_network
 from whispertide.streaming.smart_turn import find_smart_turn
 
 
@@ -38,6 +39,7 @@ def server_info(
         language=options.text.language,
         task=options.text.task,
         hears_turns=find_smart_turn() is not None,
+        hears_speakers=find_network() is not None,
     )
 
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from whispertide.types import FloatArray
 
-MOST_SPEAKERS = 20  # more than anybody tells apart on a page
 NEAR = 0.40  # cosine with a voice's mean from which a vector is that voice's
 ALIKE = 0.50  # cosine of two vectors that are a new voice
 _WAITING = 8  # of odd vectors; older ones were odd moments
@@ -43,13 +42,15 @@ class Voice:
 class Voices:
     """The voices of one stream, `most` at most.
 
-    `waiting` are odd vectors and their keys; `moved`, after an `assign`, the keys whose voice is now the newest one.
+    `waiting` are odd vectors and their keys; `moved`, after an `assign`, the keys whose voice is now the newest one;
+    `before` the numbers of voices that were forgotten.
     """
 
     most: int
     known: list[Voice] = field(default_factory=list)
     waiting: list[tuple[int, FloatArray]] = field(default_factory=list)
     moved: tuple[int, ...] = ()
+    before: int = 0
 
     def assign(self, vector: FloatArray, key: int) -> int:
         """The number of the voice of a vector of length 1, from 1; `key` names the vector in `moved` later."""
@@ -60,13 +61,13 @@ class Voices:
         best = int(np.argmax(scores))
         if scores[best] >= NEAR:
             self.known[best].add(vector)
-            return best + 1
+            return self.before + best + 1
         if len(self.known) >= self.most:
-            return best + 1
+            return self.before + best + 1
         alike = [(other, odd) for other, odd in self.waiting if float(odd @ vector) >= ALIKE]
         if not alike:
             self.waiting = [*self.waiting, (key, vector)][-_WAITING:]
-            return best + 1
+            return self.before + best + 1
         number = self._begin(vector)
         for _, odd in alike:
             self.known[-1].add(odd)
@@ -76,7 +77,11 @@ class Voices:
 
     def _begin(self, vector: FloatArray) -> int:
         self.known.append(Voice(vector.copy()))
-        return len(self.known)
+        return self.before + len(self.known)
+
+    def emptied(self) -> "Voices":
+        """Voices of which none is known any more; their numbers are not given again."""
+        return Voices(self.most, before=self.before + len(self.known))
 
     def copy(self) -> "Voices":
         """An independent copy."""

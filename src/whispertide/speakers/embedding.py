@@ -64,16 +64,41 @@ def find_network() -> Path | None:
     return Path(own).expanduser() if (own := os.environ.get(OWN_FILE)) else find_file(CAMPPLUS)
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenedLater:
+    """The network at a place, opened for the first stretch that it hears: where that is, nobody waits."""
+
+    place: Path
+
+    def vector(self, audio: FloatArray) -> FloatArray:
+        """See `VoiceEmbedding`."""
+        return _open(self.place).vector(audio)
+
+
+def find_embedding() -> VoiceEmbedding:
+    """The network of `find_network`, which is opened when it first hears something.
+
+    Raises `CheckpointNotFoundError` where there is none, with what to do.
+    """
+    return _OpenedLater(_require_network())
+
+
 def load_embedding() -> NetworkEmbedding:
     """Open the network that `find_network` finds, once per process; the published one's graph is built at first use.
 
     Raises `CheckpointNotFoundError` where there is none, with what to do, `CheckpointError` where the file is no such
     network, and `GraphError` or `DiskSpaceError` where its graph cannot be kept.
     """
+    return _open(_require_network())
+
+
+def _require_network() -> Path:
     place = find_network() or require_file(CAMPPLUS)
     if not place.is_file():
-        raise CheckpointNotFoundError(f"expected a network that tells voices apart at {place} ({OWN_FILE}); got nothing")
-    return _open(place)
+        raise CheckpointNotFoundError(
+            f"expected a network that tells voices apart at {place} ({OWN_FILE}); nothing is there"
+        )
+    return place
 
 
 @cache
@@ -83,7 +108,9 @@ def _open(place: Path) -> NetworkEmbedding:
     try:
         graph = open_session(path, EngineOptions(provider="cpu", threads=1))
     except GraphError as error:
-        raise CheckpointError(f"expected a network that tells voices apart; {path} does not load: {error.__cause__}") from error
+        raise CheckpointError(
+            f"expected a network that tells voices apart; {path} does not load: {error.__cause__}"
+        ) from error
     inputs, outputs = graph.session.get_inputs(), graph.session.get_outputs()
     if len(inputs) != 1 or len(inputs[0].shape) != 3 or inputs[0].shape[2] != BANDS or not outputs:
         raise CheckpointError(f"expected a network from filter banks [batch, frames, {BANDS}] to a vector; got {place}")

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -43,22 +44,24 @@ def filter_banks(audio: FloatArray, window: Window = "povey") -> FloatArray:
 @cache
 def _window(name: Window) -> FloatArray:
     shape = np.hanning(FRAME) ** 0.85 if name == "povey" else np.hamming(FRAME)
-    return shape.astype(np.float32)
+    values: FloatArray = shape.astype(np.float32)
+    return values
 
 
 @cache
 def _filters() -> FloatArray:
     """Triangles [257, 80] that are equally wide on the mel scale."""
-    lowest, highest = _mel(np.array([_LOWEST_HZ, SAMPLE_RATE / 2]))
+    lowest, highest = _mel(np.array([_LOWEST_HZ, SAMPLE_RATE / 2], np.float64))
     edges = np.linspace(lowest, highest, BANDS + 2)
-    bins = _mel(np.arange(_N_FFT // 2 + 1) * (SAMPLE_RATE / _N_FFT))[:, np.newaxis]
+    bins = _mel(np.linspace(0.0, SAMPLE_RATE / 2, _N_FFT // 2 + 1, dtype=np.float64))[:, np.newaxis]
     rising = (bins - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - bins) / (edges[2:] - edges[1:-1])
     triangles = np.maximum(0.0, np.minimum(rising, falling))
     triangles[-1] = 0.0  # Kaldi leaves out the last bin
-    return triangles.astype(np.float32)
+    filters: FloatArray = triangles.astype(np.float32)
+    return filters
 
 
-def _mel(hertz: "np.typing.NDArray[np.float64]") -> "np.typing.NDArray[np.float64]":
-    scaled: np.typing.NDArray[np.float64] = 1127.0 * np.log1p(hertz / 700.0)
+def _mel(hertz: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    scaled: npt.NDArray[np.float64] = 1127.0 * np.log1p(hertz / 700.0)
     return scaled

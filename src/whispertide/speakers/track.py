@@ -11,14 +11,13 @@ word is confirmed, as nobody asks again. The vectors of past stretches are not k
 voice. Knows nothing of sessions. Time is in samples.
 """
 
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from whispertide.audio.buffer import AudioBuffer
 from whispertide.audio.silero import BLOCK, Silero, SileroState, load_silero
-from whispertide.errors import OptionError
-from whispertide.speakers.clusters import MOST_SPEAKERS, Voices
+from whispertide.options import MOST_SPEAKERS, check_range
+from whispertide.speakers.clusters import Voices
 from whispertide.speakers.embedding import VoiceEmbedding
 from whispertide.types import FloatArray, Word, to_samples
 
@@ -46,7 +45,7 @@ class TrackState:
     audio: AudioBuffer = field(default_factory=AudioBuffer)
     detector: SileroState | None = None
     judged: int = 0
-    voiced: deque[bool] = field(default_factory=lambda: deque(maxlen=LENGTH // BLOCK))
+    voiced: tuple[bool, ...] = ()
     heard: list[Heard] = field(default_factory=list)
 
     def copy(self) -> "TrackState":
@@ -55,9 +54,12 @@ class TrackState:
             self,
             voices=self.voices.copy(),
             audio=self.audio.copy(),
-            voiced=self.voiced.copy(),
             heard=list(self.heard),
         )
+
+    def without_voices(self) -> "TrackState":
+        """The same without anything by which a person could be known again; who speaks next gets a new number."""
+        return replace(self, voices=self.voices.emptied(), audio=self.audio.copy(), heard=list(self.heard))
 
 
 class SpeakerTrack:
@@ -65,8 +67,7 @@ class SpeakerTrack:
 
     def __init__(self, embedding: VoiceEmbedding, most: int, *, kept: int | None = _KEPT) -> None:
         """`kept`: for how many samples labels are kept; None: all. Raises `OptionError` for a number that cannot be."""
-        if not 1 <= most <= MOST_SPEAKERS:
-            raise OptionError(f"expected 1 to {MOST_SPEAKERS} speakers; got {most}")
+        check_range("speakers", most, 1, MOST_SPEAKERS)
         self._embedding = embedding
         self._kept = kept
         self._detector: Silero = load_silero()
@@ -82,6 +83,10 @@ class SpeakerTrack:
         """The number of voices found."""
         return len(self._state.voices.known)
 
+    def relabel(self, heard: Sequence[Heard]) -> None:
+        """Put other labels in place of those of all stretches that are kept."""
+        self._state.heard = list(heard)
+
     def feed(self, samples: FloatArray) -> None:
         """Hear the next samples [n]. Raises `GraphError` where a vector cannot be computed."""
         state = self._state
@@ -90,7 +95,7 @@ class SpeakerTrack:
             block = state.audio.read(state.judged, state.judged + BLOCK)
             probability, state.detector = self._detector.step(block, state.detector)
             state.judged += BLOCK
-            state.voiced.append(probability >= _VOICED)
+            state.voiced = (*state.voiced, probability >= _VOICED)[-LENGTH // BLOCK :]
             if state.judged % STEP == 0:
                 self._hear(state.judged)
         state.audio.drop_before(max(state.audio.start, state.judged - LENGTH))

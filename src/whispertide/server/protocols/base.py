@@ -58,7 +58,8 @@ class RecipeInfo:
 class ServerInfo:
     """The server's models and recipes. `recipe`, `language` (None = detect it), `task` and the first model that can do
     both are the defaults. `limit_s` is the longest session, `intents` all that can be recognized; empty without a model
-    of intents. `hears_turns`: it has a network that hears whether a speaker is done.
+    of intents. `hears_turns`: it has a network that hears whether a speaker is done; `hears_speakers`: one that tells
+    voices apart.
     """
 
     models: tuple[ModelInfo, ...]
@@ -70,6 +71,7 @@ class ServerInfo:
     language: str | None = None
     task: Task = "transcribe"
     hears_turns: bool = False
+    hears_speakers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +157,8 @@ class ProtocolError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of a session. None, or nothing, means the server's default (`defaults`); `languages.DETECT` as the
-    language means none. `languages` are those that may be detected, `keyterms` what is to be found where it is said.
-    `changes` are fields of the recipe by name; with `intents` intents are recognized too.
+    language means none. `languages` are those that may be detected, `keyterms` what is to be found where it is said,
+    `speakers` how many voices are told apart (0: none). `changes` are fields of the recipe by name; with `intents` intents are recognized too.
 
     An unknown `model` is as none, unless `strict_model`: clients of other services name models that only exist there.
     """
@@ -172,6 +174,7 @@ class Settings:
     changes: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     languages: tuple[str, ...] = ()
     keyterms: tuple[str, ...] = ()
+    speakers: int | None = None
 
     def __post_init__(self) -> None:
         """Lists, as JSON has them, are as good. Raises `OptionError` for what are none."""
@@ -187,6 +190,7 @@ class Settings:
             task=self.task or "transcribe",
             prompt=self.prompt,
             keyterms=self.keyterms,
+            speakers=self.speakers or 0,
         )
 
 
