@@ -260,11 +260,11 @@ class Transcriber:
         the recipe's steps takes longer ones. Otherwise the result does not depend on the machine's speed.
 
         A recipe that leaves its framing open gets the one that suits the model (`framed`); the session's recipe says
-        which. What is needed besides the model is found or made now: the word-truncation detector next to the checkpoint
-        (`truncate=detector`), the hush word (`framing=hush`), the network that tells voices apart (`options.speakers`).
-        Raises `CheckpointNotFoundError` where one of these is missing, `GraphError` where graphs cannot be built,
-        `UnknownRecipeError`, `UnknownLanguageError` for a language that this model cannot write, and `OptionError` where
-        an English-only one is to translate.
+        which. What is needed besides the model is found or made now: the word-truncation detector next to the
+        checkpoint (`truncate=detector`), the hush word (`framing=hush`), the network that tells voices apart
+        (`options.speakers`). Raises `CheckpointNotFoundError` where one of these is missing, `GraphError` where graphs
+        cannot be built, `UnknownRecipeError`, `UnknownLanguageError` for a language that this model cannot write, and
+        `OptionError` where an English-only one is to translate.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
         if vad is not None:

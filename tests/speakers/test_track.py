@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.speakers.scripted import ScriptedEmbedding, spoken
+from support.scripted_voices import ScriptedEmbedding, spoken
 
 from whispertide.audio import silero
 from whispertide.errors import OptionError

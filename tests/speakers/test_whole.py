@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.speakers.scripted import ScriptedEmbedding, spoken
+from support.scripted_voices import ScriptedEmbedding, spoken
 from tests.speakers.test_track import LoudIsVoice, word
 
 from whispertide.decoding.longform import OfflineSegment

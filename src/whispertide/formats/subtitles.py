@@ -48,7 +48,7 @@ _UNSPACED = "\u0e00"  # from here on there are scripts without spaces: Thai, Lao
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """A text of one or two lines that is shown from `start` to `end`, in samples; `speaker`: the number of its voice."""
+    """A text of one or two lines that is shown from `start` to `end`, in samples; `speaker` is its voice's number."""
 
     start: int
     end: int

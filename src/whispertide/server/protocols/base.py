@@ -158,7 +158,8 @@ class ProtocolError(ValueError):
 class Settings:
     """The settings of a session. None, or nothing, means the server's default (`defaults`); `languages.DETECT` as the
     language means none. `languages` are those that may be detected, `keyterms` what is to be found where it is said,
-    `speakers` how many voices are told apart (0: none). `changes` are fields of the recipe by name; with `intents` intents are recognized too.
+    `speakers` how many voices are told apart (0: none). `changes` are fields of the recipe by name; with `intents`
+    intents are recognized too.
 
     An unknown `model` is as none, unless `strict_model`: clients of other services name models that only exist there.
     """

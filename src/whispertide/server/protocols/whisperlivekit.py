@@ -2,8 +2,8 @@
 
 In: binary audio, either s16le at 16 kHz or Opus in WebM or Ogg, which its first bytes tell; an empty message ends it.
 Out: `config`, then the whole state whenever its words change, then `ready_to_stop`. `lines` has the confirmed words, a
-line for each utterance and voice, and long pauses; the guess is in `buffer_transcription`. With `mode=diff` the first state is a
-`snapshot`, and each `diff` after it has the lines that are new.
+line for each utterance and voice, and long pauses; the guess is in `buffer_transcription`. With `mode=diff` the first
+state is a `snapshot`, and each `diff` after it has the lines that are new.
 """
 
 from collections import deque

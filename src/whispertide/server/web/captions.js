@@ -8,6 +8,7 @@ import { RATE } from "./sound.js";
 const NEAR_END = 120; // pixels from the end within which the view follows the words
 const HEARD = 3; // phrases that stay in the live region
 const BIG_WORDS = 60;
+const VOICES = 8; // colours; a ninth voice has the first one's again
 
 export function clock(samples, digits = 0) {
   const seconds = samples / RATE;
@@ -37,14 +38,18 @@ export class Captions {
   #bigGuess = element("span", "guess");
   #following = true;
 
-  /** `play` is given the sample where a word or paragraph begins that was clicked and can be played. */
-  constructor({ scroller, list, log, big, jump, play }) {
-    Object.assign(this, { scroller, list, log, big, jump, play });
+  /**
+   * `play` is given the sample where a word or paragraph begins that was clicked and can be played; `nameOf` gives the
+   * name of a voice, and `rename` is given its number and the name that the user typed.
+   */
+  constructor({ scroller, list, log, big, jump, play, nameOf, rename }) {
+    Object.assign(this, { scroller, list, log, big, jump, play, nameOf, rename });
     this.#guess.setAttribute("aria-hidden", "true");
     this.big.append(this.#bigGuess);
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     jump.addEventListener("click", () => this.#follow());
     list.addEventListener("click", ({ target }) => this.#clicked(target));
+    list.addEventListener("change", ({ target }) => this.#named(target));
     new ResizeObserver(() => this.#following && this.#toEnd()).observe(list);
   }
 
@@ -87,7 +92,7 @@ export class Captions {
   showGuess(words) {
     const text = words.map((word) => word.text).join("");
     if (!text && !this.#paragraph?.last) this.#close(); // the guess came to nothing
-    if (text && !this.#paragraph) this.#newParagraph(words[0].start);
+    if (text && !this.#paragraph) this.#newParagraph(words[0].start, words[0].speaker);
     this.#guess.textContent = text;
     this.#bigGuess.textContent = text;
   }
@@ -128,7 +133,7 @@ export class Captions {
   #addWord(word) {
     const { text } = word;
     if (this.#isNewParagraph(word)) this.#close();
-    if (!this.#paragraph) this.#newParagraph(word.start);
+    if (!this.#paragraph) this.#newParagraph(word.start, word.speaker);
     const paragraph = this.#paragraph;
     const span = element("span", "word", text.trim());
     const sure = typeof word.probability === "number" ? ` · ${Math.round(100 * word.probability)} %` : "";
@@ -142,20 +147,34 @@ export class Captions {
   }
 
   #isNewParagraph(word) {
-    const { start, end, last } = this.#paragraph ?? {};
+    const { start, end, last, speaker } = this.#paragraph ?? {};
     if (!last) return true; // it began with a guess, at another time
+    if (word.speaker !== speaker && spaced(word.text)) return true;
     const sentenceOver = /[.?!…。？！]["'”’»)\]]*$/u.test(last);
     return word.start - end >= pauseFor((end - start) / RATE, sentenceOver) * RATE;
   }
 
-  #newParagraph(start) {
+  #newParagraph(start, speaker) {
     const row = element("li", this.#playable ? "paragraph playable" : "paragraph");
     const time = element("time", "", clock(start - this.#origin));
     const text = paragraph();
     text.append(this.#guess);
     row.append(this.#playable ? playButton(time) : time, text);
+    if (speaker != null) {
+      row.dataset.voice = 1 + ((speaker - 1) % VOICES);
+      row.insertBefore(nameField(speaker, this.nameOf(speaker)), text);
+    }
     this.list.append(row);
-    this.#paragraph = { row, start, end: start, last: "" };
+    this.#paragraph = { row, start, end: start, last: "", speaker };
+  }
+
+  /** The user gave a voice a name, wherever it stands. */
+  #named({ dataset: { speaker }, value }) {
+    if (!speaker) return;
+    this.rename(Number(speaker), value.trim());
+    for (const field of this.list.querySelectorAll(`input[data-speaker="${speaker}"]`)) {
+      field.value = this.nameOf(Number(speaker));
+    }
   }
 
   #clicked(target) {
@@ -196,6 +215,14 @@ export class Captions {
   #toEnd() {
     this.scroller.scrollTop = this.scroller.scrollHeight;
   }
+}
+
+/** The name of a voice, which can be typed. */
+function nameField(speaker, name) {
+  const field = Object.assign(element("input", "voice"), { value: name, maxLength: 40, spellcheck: false, dir: "auto" });
+  field.dataset.speaker = speaker;
+  field.setAttribute("aria-label", `Name of speaker ${speaker}`);
+  return field;
 }
 
 /** The words are no buttons, there are too many of them: with the keyboard one plays from a paragraph on. */

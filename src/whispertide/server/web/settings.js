@@ -8,6 +8,7 @@ const KEY = "whispertide.key";
 const CHOICES = ["model", "language", "task", "prompt", "recipe", "microphone"];
 const DETECT = "auto"; // the server takes it for the wish to have the language detected
 const THEMES = ["auto", "light", "dark"];
+const MOST_VOICES = 8;
 const PATIENT = "tide"; // the recipe whose delay can be chosen
 
 export class Settings {
@@ -27,6 +28,9 @@ export class Settings {
     const shortcuts = form.elements.shortcuts;
     shortcuts.checked = this.shortcuts;
     shortcuts.addEventListener("change", () => this.set("shortcuts", shortcuts.checked));
+    const voices = form.elements.voices;
+    voices.checked = this.#values.voices ?? false;
+    voices.addEventListener("change", () => this.set("voices", voices.checked));
     this.#applyLook();
   }
 
@@ -64,6 +68,7 @@ export class Settings {
       language: language.value || null,
       task: task.value || "transcribe",
       prompt: prompt.value.trim(),
+      ...(this.hello?.hears_speakers && this.form.elements.voices.checked ? { speakers: MOST_VOICES } : {}),
     };
   }
 
@@ -112,6 +117,7 @@ export class Settings {
     const chosen = names.includes(this.#values.recipe) ? this.#values.recipe : hello.recipe;
     this.form.querySelector("#recipes").replaceChildren(...hello.recipes.map((recipe) => choice(recipe, chosen)));
     this.form.elements.prompt.value = this.#values.prompt ?? "";
+    this.form.querySelector("#voices").hidden = !hello.hears_speakers;
     this.#showWait();
     this.#offerText();
   }
