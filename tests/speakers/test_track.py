@@ -2,33 +2,21 @@
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.scripted_voices import ScriptedEmbedding, spoken
 
+from scripted_voices import LoudIsVoice, ScriptedEmbedding, spoken, word
 from whispertide.audio import silero
 from whispertide.errors import OptionError
 from whispertide.speakers import track as module
 from whispertide.speakers.track import SpeakerTrack
-from whispertide.types import FloatArray, Word, to_samples
-
-
-class LoudIsVoice:
-    """A voice detector without a network."""
-
-    def step(self, block: FloatArray, state: object) -> tuple[float, object]:
-        return float(np.abs(block).max() > 0.05), state
+from whispertide.types import to_samples
 
 
 @pytest.fixture(autouse=True)
 def loud_is_voice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "load_silero", LoudIsVoice)
-
-
-def word(text: str, start_s: float, end_s: float) -> Word:
-    return Word(text, to_samples(start_s), to_samples(end_s))
 
 
 TALK = spoken((1, 4), (0, 0.5), (2, 4), (0, 0.5), (1, 3), (2, 3))

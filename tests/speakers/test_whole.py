@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from support.scripted_voices import ScriptedEmbedding, spoken
-from tests.speakers.test_track import LoudIsVoice, word
 
+from scripted_voices import LoudIsVoice, ScriptedEmbedding, spoken, word
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.speakers import track as module
+from whispertide.speakers import whole
 from whispertide.speakers.whole import WholeTrack, parted, settled
 from whispertide.types import Span, Word, to_samples
 
@@ -46,12 +46,24 @@ def unit(*parts: float) -> list[float]:
     return list(vector / np.linalg.norm(vector))
 
 
-def test_voices_that_turn_out_to_be_one_are_joined_and_moments_given_away() -> None:
-    rows = [unit(1, 0, 0.1)] * 5 + [unit(0.9, 0.2, 0)] * 5 + [unit(0, 1, 0)] * 5 + [unit(0.7, 0.7, 0)]
-    numbers = settled(np.array(rows, np.float32), [2] * 5 + [1] * 5 + [3] * 5 + [4])
-    assert numbers[:15] == [1] * 10 + [2] * 5
-    assert numbers[15] in (1, 2)
+ROWS = np.array([unit(1, 0, 0.1)] * 5 + [unit(0, 1, 0)] * 5 + [unit(0.9, 0.2, 0)] * 5 + [unit(0.6, 0.7, 0)], np.float32)
+
+
+def test_voices_count_in_order_and_moments_go_to_the_nearest() -> None:
+    assert settled(ROWS, 4) == [1] * 5 + [2] * 5 + [1] * 5 + [2]
+
+
+def test_no_more_voices_than_asked_for() -> None:
+    rows = np.concatenate([ROWS, np.array([unit(0, 0, 1)] * 5, np.float32)])
+    assert max(settled(rows, 4)) == 3
+    assert max(settled(rows, 2)) == 2
+    assert settled(rows, 1) == [1] * len(rows)
+
+
+def test_a_long_recording_is_joined_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "_AT_ONCE", 6)
+    assert settled(ROWS, 4) == [1] * 5 + [2] * 5 + [1] * 5 + [2]
 
 
 def test_one_stretch_is_a_voice_where_there_is_no_other() -> None:
-    assert settled(np.array([unit(1, 0)], np.float32), [1]) == [1]
+    assert settled(np.array([unit(1, 0)], np.float32), 4) == [1]

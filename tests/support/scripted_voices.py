@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from whispertide.types import FloatArray
+from whispertide.types import FloatArray, Word, to_samples
 
 SIZE = 8
 
@@ -24,3 +24,14 @@ class ScriptedEmbedding:
 def spoken(*turns: tuple[int, float]) -> FloatArray:
     """Audio of turns (voice, seconds); voice 0 is silence."""
     return np.concatenate([np.full(round(16_000 * length), voice / 10, np.float32) for voice, length in turns])
+
+
+class LoudIsVoice:
+    """A voice detector without a network."""
+
+    def step(self, block: FloatArray, state: object) -> tuple[float, object]:
+        return float(np.abs(block).max() > 0.05), state
+
+
+def word(text: str, start_s: float, end_s: float) -> Word:
+    return Word(text, to_samples(start_s), to_samples(end_s))

@@ -12,8 +12,8 @@ import numpy as np
 
 from whispertide.types import FloatArray
 
-NEAR = 0.40  # cosine with a voice's mean from which a vector is that voice's
-ALIKE = 0.50  # cosine of two vectors that are a new voice
+NEAR = 0.5  # cosine with a voice's mean from which a vector is that voice's
+ALIKE = 0.6  # cosine of two vectors that are a new voice
 _WAITING = 8  # of odd vectors; older ones were odd moments
 _MOST_WEIGHT = 60.0  # of a voice's mean: what is newer counts, so it follows a voice that changes
 
