@@ -89,6 +89,14 @@ class Word(Timed):
         return self.start + self.end > 2 * sample
 
 
+_UNSPACED = "\u0e00"  # from here on there are scripts without spaces: Thai, Lao, Khmer, Chinese, Japanese
+
+
+def goes_on(text: str) -> bool:
+    """True if a text is the rest of a written word: no space before it, in a script that has spaces."""
+    return not text[:1].isspace() and text[:1] < _UNSPACED
+
+
 def speaker_name(number: int) -> str:
     """A voice as it is written where nobody has named it: "Speaker 1"."""
     return f"Speaker {number}"

@@ -42,6 +42,11 @@ def test_a_word_that_is_written_without_a_space_stays_with_its_word() -> None:
     assert [segment.text for segment in segment_words(words)] == [" cannot", " go"]
 
 
+def test_where_no_spaces_are_written_voices_are_parted_too() -> None:
+    words = [word("你好", 0, 1), word("再见", 0.5, 2)]
+    assert [segment.text for segment in segment_words(words)] == ["你好", "再见"]
+
+
 def test_text() -> None:
     assert render_txt(TALK) == "Speaker 1: Are you there,\nSpeaker 2: yes I am.\nSpeaker 2: <Good>.\n"
 

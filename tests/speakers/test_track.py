@@ -63,6 +63,13 @@ def test_a_label_of_a_guess_may_change_when_more_is_heard() -> None:
     assert (early.speaker, late.speaker) == (1, 2)
 
 
+def test_the_rest_of_a_word_has_its_voice() -> None:
+    track = SpeakerTrack(ScriptedEmbedding(), 4)
+    track.feed(TALK)
+    words = track.label([word(" can", 3.5, 4), word("not", 5, 5.2), word(" go", 5.5, 6)])
+    assert [each.speaker for each in words] == [1, 1, 2]
+
+
 def test_silence_asks_no_network_and_labels_nothing() -> None:
     embedding = ScriptedEmbedding()
     track = SpeakerTrack(embedding, 4)

@@ -19,7 +19,7 @@ from whispertide.punctuation import (
     SENTENCE_ENDS,
     ends_sentence,
 )
-from whispertide.types import SAMPLE_RATE, Timed, Word
+from whispertide.types import SAMPLE_RATE, Timed, Word, goes_on
 
 # Vowels of Thai and Lao that are written before their consonant, and signs of Burmese and Khmer that put the next
 # consonant under the one before.
@@ -143,7 +143,7 @@ def _starts_new(held: Sequence[Word], word: Word) -> bool:
     ending = next((bare for other in reversed(held) if (bare := other.text.rstrip(CLOSING))), "")
     if is_inseparable(ending, word.text):
         return False
-    if word.speaker != held[-1].speaker and word.text[:1].isspace():
+    if word.speaker != held[-1].speaker and not goes_on(word.text):
         return True
     spaced_end = word.text[:1].isspace() and ends_sentence(held[-1].text)
     spoken = next((other.end for other in reversed(held) if other.end > other.start), word.start)

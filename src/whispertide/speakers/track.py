@@ -11,6 +11,7 @@ word is confirmed, as nobody asks again. The vectors of past stretches are not k
 voice. Knows nothing of sessions. Time is in samples.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +20,7 @@ from whispertide.audio.silero import BLOCK, Silero, SileroState, load_silero
 from whispertide.options import MOST_SPEAKERS, check_range
 from whispertide.speakers.clusters import Voices
 from whispertide.speakers.embedding import VoiceEmbedding
-from whispertide.types import FloatArray, Word, to_samples
+from whispertide.types import FloatArray, Word, goes_on, to_samples
 
 STEP = 16 * BLOCK  # 0.512 s
 LENGTH = 48 * BLOCK  # 1.536 s
@@ -59,7 +60,9 @@ class TrackState:
 
     def without_voices(self) -> "TrackState":
         """The same without anything by which a person could be known again; who speaks next gets a new number."""
-        return replace(self, voices=self.voices.emptied(), audio=self.audio.copy(), heard=list(self.heard))
+        audio = self.audio.copy()
+        audio.drop_before(self.judged)  # the newest speaker's, who would be heard once more
+        return replace(self, voices=self.voices.emptied(), audio=audio, voiced=(), heard=list(self.heard))
 
 
 class SpeakerTrack:
@@ -102,12 +105,18 @@ class SpeakerTrack:
 
     def label(self, words: Iterable[Word]) -> tuple[Word, ...]:
         """The words with the number of their voice, as far as it is known by now."""
-        return tuple(replace(word, speaker=self.speaker(word.start, word.end)) for word in words)
+        labelled: list[Word] = []
+        for word in words:
+            # "can" and "not" are one word of one voice, wherever their times lie
+            before = labelled[-1].speaker if labelled and goes_on(word.text) else None
+            labelled.append(replace(word, speaker=before or self.speaker(word.start, word.end)))
+        return tuple(labelled)
 
     def speaker(self, start: int, end: int) -> int | None:
         """The number of the voice from `start` to `end`: that of the stretch in whose middle this lies most nearly."""
-        middle = (start + end) // 2
-        nearest = min(self._state.heard, key=lambda one: abs(one.middle - middle), default=None)
+        middle, heard = (start + end) // 2, self._state.heard
+        after = bisect_left(heard, middle, key=lambda one: one.middle)
+        nearest = min(heard[max(0, after - 1) : after + 1], key=lambda one: abs(one.middle - middle), default=None)
         if nearest is None or abs(nearest.middle - middle) > _REACH:
             return None
         return nearest.speaker
@@ -122,7 +131,7 @@ class SpeakerTrack:
 
     def _hear(self, end: int) -> None:
         """Hear the stretch that ends here, or as much of one as there is."""
-        state, start = self._state, max(0, end - LENGTH)
+        state, start = self._state, max(self._state.audio.start, end - LENGTH)
         if sum(state.voiced) < _LEAST_VOICED * (LENGTH // BLOCK):
             return
         middle = (start + end) // 2

@@ -16,7 +16,7 @@ from whispertide.speakers.embedding import VoiceEmbedding
 from whispertide.speakers.track import Heard, SpeakerTrack
 from whispertide.types import FloatArray, IntArray, Span, Word
 
-_ALIKE = 0.38  # mean cosine of the stretches of two voices from which they are one
+_ALIKE = 0.35  # mean cosine of the stretches of two voices from which they are one
 _SURELY = 0.6  # the same where only a part of the recording is looked at
 _LEAST = 3  # stretches of a voice: 2.5 s of audio
 _AT_ONCE = 1000  # stretches that are compared with each other: 8 minutes; of more, parts are joined first

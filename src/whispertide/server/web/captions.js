@@ -4,6 +4,7 @@
 // leisure, and the guess, which changes all the time, is hidden from them.
 
 import { RATE } from "./sound.js";
+import { goesOn } from "./transcript.js";
 
 const NEAR_END = 120; // pixels from the end within which the view follows the words
 const HEARD = 3; // phrases that stay in the live region
@@ -149,7 +150,7 @@ export class Captions {
   #isNewParagraph(word) {
     const { start, end, last, speaker } = this.#paragraph ?? {};
     if (!last) return true; // it began with a guess, at another time
-    if (word.speaker !== speaker && spaced(word.text)) return true;
+    if (word.speaker !== speaker && !goesOn(word.text)) return true;
     const sentenceOver = /[.?!…。？！]["'”’»)\]]*$/u.test(last);
     return word.start - end >= pauseFor((end - start) / RATE, sentenceOver) * RATE;
   }

@@ -69,6 +69,9 @@ function segment(words) {
   return { start, end: Math.max(words.at(-1).end, start), text: joined(words), words, ...voice(speaker) };
 }
 
+/** Whether a text is the rest of a written word: no space before it, in a script that has spaces. */
+export const goesOn = (text) => /^[^\s\u{e00}-\u{10ffff}]/u.test(text);
+
 /** The field of a voice; none where nobody asked, or nobody knows. */
 const voice = (speaker) => (speaker == null ? {} : { speaker });
 
@@ -77,7 +80,7 @@ function startsNew(held, word) {
   const bare = ({ text }) => text.replace(CLOSING, "");
   const said = bare(held.findLast(bare) ?? { text: "" });
   if (inseparable(said, word.text)) return false;
-  if (word.speaker !== held.at(-1).speaker && /^\s/u.test(word.text)) return true;
+  if (word.speaker !== held.at(-1).speaker && !goesOn(word.text)) return true;
   const spacedEnd = /^\s/u.test(word.text) && endsSentence(held.at(-1).text);
   const spoken = held.findLast(({ start, end }) => end > start)?.end ?? word.start;
   return FULL_WIDTH_ENDS.test(said) || spacedEnd || word.start - spoken >= PAUSE;
