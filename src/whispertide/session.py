@@ -76,7 +76,7 @@ class Session:
         self._gate = gate
         self._own_schedule = schedule
         self._possible = possible
-        self._speakers = speakers
+        self.speakers = speakers  # hears whose words they are; None: nobody asked
         self._state = SessionState(recipe, options or DecodeOptions())
         self.tells_lag = True  # else its owner does: see `note_lag`
         self._lowered = 0  # steps of quality, by the policy
@@ -213,13 +213,13 @@ class Session:
         audio, replaced = check_samples(samples)
         self._state.replaced += replaced
         self._state.buffer.append(audio)
-        if self._speakers is not None:
-            self._speakers.feed(audio)
         if self._gate is None:
             self._planner.receive(len(audio))
         else:
             self._planner.receive(len(audio), self._gate.feed(audio), self._gate.pause_end)
         self._release()
+        if self.speakers is not None:
+            self.speakers.feed(audio)
 
     def request_flush(self) -> None:
         """Request a `flush`; its rounds are due from now on."""
@@ -319,7 +319,7 @@ class Session:
             if planned.under_way is not None:
                 state.turns.take_back()
         state.gate = self._gate.snapshot() if self._gate is not None else None
-        state.speakers = self._speakers.snapshot() if self._speakers is not None else None
+        state.speakers = self.speakers.snapshot() if self.speakers is not None else None
         return state
 
     def restore(self, state: SessionState) -> None:
@@ -331,8 +331,8 @@ class Session:
         self._state = state.copy()
         if self._gate is not None:
             self._gate.restore(state.gate)
-        if self._speakers is not None and state.speakers is not None:
-            self._speakers.restore(state.speakers)
+        if self.speakers is not None and state.speakers is not None:
+            self.speakers.restore(state.speakers)
         self._connect()
 
     # --- inside ------------------------------------------------------------------------------------------------------
@@ -378,7 +378,7 @@ class Session:
         if (taken := self._planner.take(result)) is None:
             return
         planned, verdict = taken
-        label = None if self._speakers is None else self._speakers.label
+        label = None if self.speakers is None else self.speakers.label
         self._state.commit_round(planned, result, verdict, gated=self._gate is not None, label=label)
         self._planner.land(planned)
         self._lowered = verdict.level
