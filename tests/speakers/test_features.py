@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from whispertide.speakers.features import BANDS, filter_banks
+from whispertide.types import FloatArray
 
 
-def one_frame_by_hand(audio: np.ndarray, window: str) -> list[float]:
+def one_frame_by_hand(audio: FloatArray, window: str) -> list[float]:
     """The 80 log energies of the first 400 samples, as feature-window.cc and mel-computations.cc have them."""
-    frame = [float(value) * 32768 for value in audio[:400]]
+    frame: list[float] = [float(value) * 32768 for value in audio[:400]]
     mean = sum(frame) / 400
     frame = [value - mean for value in frame]
     frame = [value - 0.97 * frame[max(0, at - 1)] for at, value in enumerate(frame)]
@@ -23,14 +24,14 @@ def one_frame_by_hand(audio: np.ndarray, window: str) -> list[float]:
         return 1127 * math.log(1 + hertz / 700)
 
     lowest, step = mel(20), (mel(8000) - mel(20)) / 81
-    energies = []
+    energies: list[float] = []
     for band in range(80):
         left, centre, right = (lowest + step * (band + more) for more in range(3))
         total = 0.0
         for number in range(256):
-            at = mel(16000 / 512 * number)
-            if left < at < right:
-                total += power[number] * ((at - left) if at <= centre else (right - at)) / step
+            place = mel(16000 / 512 * number)
+            if left < place < right:
+                total += float(power[number]) * ((place - left) if place <= centre else (right - place)) / step
         energies.append(math.log(max(total, 1.1920929e-07)))
     return energies
 
