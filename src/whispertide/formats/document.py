@@ -143,7 +143,7 @@ def _starts_new(held: Sequence[Word], word: Word) -> bool:
     ending = next((bare for other in reversed(held) if (bare := other.text.rstrip(CLOSING))), "")
     if is_inseparable(ending, word.text):
         return False
-    if word.speaker != held[-1].speaker and not goes_on(word.text):
+    if word.speaker != held[0].speaker and not goes_on(word.text):
         return True
     spaced_end = word.text[:1].isspace() and ends_sentence(held[-1].text)
     spoken = next((other.end for other in reversed(held) if other.end > other.start), word.start)

@@ -121,7 +121,7 @@ def test_the_native_protocol_has_a_number() -> None:
     assert isinstance(start, Start)
     assert start.settings.speakers == 3
     assert start.settings.options.speakers == 3
-    (event,) = tell(NativeProtocol(asked()), Confirmed(0, 24_000, BOB))
+    event = tell(NativeProtocol(asked()), Confirmed(0, 24_000, BOB))[-1]
     assert event["words"][0]["speaker"] == 2
 
 

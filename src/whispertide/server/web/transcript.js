@@ -80,7 +80,7 @@ function startsNew(held, word) {
   const bare = ({ text }) => text.replace(CLOSING, "");
   const said = bare(held.findLast(bare) ?? { text: "" });
   if (inseparable(said, word.text)) return false;
-  if (word.speaker !== held.at(-1).speaker && !goesOn(word.text)) return true;
+  if (word.speaker !== held[0].speaker && !goesOn(word.text)) return true;
   const spacedEnd = /^\s/u.test(word.text) && endsSentence(held.at(-1).text);
   const spoken = held.findLast(({ start, end }) => end > start)?.end ?? word.start;
   return FULL_WIDTH_ENDS.test(said) || spacedEnd || word.start - spoken >= PAUSE;
