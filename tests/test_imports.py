@@ -22,7 +22,7 @@ LAYERS = (
     ("checkpoint",),
     ("graphs",),
     ("model",),
-    ("decoding",),
+    ("decoding", "speakers"),
     ("streaming",),
     ("methods",),
     ("recipes", "understand"),

@@ -46,6 +46,9 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import Costs, Framed, choose_framing, measure_costs
 from whispertide.session import Session
+from whispertide.speakers.embedding import find_embedding
+from whispertide.speakers.track import SpeakerTrack
+from whispertide.speakers.whole import WholeTrack, parted
 from whispertide.streaming.framing import Hush, get_framing
 from whispertide.streaming.policy import Executor
 from whispertide.types import Announce, FloatArray
@@ -216,15 +219,20 @@ class Transcriber:
     ) -> Iterator[OfflineSegment]:
         frame = pad_or_trim if framing is None else get_framing(framing)
         hush_s = DEFAULT_S if self.hush is None else self.hush.seconds
-        return transcribe_blocks(
+        options = self._possible(options or DecodeOptions())
+        if options.speakers:
+            track = WholeTrack(find_embedding(), options.speakers)
+            blocks, options = track.hearing(blocks), replace(options, word_timestamps=True)
+        segments = transcribe_blocks(
             self.model,
             blocks,
-            self._possible(options or DecodeOptions()),
+            options,
             progress=progress,
             frame=frame,
             suffix=suffix_for(self.model, hush_s, self.hush) if isinstance(frame, Hush) else None,
             vad=vad,
         )
+        return parted(segments, track) if options.speakers else segments
 
     def language_of(self, options: DecodeOptions, detected: str | None) -> str | None:
         """The language of a recording, as a code: the option, the `detected` one, or the only one that this model
@@ -253,10 +261,10 @@ class Transcriber:
         the recipe's steps takes longer ones. Otherwise the result does not depend on the machine's speed.
 
         A recipe that leaves its framing open gets the one that suits the model (`framed`); the session's recipe says
-        which. What the recipe needs besides the model is found or made now: the word-truncation detector next to the
-        checkpoint (`truncate=detector`), the hush word (`framing=hush`). Raises
-        `CheckpointNotFoundError` where there is no such detector or hush word, `GraphError` where graphs cannot be
-        built, `UnknownRecipeError`, `UnknownLanguageError` for a language that this model cannot write, and
+        which. What is needed besides the model is found or made now: the word-truncation detector next to the
+        checkpoint (`truncate=detector`), the hush word (`framing=hush`), the network that tells voices apart
+        (`options.speakers`). Raises `CheckpointNotFoundError` where one of these is missing, `GraphError` where graphs
+        cannot be built, `UnknownRecipeError`, `UnknownLanguageError` for a language that this model cannot write, and
         `OptionError` where an English-only one is to translate.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
@@ -265,7 +273,15 @@ class Transcriber:
         options = self._possible(options or DecodeOptions())
         recipe, allocation = allocate(self.model, self.framed(recipe, live=live).recipe)
         executor = self._executor(recipe, allocation)
-        return Session(recipe, executor, recipe.schedule.gate(), options=options, live=live, possible=self._possible)
+        return Session(
+            recipe,
+            executor,
+            recipe.schedule.gate(),
+            options=options,
+            live=live,
+            possible=self._possible,
+            speakers=SpeakerTrack(find_embedding(), options.speakers) if options.speakers else None,
+        )
 
     def _executor(self, recipe: Recipe, allocation: Allocation | None) -> Executor:
         """The executor of the recipe's rounds, the same for all sessions of like settings."""
@@ -391,5 +407,12 @@ def text_segment(segment: OfflineSegment) -> TextSegment:
     names = ("avg_logprob", "compression_ratio", "no_speech_prob", "temperature")
     scores = {name: getattr(segment, name) for name in names}
     return TextSegment(
-        segment.span.start, segment.span.end, segment.text, segment.words, scores, segment.tokens, segment.window
+        segment.span.start,
+        segment.span.end,
+        segment.text,
+        segment.words,
+        scores,
+        segment.tokens,
+        segment.window,
+        segment.words[0].speaker if segment.words else None,
     )

@@ -190,7 +190,9 @@ _TIMES = frozenset({"at", "start", "end", "behind", "duration", "took", "window_
 def _plain(value: Any) -> Any:
     """Convert a dataclass's values to JSON-ready ones, samples to seconds."""
     if isinstance(value, dict):
-        return {key: seconds(item) if key in _TIMES else _plain(item) for key, item in value.items()}
+        # Where nobody asked for voices, a word says nothing of them.
+        said = {key: item for key, item in value.items() if key != "speaker" or item is not None}
+        return {key: seconds(item) if key in _TIMES else _plain(item) for key, item in said.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value

@@ -107,7 +107,7 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
 _TYPES: Mapping[str, type] = MappingProxyType(
     {
         **dict.fromkeys(("timestamps", "suppress_blank", "word_timestamps", "condition_on_previous_text"), bool),
-        **dict.fromkeys(("beam", "best_of", "max_tokens", "seed"), int),
+        **dict.fromkeys(("beam", "best_of", "max_tokens", "seed", "speakers"), int),
         **dict.fromkeys(_RANGES, float),
     }
 )
@@ -116,6 +116,8 @@ _MAY_BE_NONE = frozenset({"max_tokens", "condition_on_previous_text", *_RANGES})
 
 MOST_TERMS = 500  # key terms at once
 LONGEST_TERM = 100  # characters
+MOST_SPEAKERS = 20  # more than anybody tells apart on a page
+ANY_SPEAKERS = 8  # at most, where nobody says how many
 
 
 def listed_texts(name: str, values: object) -> tuple[str, ...]:
@@ -144,7 +146,7 @@ class DecodeOptions:
 
     `language` is a code, a tag or an English name; None (or "auto") means: detect it (multilingual models) or English
     (`.en` models). `beam` 1 is greedy. `languages` are those that may be detected; empty: any. `keyterms` are
-    names and words to be found where they are said.
+    names and words to be found where they are said. `speakers`: each word gets one of so many voices at most; 0: none.
     `temperatures` are tried in turn while a result fails the compression-ratio or log-probability check; a value
     of None switches a check off.
     """
@@ -170,6 +172,7 @@ class DecodeOptions:
     seed: int = 0
     languages: tuple[str, ...] = ()
     keyterms: tuple[str, ...] = ()
+    speakers: int = 0
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, TASKS)
@@ -186,6 +189,7 @@ class DecodeOptions:
             raise OptionError(f"expected max_initial_timestamp between 0 and {_WINDOW_S} seconds; got {got}")
         if not self.patience > 0:  # nor nan
             raise OptionError(f"expected patience > 0; got {self.patience}")
+        check_range("speakers", self.speakers, 0, MOST_SPEAKERS)
         if self.seed < 0:
             raise OptionError(f"expected seed >= 0; got {self.seed}")
         if self.max_tokens is not None and self.max_tokens < 1:

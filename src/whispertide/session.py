@@ -36,6 +36,7 @@ from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session_state import SessionState, Transcript
+from whispertide.speakers.track import SpeakerTrack
 from whispertide.streaming.planner import RoundPlanner
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult
@@ -59,6 +60,7 @@ class Session:
         live: bool = False,
         max_in_flight: int | None = None,
         possible: Callable[[DecodeOptions], DecodeOptions] | None = None,
+        speakers: SpeakerTrack | None = None,
     ) -> None:
         """`gate` None: the whole stream is one utterance, whatever the recipe says (`schedule.Rounds.gate`).
 
@@ -66,13 +68,15 @@ class Session:
         that is too slow can keep up. Otherwise the result does not depend on the machine's speed.
         `schedule` replaces that of the recipe. `max_in_flight` is how many rounds may be planned before the first of
         them comes back; None: as many as the executor overlaps. `possible` gives the form in which the model takes
-        options that change, or raises `OptionError` for what it cannot do. Raises `UnknownRecipeError`.
+        options that change, or raises `OptionError` for what it cannot do. `speakers` hears whose words they are.
+        Raises `UnknownRecipeError`.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
         self.executor = executor  # what runs its rounds; None: somebody else does
         self._gate = gate
         self._own_schedule = schedule
         self._possible = possible
+        self.speakers = speakers  # hears whose words they are; None: nobody asked
         self._state = SessionState(recipe, options or DecodeOptions())
         self.tells_lag = True  # else its owner does: see `note_lag`
         self._lowered = 0  # steps of quality, by the policy
@@ -214,6 +218,8 @@ class Session:
         else:
             self._planner.receive(len(audio), self._gate.feed(audio), self._gate.pause_end)
         self._release()
+        if self.speakers is not None:
+            self.speakers.feed(audio)
 
     def request_flush(self) -> None:
         """Request a `flush`; its rounds are due from now on."""
@@ -313,6 +319,7 @@ class Session:
             if planned.under_way is not None:
                 state.turns.take_back()
         state.gate = self._gate.snapshot() if self._gate is not None else None
+        state.speakers = self.speakers.snapshot() if self.speakers is not None else None
         return state
 
     def restore(self, state: SessionState) -> None:
@@ -324,6 +331,8 @@ class Session:
         self._state = state.copy()
         if self._gate is not None:
             self._gate.restore(state.gate)
+        if self.speakers is not None and state.speakers is not None:
+            self.speakers.restore(state.speakers)
         self._connect()
 
     # --- inside ------------------------------------------------------------------------------------------------------
@@ -369,7 +378,8 @@ class Session:
         if (taken := self._planner.take(result)) is None:
             return
         planned, verdict = taken
-        self._state.commit_round(planned, result, verdict, gated=self._gate is not None)
+        label = None if self.speakers is None else self.speakers.label
+        self._state.commit_round(planned, result, verdict, gated=self._gate is not None, label=label)
         self._planner.land(planned)
         self._lowered = verdict.level
         if self.tells_lag:

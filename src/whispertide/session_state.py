@@ -15,11 +15,14 @@ from whispertide.events import Confirmed, Event, Hypothesis, Lag, Language
 from whispertide.options import DecodeOptions
 from whispertide.punctuation import ends_sentence, may_stand
 from whispertide.recipes.recipe import Recipe, divided
+from whispertide.speakers.track import TrackState
 from whispertide.streaming.repetition import BEFORE, CONTEXT, cut_loops, normalise, without_unlikely
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import ON_TIME, Lateness
 from whispertide.streaming.turn_state import PlannedRound, TurnState, Utterance
 from whispertide.types import Word, join_words, seconds
+
+Label = Callable[[Sequence[Word]], tuple[Word, ...]]  # the words with the numbers of their voices
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ def _hold_back(utterance: Utterance, commit: Commit, *, certain: bool, is_last: 
 
 @dataclass(slots=True)
 class SessionState:
-    """The state of a session. `gate` is the gate's state, and only set in snapshots.
+    """The state of a session. `gate` and `speakers` are the states of those, and only set in snapshots.
 
     `language` was detected last.
     """
@@ -124,6 +127,7 @@ class SessionState:
     buffer: AudioBuffer = field(default_factory=AudioBuffer)
     transcript: Transcript = field(default_factory=Transcript)
     gate: Any = None
+    speakers: TrackState | None = None
     outbox: list[Event] = field(default_factory=list)
     seq: int = 0
     language: str | None = None
@@ -144,6 +148,8 @@ class SessionState:
     ) -> None:
         of_recipe, of_options = divided(self.recipe, dict(changes))
         recipe, options = self.recipe.replace(**of_recipe), replace(self.options, **of_options)
+        if options.speakers != self.options.speakers:
+            raise OptionError("expected a setting that can change in a session; got speakers: start another")
         if fixed := [name for name in _built_in(recipe) if _built_in(recipe)[name] != _built_in(self.recipe)[name]]:
             raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
         options = possible(options) if possible else options
@@ -175,10 +181,24 @@ class SessionState:
             outbox=list(self.outbox),
         )
 
-    def commit_round(self, planned: PlannedRound, result: RoundResult[Any], verdict: Commit, *, gated: bool) -> None:
-        """A policy's verdict on a result becomes words: the only place where anything is confirmed."""
+    def commit_round(
+        self,
+        planned: PlannedRound,
+        result: RoundResult[Any],
+        verdict: Commit,
+        *,
+        gated: bool,
+        label: Label | None = None,
+    ) -> None:
+        """A policy's verdict on a result becomes words: the only place where anything is confirmed. `label` says whose
+        they are.
+        """
         plan = planned.plan
         commit = self.filter_commit(verdict, result, gated=gated)
+        if label is not None:
+            commit = replace(commit, confirmed=label(commit.confirmed), hypothesis=label(commit.hypothesis))
+            if self.turns.closing is not None:
+                (self.turns.closing,) = label((self.turns.closing,))
         self._note_language(result, planned.at)
         stats = replace(result.stats, round_id=plan.id, window_start=plan.window.start, window_end=plan.window.end)
         change = self.transcript.apply(commit, end=plan.window.end)

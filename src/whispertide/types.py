@@ -74,17 +74,32 @@ class Word(Timed):
 
     `text` carries its own leading space where the language writes one, so that joining the texts of a
     transcript gives the transcript. `start` and `end` are absolute samples. `probability` is the mean
-    probability of the word's tokens, 0 to 1.
+    probability of the word's tokens, 0 to 1. `speaker` is the number of its voice, from 1; None: nobody asked, or
+    nobody knows.
     """
 
     text: str
     start: int
     end: int
     probability: float = 1.0
+    speaker: int | None = None
 
     def lies_after(self, sample: int) -> bool:
         """True if most of the word lies after a sample."""
         return self.start + self.end > 2 * sample
+
+
+_UNSPACED = "\u0e00"  # from here on there are scripts without spaces: Thai, Lao, Khmer, Chinese, Japanese
+
+
+def goes_on(text: str) -> bool:
+    """True if a text is the rest of a written word: no space before it, in a script that has spaces."""
+    return not text[:1].isspace() and text[:1] < _UNSPACED
+
+
+def speaker_name(number: int) -> str:
+    """A voice as it is written where nobody has named it: "Speaker 1"."""
+    return f"Speaker {number}"
 
 
 def join_words(words: "tuple[Word, ...] | list[Word]") -> str:

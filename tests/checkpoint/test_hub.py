@@ -291,7 +291,7 @@ def test_the_list_of_models(online: FakeHub, repo: dict[str, bytes]) -> None:
     (other / "config.json").unlink()
     (other / "config.json").write_text('{"model_type": "bert"}')
     models = {model.name: model for model in hub.list_models()}
-    assert list(models) == ["nano.en", *SHORT_NAMES, "someone/finetuned", "smart-turn"]
+    assert list(models) == ["nano.en", *SHORT_NAMES, "someone/finetuned", "smart-turn", "speakers"]
     assert (models["nano.en"].state, models["nano.en"].path) == ("bundled", BUNDLED_DIR / "nano.en")
     assert (models["tiny"].state, models["tiny"].size, models["tiny"].parameters) == ("available", None, 39)
     cached = models["base.en"]

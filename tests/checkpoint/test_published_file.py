@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,13 +16,20 @@ from fake_packages import write_wheel
 from whispertide.checkpoint import hub, package_index, published_file, sources
 from whispertide.checkpoint.names import HubModel
 from whispertide.checkpoint.packages import PackagedModel, Part, packaged_models
-from whispertide.checkpoint.published_file import SMART_TURN, PublishedFile, fetch_file, find_file, require_file
+from whispertide.checkpoint.published_file import (
+    CAMPPLUS,
+    SMART_TURN,
+    PublishedFile,
+    fetch_file,
+    find_file,
+    require_file,
+)
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, DownloadError, UnreachableError
 
 CONTENT = b"a network" * 100
 PACKAGE = "ear==1.0.0"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
-FILE = PublishedFile("ear", "hears", HubModel("org/ear", file="ear.onnx"), "MIT")
+FILE = PublishedFile("ear", "hears", "org/ear/ear.onnx", "MIT", HubModel("org/ear", file="ear.onnx"))
 LOCKED = PackagedModel(
     "org/ear", {PACKAGE: 2_000}, (Part("ear.onnx", PACKAGE, "ear/data/ear.onnx", len(CONTENT), DIGEST),), DIGEST
 )
@@ -134,9 +142,25 @@ def test_it_is_listed_and_removed_like_a_model(index: Path) -> None:
         hub.plan_removal("ear")
 
 
+def test_what_the_hub_has_not_comes_from_its_package(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = replace(FILE, hub=None)
+    monkeypatch.setitem(published_file.FILES, "ear", file)
+    with pytest.raises(UnreachableError, match=r"the package index \(no such package\) does not give it"):
+        fetch_file(file)
+    write_wheel(index, PACKAGE, {"ear/data/ear.onnx": CONTENT})
+    said: list[str] = []
+    assert hub.pull("ear", announce=said.append) == find_file(file) == file.kept == FILE.kept
+    assert len(said) == 1
+    assert next(model for model in hub.list_models() if model.name == "ear").repo is None
+    hub.plan_removal("ear").execute()
+    assert find_file(file) is None
+
+
 def test_what_is_published_is_pinned_to_the_bit() -> None:
+    assert SMART_TURN.hub is not None
     assert SMART_TURN.hub.revision is not None
     assert len(SMART_TURN.hub.revision) == 40
-    assert len(SMART_TURN.packaged.sha256) == 64
-    assert all("==" in package for package in SMART_TURN.packaged.packages)
-    assert SMART_TURN.size == 8_679_182
+    for file in (SMART_TURN, CAMPPLUS):
+        assert len(file.packaged.sha256) == 64
+        assert all("==" in package for package in file.packaged.packages)
+    assert (SMART_TURN.size, CAMPPLUS.size) == (8_679_182, 28_044_640)

@@ -28,7 +28,7 @@ from whispertide.batch.worker import Outcome
 from whispertide.errors import OutputError
 
 _STATE = "_batch"
-_LATER = {"languages": "", "keyterms": ""}  # what folders of earlier versions do not say
+_LATER = {"languages": "", "keyterms": "", "speakers": 0}  # what folders of earlier versions do not say
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.\d+\.part")  # of `atomic.replacing`
 
 
@@ -46,6 +46,7 @@ class Provenance:
     beam: int = 1
     languages: str = ""
     keyterms: str = ""
+    speakers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

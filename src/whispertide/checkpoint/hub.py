@@ -21,7 +21,7 @@ from whispertide.checkpoint.download import (
 )
 from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find_model
 from whispertide.checkpoint.packages import find_assembled, find_packaged
-from whispertide.checkpoint.published_file import FILES, fetch_file, find_file, require_file
+from whispertide.checkpoint.published_file import FILES, PublishedFile, fetch_file, find_file, require_file
 from whispertide.checkpoint.sources import fetch, find_here
 from whispertide.checkpoint.vocabulary import has_tokenizer
 from whispertide.checkpoint.weights import weight_files
@@ -131,8 +131,8 @@ def plan_removal(name: str, revision: str | None = None) -> Removal:
         if place.is_relative_to(BUNDLED_DIR):
             raise OptionError(f"{name} is part of whispertide and cannot be removed")
         raise OptionError(f"expected the name of a downloaded model; {place} is your own: delete it yourself")
-    commits, packaged = _cached_commits(place), find_packaged(place)
-    from_packages = packaged.place if packaged is not None and find_assembled(place) else None
+    commits = [] if place is None else _cached_commits(place)
+    from_packages = _kept_from_packages(file, place)
     if not commits and from_packages is None:
         raise CheckpointNotFoundError(f"{name} is not in the cache {hub_cache()}; there is nothing to remove")
     from huggingface_hub import scan_cache_dir
@@ -147,6 +147,14 @@ def plan_removal(name: str, revision: str | None = None) -> Removal:
             shutil.rmtree(from_packages)
 
     return Removal(name, size, delete)
+
+
+def _kept_from_packages(file: PublishedFile | None, model: HubModel | None) -> Path | None:
+    """The folder of a network of one file, or of a model, that came from packages; None: none did."""
+    if file is not None:
+        return file.packaged.place if file.kept.is_file() else None
+    packaged = None if model is None else find_packaged(model)
+    return packaged.place if packaged is not None and model is not None and find_assembled(model) else None
 
 
 def list_models() -> list[ModelInfo]:
@@ -172,7 +180,8 @@ def list_models() -> list[ModelInfo]:
     for file in FILES.values():
         here = find_file(file)
         state: State = "available" if here is None else "cached"
-        models.append(ModelInfo(file.name, state, file.hub.repo, None if here is None else file.size, None, here))
+        repo = None if file.hub is None else file.hub.repo
+        models.append(ModelInfo(file.name, state, repo, None if here is None else file.size, None, here))
     return models
 
 

@@ -18,6 +18,7 @@ from whispertide.options import (
     BEAM,
     BUNDLED_MODEL,
     DEFAULT_RECIPE,
+    MOST_SPEAKERS,
     MOST_THREADS,
     PRECISIONS,
     PROVIDERS,
@@ -156,6 +157,9 @@ _TEXT: dict[str, Any] = {
     "task": _text("--task", metavar="NAME", help="transcribe, or translate into English."),
     "prompt": _text("--prompt", help="Text that sets spelling and style."),
     "keyterms": _text("--keyterms", metavar="FILE|A,B", help="Names and words to recognise."),
+    "speakers": _text(
+        "--speakers", metavar="N", min=0, max=MOST_SPEAKERS, help="Label each word with one of up to N voices."
+    ),
 }
 Text = Annotated[DecodeOptions, _TEXT]
 # A stream's search is its recipe's.
@@ -188,7 +192,8 @@ Subtitles = Annotated[
 
 def check_options(options: DecodeOptions) -> DecodeOptions:
     """Check the options, with languages as codes, and None for "auto". Raises `UnknownLanguageError`, and `OptionError`
-    for a prompt or terms that no model can be shown, and for a language that is not among those that are allowed.
+    for a prompt or terms that no model can be shown, and for a language that is not among those that are allowed, and
+    `CheckpointNotFoundError` where voices are to be told apart without a network for it.
     """
     from whispertide.checkpoint.languages import allowed_languages
 
@@ -198,6 +203,10 @@ def check_options(options: DecodeOptions) -> DecodeOptions:
         raise OptionError(
             "expected --prompt and --keyterms in UTF-8; got other bytes: convert them, as by iconv"
         ) from error
+    if options.speakers:
+        from whispertide.speakers.embedding import find_embedding
+
+        find_embedding()
     allowed, language = allowed_languages(options.languages, options.language)
     return replace(options, language=language, languages=allowed)
 

@@ -148,6 +148,7 @@ def _made(transcriber: "Transcriber", setup: "Setup") -> "Provenance":
         beam=options.beam,
         languages=",".join(options.languages),
         keyterms=",".join(options.keyterms),
+        speakers=options.speakers,
     )
 
 

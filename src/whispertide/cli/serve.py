@@ -14,7 +14,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.translator_choice import TranslationChoice
 from whispertide.errors import AddressError, OptionError, WhispertideError
 from whispertide.extras import require
-from whispertide.options import DEFAULT_MODEL, DecodeOptions, EngineOptions, check_choice
+from whispertide.options import DEFAULT_MODEL, MOST_SPEAKERS, DecodeOptions, EngineOptions, check_choice
 from whispertide.server.options import Access, Address, Limits, ServerOptions, TranslationAccess, Work
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ _TEXT: arguments.Fields = {
     "task": _usual("--task", metavar="NAME", help="transcribe, or translate into English."),
     "prompt": _usual("--prompt", help="Text that sets spelling and style."),
     "keyterms": _usual("--keyterms", metavar="FILE|A,B", help="Names and words to recognise."),
+    "speakers": _usual(
+        "--speakers", metavar="N", min=0, max=MOST_SPEAKERS, help="Label each word with one of up to N voices."
+    ),
 }
 _TRANSLATION: arguments.Fields = {
     **arguments.TRANSLATION,

@@ -19,7 +19,7 @@ from whispertide.punctuation import (
     SENTENCE_ENDS,
     ends_sentence,
 )
-from whispertide.types import SAMPLE_RATE, Timed, Word
+from whispertide.types import SAMPLE_RATE, Timed, Word, goes_on
 
 # Vowels of Thai and Lao that are written before their consonant, and signs of Burmese and Khmer that put the next
 # consonant under the one before.
@@ -39,7 +39,8 @@ class TextSegment(Timed):
 
     `words` may be empty where only the text is known (a transcript read from a subtitle file). `scores` are
     Whisper's figures for the segment, by name (`avg_logprob`, `no_speech_prob`, ...). Of a whole recording `tokens` are
-    the segment's, timestamps among them, and `window` is where the window begins in which it was heard.
+    the segment's, timestamps among them, and `window` is where the window begins in which it was heard. `speaker` is
+    the number of the voice of all its words; None: nobody asked, or nobody knows.
     """
 
     start: int
@@ -49,6 +50,7 @@ class TextSegment(Timed):
     scores: Mapping[str, float] = field(default_factory=lambda: _NO_SCORES)
     tokens: tuple[int, ...] = ()
     window: int = 0
+    speaker: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +149,13 @@ class Segmenter:
 
 
 def _segment(words: tuple[Word, ...]) -> TextSegment:
-    return TextSegment(words[0].start, max(words[-1].end, words[0].start), "".join(w.text for w in words), words)
+    end, text = max(words[-1].end, words[0].start), "".join(word.text for word in words)
+    return TextSegment(words[0].start, end, text, words, speaker=words[0].speaker)
 
 
 def _starts_new(held: Sequence[Word], word: Word) -> bool:
-    """True if `word` begins a new segment. A word without a leading space after a sentence end ("3." "5") does not.
+    """True if `word` begins a new segment, as another voice's does. A word without a leading space after a sentence end
+    ("3." "5") does not.
 
     Nobody knows where a word without length lies in the silence around it, so a pause is measured from the last word
     that has one, and what is held is not cut off where none has.
@@ -160,6 +164,8 @@ def _starts_new(held: Sequence[Word], word: Word) -> bool:
     ending = next((bare for other in reversed(held) if (bare := other.text.rstrip(CLOSING))), "")
     if is_inseparable(ending, word.text):
         return False
+    if word.speaker != held[0].speaker and not goes_on(word.text):
+        return True
     spaced_end = word.text[:1].isspace() and ends_sentence(held[-1].text)
     spoken = next((other.end for other in reversed(held) if other.end > other.start), word.start)
     return ending.endswith(FULL_WIDTH_ENDS) or spaced_end or word.start - spoken >= PAUSE

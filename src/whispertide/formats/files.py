@@ -17,7 +17,7 @@ from whispertide.formats.numbers import json_numbers
 from whispertide.formats.subtitles import SUBTITLES, cues
 from whispertide.formats.whisper_json import render_whisper_json
 from whispertide.options import WHISPER_JSON, SubtitleOptions, check_choice
-from whispertide.types import SAMPLE_RATE, Word, seconds
+from whispertide.types import SAMPLE_RATE, Word, seconds, speaker_name
 
 
 def _ms(samples: int) -> int:
@@ -32,8 +32,15 @@ def _one_line(text: str) -> str:
 
 
 def render_txt(document: Document) -> str:
-    """Render one segment per line."""
-    return "".join(line + "\n" for segment in document.segments if (line := _one_line(segment.text)))
+    """Render one segment per line, after its voice if that is known."""
+    return "".join(
+        line + "\n" for segment in document.segments if (line := named(_one_line(segment.text), segment.speaker))
+    )
+
+
+def named(text: str, speaker: int | None) -> str:
+    """A line of plain text with its voice before it; an empty one stays empty."""
+    return text if speaker is None or not text else f"{speaker_name(speaker)}: {text}"
 
 
 # --- srt and vtt -----------------------------------------------------------------------------------------------------
@@ -52,22 +59,32 @@ def _without_arrow(text: str) -> str:
 
 
 def render_srt(document: Document, options: SubtitleOptions = SUBTITLES) -> str:
-    """Render SubRip: numbered cues."""
+    """Render SubRip: numbered cues, with the voice before the first of its cues."""
+    found = cues(document, _without_arrow, options)
+    before = [None, *(cue.speaker for cue in found)]
     blocks = (
-        f"{number}\n{_stamp(_ms(cue.start), ',')} --> {_stamp(_ms(cue.end), ',')}\n{cue.text}\n"
-        for number, cue in enumerate(cues(document, _without_arrow, options), 1)
+        f"{number}\n{_stamp(_ms(cue.start), ',')} --> {_stamp(_ms(cue.end), ',')}\n"
+        f"{cue.text if cue.speaker == last else named(cue.text, cue.speaker)}\n"
+        for number, (cue, last) in enumerate(zip(found, before, strict=False), 1)
     )
     return "\n".join(blocks)
 
 
 def render_vtt(document: Document, options: SubtitleOptions = SUBTITLES) -> str:
-    """Render WebVTT (W3C): `&`, `<` and `>` are escaped; an incomplete transcript says so in a NOTE."""
+    """Render WebVTT (W3C): `&`, `<` and `>` are escaped, and a voice is a `<v>`; an incomplete transcript says so in a
+    NOTE.
+    """
     head = "WEBVTT\n\n" if document.complete else "WEBVTT\n\nNOTE This transcript is incomplete.\n\n"
     blocks = (
-        f"{_stamp(_ms(cue.start), '.')} --> {_stamp(_ms(cue.end), '.')}\n{html.escape(cue.text, quote=False)}\n"
+        f"{_stamp(_ms(cue.start), '.')} --> {_stamp(_ms(cue.end), '.')}\n{_voice_tag(cue.speaker)}"
+        f"{html.escape(cue.text, quote=False)}\n"
         for cue in cues(document, options=options)
     )
     return head + "\n".join(blocks)
+
+
+def _voice_tag(speaker: int | None) -> str:
+    return "" if speaker is None else f"<v {speaker_name(speaker)}>"
 
 
 # --- tsv -------------------------------------------------------------------------------------------------------------
@@ -101,6 +118,7 @@ def _to_json(document: Document) -> dict[str, Any]:
             "end": segment.end_s,
             "text": segment.text,
             "words": [first, first + len(segment.words)],
+            **_speaker(segment.speaker),
         }
         segments.append({**entry, **json_numbers(segment.scores)})
         first += len(segment.words)
@@ -114,7 +132,13 @@ def _to_json(document: Document) -> dict[str, Any]:
         "recipe": document.recipe,
         "segments": segments,
         "words": [
-            {"text": word.text, "start": word.start_s, "end": word.end_s, "probability": word.probability}
+            {
+                "text": word.text,
+                "start": word.start_s,
+                "end": word.end_s,
+                "probability": word.probability,
+                **_speaker(word.speaker),
+            }
             for word in document.words
         ],
         "metrics": json_numbers(document.metrics),
@@ -132,6 +156,11 @@ def _others(document: Document) -> dict[str, Any]:
         else:
             named.setdefault("translations", []).append({"language": other.language, **entry})
     return named
+
+
+def _speaker(number: int | None) -> dict[str, int]:
+    """The field of a voice; none where nobody asked, or nobody knows."""
+    return {} if number is None else {"speaker": number}
 
 
 def render_json(document: Document) -> str:

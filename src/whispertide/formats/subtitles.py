@@ -48,11 +48,12 @@ _UNSPACED = "\u0e00"  # from here on there are scripts without spaces: Thai, Lao
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """A text of one or two lines that is shown from `start` to `end`, in samples."""
+    """A text of one or two lines that is shown from `start` to `end`, in samples; `speaker` is its voice's number."""
 
     start: int
     end: int
     text: str
+    speaker: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class _Unit:
     end: int
     closes: bool = False
     torn: float = 0.0
+    speaker: int | None = None
 
     @property
     def sized(self) -> bool:
@@ -87,11 +89,15 @@ class _Unit:
 def cues(document: Document, clean: Callable[[str], str] = str, options: SubtitleOptions = SUBTITLES) -> list[Cue]:
     """Make the cues of a transcript; `clean` removes from a text what its file format cannot hold.
 
-    A segment without words that fits stays as it is: cues that were read from a file are the same cues again.
+    A segment without words that fits stays as it is: cues that were read from a file are the same cues again. No cue
+    has the words of two voices.
     """
     found: list[Sequence[_Unit]] = []
     run: list[_Unit] = []
     for segment in document.segments:
+        if run and run[-1].speaker != segment.speaker:
+            found += _cut(run, options)
+            run = []
         if segment.words:
             for phrase in segment_words(segment.words, _PHRASES):
                 run += _units(phrase.words, clean, document.language, run[-1].text if run else "")
@@ -117,7 +123,8 @@ def _units(
         if units and not part.spaced and not _may_break(units[-1].text, part.text):
             before = units.pop()
             sized = [unit for unit in (before, part) if unit.sized] or [before]
-            units.append(_Unit(before.text + part.text, before.spaced, sized[0].start, sized[-1].end))
+            joined = _Unit(before.text + part.text, before.spaced, sized[0].start, sized[-1].end)
+            units.append(replace(joined, speaker=before.speaker))
         else:
             units.append(part)
     cleaned = [replace(unit, text=text) for unit in _mark_breaks(units, language) if (text := clean(unit.text))]
@@ -153,7 +160,7 @@ def _parts(words: Sequence[Word], preceding: str) -> Iterator[_Unit]:
         length = max(word.end - word.start, 0)
         for piece, (first, last) in zip(pieces, pairwise(ends), strict=True):
             start, end = (word.start + length * at // ends[-1] for at in (first, last))
-            yield _Unit(piece, spaced, start, end)
+            yield _Unit(piece, spaced, start, end, speaker=word.speaker)
             spaced = True
         spaced = word.text[-1:].isspace() or (spaced and not pieces)
 
@@ -299,7 +306,7 @@ def _time_cues(found: Sequence[Sequence[_Unit]], options: SubtitleOptions) -> li
         end = min(max(_end(units), start + SHORTEST), start + LONGEST)
         at = _break(units, options) or len(units)
         text = "\n".join(_join(line) for line in (units[:at], units[at:]) if line)
-        cues.append(Cue(start, end if after is None else min(end, after), text))
+        cues.append(Cue(start, end if after is None else min(end, after), text, units[0].speaker))
     return cues
 
 

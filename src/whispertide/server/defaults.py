@@ -29,6 +29,7 @@ def choose_model(models: Sequence[ModelInfo], settings: Settings, usual: DecodeO
         task=settings.task or "transcribe",
         prompt=settings.prompt or usual.prompt,
         keyterms=settings.keyterms or usual.keyterms,
+        speakers=usual.speakers if settings.speakers is None else settings.speakers,
     )
     wanted = replace(
         asked,

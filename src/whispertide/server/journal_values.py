@@ -114,7 +114,16 @@ class StateLoader(pickle.Unpickler):
 
 _ENGINE = tuple(
     f"whispertide.{part}"
-    for part in ("audio.", "decoding.", "streaming.", "methods.", "recipes.", "translation.", "understand.")
+    for part in (
+        "audio.",
+        "decoding.",
+        "streaming.",
+        "methods.",
+        "recipes.",
+        "speakers.",
+        "translation.",
+        "understand.",
+    )
 )
 _ENGINE += tuple(f"whispertide.{part}" for part in ("events", "options", "session", "types"))
 # numpy 1 kept them in `numpy.core`

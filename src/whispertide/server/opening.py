@@ -18,6 +18,7 @@ from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import Outbox
 from whispertide.server.protocols import base
 from whispertide.server.translations import Translations
+from whispertide.speakers.embedding import find_network
 from whispertide.streaming.smart_turn import find_smart_turn
 from whispertide.understand.model import LateModel
 from whispertide.understand.understanding import Understanding
@@ -48,6 +49,7 @@ def server_info(
         hears_turns=find_smart_turn() is not None,
         translations=translations.languages if translations else (),
         corrects=translations is not None and translations.corrects,
+        hears_speakers=find_network() is not None,
     )
 
 

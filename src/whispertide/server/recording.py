@@ -308,7 +308,8 @@ def _session(recording: Recording, transcriber: Transcriber, recipe: Recipe | No
     options = settings.options
     if options.language is not None:
         options = replace(options, language=like.options.language)  # as a code
-    return Session(like.recipe, like.executor, gate or like.recipe.schedule.gate(), options=options, schedule=schedule)
+    gate = gate or like.recipe.schedule.gate()
+    return Session(like.recipe, like.executor, gate, options=options, schedule=schedule, speakers=like.speakers)
 
 
 def _lines(path: Path) -> list[Any]:

@@ -24,10 +24,10 @@ from starlette.types import Receive, Scope, Send
 from whispertide.api import text_segment
 from whispertide.checkpoint.languages import LANGUAGES
 from whispertide.decoding.longform import OfflineSegment
-from whispertide.errors import AudioError, OptionError, WhispertideError
+from whispertide.errors import AudioError, CheckpointNotFoundError, OptionError, WhispertideError
 from whispertide.formats.document import Document
 from whispertide.formats.files import get_format
-from whispertide.options import DecodeOptions, Task, check_choice
+from whispertide.options import ANY_SPEAKERS, MOST_SPEAKERS, DecodeOptions, Task, check_choice, check_range
 from whispertide.server.addresses import party_of
 from whispertide.server.bodies import limit_body
 from whispertide.server.bounds import check_prompt
@@ -37,17 +37,19 @@ from whispertide.server.hub import Hub
 from whispertide.server.protocols import base, messages
 from whispertide.server.transcription_form import LISTS, read_form, read_lists, read_temperatures
 from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads, join_text
+from whispertide.speakers.embedding import find_embedding
 from whispertide.types import HOP_LENGTH, seconds, to_samples
 
 log = logging.getLogger("whispertide.server")
 
 T = TypeVar("T")
 
-FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+_DIARIZED = "diarized_json"
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt", _DIARIZED)
 _GRANULARITIES = ("word", "segment")
 _LISTED = ("timestamp_granularities[]", "timestamp_granularities")
 _KNOWN = {
-    *("file", "model", "language", "prompt", "response_format", "temperature", "stream", *_LISTED),
+    *("file", "model", "language", "prompt", "response_format", "temperature", "stream", "speakers", *_LISTED),
     *(name + many for name in LISTS for many in ("", "[]")),
 }
 _OVERHEAD = 2**16  # of a multipart body next to the file
@@ -111,7 +113,7 @@ class Rest:
             stack.push_async_callback(form.close)
             try:
                 transcription = self._parse(form, task)
-            except (OptionError, base.ProtocolError) as error:
+            except (OptionError, base.ProtocolError, CheckpointNotFoundError) as error:
                 raise HttpError(400, str(error)) from error
             model, limit_s = self.hub.models[transcription.model], self.hub.options.limits.upload_s
             job = TranscriptionJob(model, transcription.file, transcription.options, limit_s)
@@ -205,6 +207,8 @@ class Rest:
                 text = segment.text if segments else segment.text.lstrip()
                 segments.append(segment)
                 yield _sse({"type": "transcript.text.delta", "delta": text})
+                if transcription.format == _DIARIZED:
+                    yield _sse(_diarized(segment))
                 segment = await self._result_of(_next_segment(running))
         except HttpError as error:
             # The answer has begun, so its status can no longer say that it failed.
@@ -250,6 +254,7 @@ class Rest:
             prompt=texts.get("prompt", ""),
             languages=several["languages"],
             keyterms=several["keyterms"],
+            speakers=_speakers(texts, format_),
         )
         model, settings = choose_model(self.hub.info.models, asked, self.hub.options.text)
         check_prompt(settings.prompt)
@@ -258,12 +263,24 @@ class Rest:
             temperatures=read_temperatures(texts),
             word_timestamps="word" in granularities or format_ in ("srt", "vtt"),
         )
+        if options.speakers:
+            find_embedding()  # for its error
         if task == "translate" and not model.translates:
             raise OptionError("an English-only model cannot translate; serve a multilingual model such as 'base'")
         if options.language is not None:  # for its error
             self.hub.models[model.name].tokenizer.language(options.language)
         stream, ignored = messages.switch(texts, "stream"), tuple(sorted(form.keys() - _KNOWN))
         return TranscriptionRequest(file.file, model.name, format_, granularities, stream, options, ignored)
+
+
+def _speakers(texts: Mapping[str, str], form: str) -> int | None:
+    """How many voices are to be told apart: as many as there are for the format that has them; None: nobody says."""
+    usual = ANY_SPEAKERS if form == _DIARIZED else None
+    if not texts.get("speakers"):
+        return usual
+    most = messages.whole(texts, "speakers", 0)
+    check_range("speakers", most, 1 if form == _DIARIZED else 0, MOST_SPEAKERS)
+    return most
 
 
 def _stopping() -> HttpError:
@@ -307,6 +324,10 @@ def _render(
             return JSONResponse({"text": text, "usage": _usage(job)}, headers=headers)
         case "verbose_json":
             return JSONResponse(_verbose(transcription, job, segments, task), headers=headers)
+        case "diarized_json":
+            parts = [_diarized(segment) for segment in segments]
+            whole = {"task": task, "duration": job.duration_s, "text": text, "segments": parts, "usage": _usage(job)}
+            return JSONResponse(whole, headers=headers)
         case "text":
             return PlainTextResponse(text + "\n", headers=headers)
     document = Document(tuple(map(text_segment, segments)), duration=job.samples)
@@ -336,6 +357,19 @@ def _verbose(
     if "segment" in transcription.granularities:
         answer["segments"] = [_segment(item) for item in segments]
     return answer
+
+
+def _diarized(item: OfflineSegment) -> dict[str, Any]:
+    """A segment of one voice, called by a letter as there; "" where nobody could tell whose it is."""
+    speaker = item.words[0].speaker if item.words else None
+    return {
+        "type": "transcript.text.segment",
+        "id": f"seg_{item.id:03d}",
+        "start": seconds(item.span.start),
+        "end": seconds(item.span.end),
+        "text": item.text,
+        "speaker": "" if speaker is None else messages.letter(speaker),
+    }
 
 
 def _segment(item: OfflineSegment) -> dict[str, Any]:

@@ -163,6 +163,8 @@ def _snapshot(live: LiveSession) -> tuple[bytes, int]:
     data = (state, len(state.buffer), live.asked_recipe, live.asked_options, translation)
     state.buffer = AudioBuffer(start=needed)  # the audio is among the commands
     state.forget()  # the rest is with the client
+    if state.speakers is not None:
+        state.speakers = state.speakers.without_voices()  # nobody asked that they be kept
     if state.turns.utterance is not None:
         state.turns.utterance.encoder = None  # large, and computed anew from the audio
         state.turns.utterance.ahead = None

@@ -5,6 +5,7 @@ In: binary audio in the encoding of the address, and JSON: `UpdateConfiguration`
 the confirmed words only, `words` also the guessed ones with `word_is_final` false; times are milliseconds.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -23,6 +24,7 @@ _DONE = frozenset(
     | {"min_turn_silence", "min_end_of_turn_silence_when_confident", "format_turns"}
     | {"continuous_partials", "include_partial_turns"}
 )
+_VOICES = frozenset({"speaker_labels", "max_speakers"})  # where there is a network for them
 _DONE_LATER = frozenset({"type", "prompt", "keyterms_prompt", "language_code", "language_codes", "format_turns"})
 DEFAULT_LIMIT_S = 3 * 60 * 60.0
 
@@ -60,7 +62,8 @@ class AssemblyAIProtocol(base.WireProtocol):
         expires = self.opening.at + (self.opening.server.limit_s or DEFAULT_LIMIT_S)
         model = {"model": started.model, "api_version": "v3"}
         begin = messages.reply(type="Begin", id=self.opening.connection, expires_at=int(expires), configuration=model)
-        return (begin, *_warning(self.opening.query, _DONE))
+        done = _DONE | _VOICES if self.opening.server.hears_speakers else _DONE
+        return (begin, *_warning(self.opening.query, done))
 
     @property
     def piece(self) -> int:
@@ -151,6 +154,7 @@ class AssemblyAIProtocol(base.WireProtocol):
             utterance=text if end_of_turn else "",
             end_of_turn_confidence=1.0 if end_of_turn else 0.0,
             words=words,
+            **_label("speaker_label", _most_of([*self._words, *self._guess])),
         )
 
     def _failure(self, problem: base.Problem) -> base.Actions:
@@ -172,7 +176,12 @@ class AssemblyAIProtocol(base.WireProtocol):
         silence = messages.number(values, "min_turn_silence")
         if silence is None:
             silence = messages.number(values, "min_end_of_turn_silence_when_confident")
-        return base.Settings(model=values.get("speech_model"), **changes, changes=messages.pause(silence))
+        return base.Settings(
+            model=values.get("speech_model"),
+            **changes,
+            changes=messages.pause(silence),
+            speakers=messages.speakers(query, "speaker_labels", self.opening.server, "max_speakers"),
+        )
 
     def _changes(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that can change while a session runs: the prompt, the key terms and the languages."""
@@ -205,6 +214,16 @@ def _list_in_query(value: str, repeated: Sequence[str]) -> list[str]:
     return items if isinstance(items, list) else [value]
 
 
+def _most_of(words: Sequence[Word]) -> int | None:
+    """The voice of most words; None: no word has one."""
+    counted = Counter(word.speaker for word in words if word.speaker is not None)
+    return counted.most_common(1)[0][0] if counted else None
+
+
+def _label(name: str, speaker: int | None) -> dict[str, str]:
+    return {} if speaker is None else {name: messages.letter(speaker)}
+
+
 def _word(word: Word, is_final: bool) -> dict[str, Any]:
     return {
         "text": word.text.strip(),
@@ -212,4 +231,5 @@ def _word(word: Word, is_final: bool) -> dict[str, Any]:
         "end": messages.milliseconds(word.end),
         "confidence": round(word.probability, 4),
         "word_is_final": is_final,
+        **_label("speaker", word.speaker),
     }

@@ -58,8 +58,9 @@ class RecipeInfo:
 class ServerInfo:
     """The server's models and recipes. `recipe`, `language` (None = detect it), `task` and the first model that can do
     both are the defaults. `limit_s` is the longest session, `intents` all that can be recognized; empty without a model
-    of intents. `hears_turns`: it has a network that hears whether a speaker is done. `translations` are the languages
-    into which sentences can be translated, and `corrects`: they can be corrected.
+    of intents. `hears_turns`: it has a network that hears whether a speaker is done; `hears_speakers`: one that tells
+    voices apart. `translations` are the languages into which sentences can be translated, and `corrects`: they can be
+    corrected.
     """
 
     models: tuple[ModelInfo, ...]
@@ -73,6 +74,7 @@ class ServerInfo:
     hears_turns: bool = False
     translations: tuple[str, ...] = ()
     corrects: bool = False
+    hears_speakers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +160,10 @@ class ProtocolError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of a session. None, or nothing, means the server's default (`defaults`); `languages.DETECT` as the
-    language means none. `languages` are those that may be detected, `keyterms` what is to be found where it is said.
-    `changes` are fields of the recipe by name; with `intents` intents are recognized too. Sentences are translated into
-    the language `translate_to`, and corrected with `correct`, where the server offers that.
+    language means none. `languages` are those that may be detected, `keyterms` what is to be found where it is said,
+    `speakers` how many voices are told apart (0: none). `changes` are fields of the recipe by name; with `intents`
+    intents are recognized too. Sentences are translated into the language `translate_to`, and corrected with `correct`,
+    where the server offers that.
 
     An unknown `model` is as none, unless `strict_model`: clients of other services name models that only exist there.
     """
@@ -178,6 +181,7 @@ class Settings:
     keyterms: tuple[str, ...] = ()
     translate_to: str | None = None
     correct: bool = False
+    speakers: int | None = None
 
     def __post_init__(self) -> None:
         """Lists, as JSON has them, are as good. Raises `OptionError` for what are none."""
@@ -193,6 +197,7 @@ class Settings:
             task=self.task or "transcribe",
             prompt=self.prompt,
             keyterms=self.keyterms,
+            speakers=self.speakers or 0,
         )
 
 

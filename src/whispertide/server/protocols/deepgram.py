@@ -273,7 +273,8 @@ class DeepgramProtocol(base.WireProtocol):
         """The message before the service closes. `sha256` is that of the bytes received, and `warnings` tell of
         parameters without effect.
         """
-        warnings = _warnings(messages.without_effect(self.opening.query, _DONE))
+        done = _DONE | {"diarize"} if self.opening.server.hears_speakers else _DONE
+        warnings = _warnings(messages.without_effect(self.opening.query, done))
         return messages.reply(
             type="Metadata",
             transaction_key="deprecated",
@@ -311,6 +312,7 @@ def _read_settings(opening: base.Opening) -> base.Settings:
         languages=messages.languages(expected, opening.server) if language in (None, DETECT) else (),
         keyterms=messages.keyterms([*opening.lists.get("keyterm", ()), *_boosted(opening.lists.get("keywords", ()))]),
         changes=changes,
+        speakers=messages.speakers(query, "diarize", opening.server),
     )
 
 
@@ -331,6 +333,7 @@ def _word(word: Word) -> dict[str, Any]:
         "end": _seconds(word.end),
         "confidence": round(word.probability, 4),
         "punctuated_word": written,
+        **({} if word.speaker is None else {"speaker": word.speaker - 1}),
     }
 
 

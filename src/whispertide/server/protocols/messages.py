@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 from whispertide.checkpoint.languages import DETECT, primary
 from whispertide.errors import AudioError, OptionError
-from whispertide.options import checked_terms, parse_switch
+from whispertide.options import ANY_SPEAKERS, MOST_SPEAKERS, checked_terms, parse_switch
 from whispertide.server.bounds import check_prompt
 from whispertide.server.protocols.base import Actions, Audio, ProtocolError, Reply, ServerInfo
 from whispertide.server.protocols.encodings import AudioInput
@@ -175,6 +175,16 @@ def texts(value: object, name: str) -> list[str]:
     return items
 
 
+def speakers(values: Mapping[str, Any], switch_name: str, server: ServerInfo, most_name: str = "") -> int | None:
+    """How many voices a client wants told apart; None: it does not say, or there is no network for it here."""
+    if not server.hears_speakers or not switch(values, switch_name):
+        return None
+    most = whole(values, most_name, ANY_SPEAKERS) if most_name else ANY_SPEAKERS
+    if not 1 <= most <= MOST_SPEAKERS:
+        raise ProtocolError(f"expected {most_name} from 1 to {MOST_SPEAKERS}; got {most}")
+    return most
+
+
 def language(tag: str | None, server: ServerInfo) -> str | None:
     """Convert a language tag such as "en-US" to the code that a served model knows ("en"), or `DETECT`; None: the
     client names none.
@@ -269,6 +279,11 @@ def decode_audio(audio: AudioInput, data: bytes) -> Actions:
 def reply(**values: Any) -> Reply:
     """Encode a JSON object as the answer."""
     return Reply(json.dumps(values, ensure_ascii=False))
+
+
+def letter(speaker: int) -> str:
+    """The letter of a voice, by which some services call it: A for the first."""
+    return chr(ord("A") + (speaker - 1) % 26) * (1 + (speaker - 1) // 26)
 
 
 def milliseconds(samples: int) -> int:

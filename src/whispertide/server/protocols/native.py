@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from whispertide.audio.pcm import SAMPLE_FORMATS
 from whispertide.errors import OptionError
 from whispertide.events import End, Error, Event, to_dict
-from whispertide.options import parse_switch
+from whispertide.options import MOST_SPEAKERS, parse_switch
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import MOST_CHANNELS, AudioInput
 from whispertide.types import SAMPLE_RATE
@@ -69,6 +69,7 @@ class NativeProtocol(base.WireProtocol):
             "hears_turns": server.hears_turns,
             "translations": list(server.translations),
             "corrects": server.corrects,
+            "hears_speakers": server.hears_speakers,
         }
         if self._resume is None:
             return (_reply(hello),)
@@ -200,7 +201,7 @@ class NativeProtocol(base.WireProtocol):
     def _from_query(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Read settings from the address; other parameters are not ours (an API key, for instance)."""
         values: dict[str, Any] = {key: query[key] for key in query.keys() & _IN_QUERY}
-        for key in values.keys() & {"rate", "channels"}:
+        for key in values.keys() & {"rate", "channels", "speakers"}:
             values[key] = _number_in(values[key])
         for key in values.keys() & {"vad", "intents", "correct"}:
             switch = parse_switch(values[key])
@@ -250,6 +251,11 @@ def _settings(values: Mapping[str, Any]) -> base.Settings:
     for key in ("intents", "correct"):
         if not isinstance(values.get(key, False), bool):
             raise base.ProtocolError(f'expected "{key}" to be true or false; got {values[key]!r}')
+    speakers = values.get("speakers")
+    if speakers is not None and not (messages.is_whole(speakers) and 0 <= speakers <= MOST_SPEAKERS):
+        raise base.ProtocolError(
+            f'expected "speakers" to be a whole number from 0 to {MOST_SPEAKERS}; got {speakers!r}'
+        )
     if not isinstance(values.get("changes", {}), dict):
         raise base.ProtocolError(f'expected "changes": {{field: value, ...}}; got {values["changes"]!r}')
     try:

@@ -2,8 +2,8 @@
 
 In: binary audio, either s16le at 16 kHz or Opus in WebM or Ogg, which its first bytes tell; an empty message ends it.
 Out: `config`, then the whole state whenever its words change, then `ready_to_stop`. `lines` has the confirmed words, a
-line for each utterance, and long pauses; the guess is in `buffer_transcription`. With `mode=diff` the first state is a
-`snapshot`, and each `diff` after it has the lines that are new.
+line for each utterance and voice, and long pauses; the guess is in `buffer_transcription`. With `mode=diff` the first
+state is a `snapshot`, and each `diff` after it has the lines that are new.
 
 A line's `translation` is that of its sentences, where the server translates: into `target_language` of the address, or
 the operator's first. With `mode=diff` a line cannot change once it was sent: then `buffer_translation` has the newest.
@@ -159,6 +159,8 @@ class WhisperLiveKitProtocol(base.WireProtocol):
         return (self._state(error=problem.message, last=problem.fatal),)
 
     def _add(self, word: Word) -> None:
+        if self._open and word.speaker != self._open[-1].speaker:
+            self._end_line()
         if not self._open:
             self._add_pause(word.start)
         self._open.append(word)
@@ -255,7 +257,8 @@ def _encoding(head: bytes) -> str:
 
 def _spoken(words: Sequence[Word], language: str | None) -> dict[str, Any]:
     detected = {} if language is None else {"detected_language": language}
-    return {**_line(_SPEAKER, _text(words), words[0].start, words[-1].end), **detected}
+    speaker = words[0].speaker or _SPEAKER
+    return {**_line(speaker, _text(words), words[0].start, words[-1].end), **detected}
 
 
 def _line(speaker: int, text: str, start: int, end: int) -> dict[str, Any]:

@@ -4,10 +4,12 @@
 // leisure, and the guess, which changes all the time, is hidden from them.
 
 import { RATE } from "./sound.js";
+import { goesOn } from "./transcript.js";
 
 const NEAR_END = 120; // pixels from the end within which the view follows the words
 const HEARD = 3; // phrases that stay in the live region
 const BIG_WORDS = 60;
+const VOICES = 8; // colours; a ninth voice has the first one's again
 
 export function clock(samples, digits = 0) {
   const seconds = samples / RATE;
@@ -39,15 +41,19 @@ export class Captions {
   #bigSecond = Object.assign(element("p", "second"), { dir: "auto" });
   #following = true;
 
-  /** `play` is given the sample where a word or paragraph begins that was clicked and can be played. */
-  constructor({ scroller, list, log, big, jump, play }) {
-    Object.assign(this, { scroller, list, log, big, jump, play });
+  /**
+   * `play` is given the sample where a word or paragraph begins that was clicked and can be played; `nameOf` gives the
+   * name of a voice, and `rename` is given its number and the name that the user typed.
+   */
+  constructor({ scroller, list, log, big, jump, play, nameOf, rename }) {
+    Object.assign(this, { scroller, list, log, big, jump, play, nameOf, rename });
     this.#guess.setAttribute("aria-hidden", "true");
     this.big.append(this.#bigGuess);
     this.big.parentElement.after(this.#bigSecond);
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     jump.addEventListener("click", () => this.#follow());
     list.addEventListener("click", ({ target }) => this.#clicked(target));
+    list.addEventListener("change", ({ target }) => this.#named(target));
     new ResizeObserver(() => this.#following && this.#toEnd()).observe(list);
   }
 
@@ -90,7 +96,7 @@ export class Captions {
   showGuess(words) {
     const text = words.map((word) => word.text).join("");
     if (!text && !this.#paragraph?.last) this.#close(); // the guess came to nothing
-    if (text && !this.#paragraph) this.#newParagraph(words[0].start);
+    if (text && !this.#paragraph) this.#newParagraph(words[0].start, words[0].speaker);
     this.#guess.textContent = text;
     this.#bigGuess.textContent = text;
   }
@@ -145,7 +151,7 @@ export class Captions {
   #addWord(word) {
     const { text } = word;
     if (this.#isNewParagraph(word)) this.#close();
-    if (!this.#paragraph) this.#newParagraph(word.start);
+    if (!this.#paragraph) this.#newParagraph(word.start, word.speaker);
     const paragraph = this.#paragraph;
     const span = element("span", "word", text.trim());
     const sure = typeof word.probability === "number" ? ` · ${Math.round(100 * word.probability)} %` : "";
@@ -159,21 +165,35 @@ export class Captions {
   }
 
   #isNewParagraph(word) {
-    const { start, end, last } = this.#paragraph ?? {};
+    const { start, end, last, speaker } = this.#paragraph ?? {};
     if (!last) return true; // it began with a guess, at another time
+    if (word.speaker !== speaker && !goesOn(word.text)) return true;
     const sentenceOver = /[.?!…。？！]["'”’»)\]]*$/u.test(last);
     return word.start - end >= pauseFor((end - start) / RATE, sentenceOver) * RATE;
   }
 
-  #newParagraph(start) {
+  #newParagraph(start, speaker) {
     const row = element("li", this.#playable ? "paragraph playable" : "paragraph");
     const time = element("time", "", clock(start - this.#origin));
     const text = paragraph();
     text.append(this.#guess);
     row.append(this.#playable ? playButton(time) : time, text);
+    if (speaker != null) {
+      row.dataset.voice = 1 + ((speaker - 1) % VOICES);
+      row.insertBefore(nameField(speaker, this.nameOf(speaker)), text);
+    }
     this.list.append(row);
-    this.#paragraph = { row, start, end: start, last: "" };
+    this.#paragraph = { row, start, end: start, last: "", speaker };
     this.#paragraphs.push(this.#paragraph);
+  }
+
+  /** The user gave a voice a name, wherever it stands. */
+  #named({ dataset: { speaker }, value }) {
+    if (!speaker) return;
+    this.rename(Number(speaker), value.trim());
+    for (const field of this.list.querySelectorAll(`input[data-speaker="${speaker}"]`)) {
+      field.value = this.nameOf(Number(speaker));
+    }
   }
 
   #clicked(target) {
@@ -217,6 +237,14 @@ export class Captions {
   #toEnd() {
     this.scroller.scrollTop = this.scroller.scrollHeight;
   }
+}
+
+/** The name of a voice, which can be typed. */
+function nameField(speaker, name) {
+  const field = Object.assign(element("input", "voice"), { value: name, maxLength: 40, spellcheck: false, dir: "auto" });
+  field.dataset.speaker = speaker;
+  field.setAttribute("aria-label", `Name of speaker ${speaker}`);
+  return field;
 }
 
 /** The words are no buttons, there are too many of them: with the keyboard one plays from a paragraph on. */

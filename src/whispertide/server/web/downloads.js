@@ -21,14 +21,21 @@ function stamp(value, mark) {
 }
 
 function txt(transcript) {
-  return transcript.all.map(({ text }) => oneLine(text)).filter(Boolean).map((line) => `${line}\n`).join("");
+  const lines = transcript.all.map(({ text, speaker }) => named(transcript, oneLine(text), speaker));
+  return lines.filter(Boolean).map((line) => `${line}\n`).join("");
 }
+
+/** A line of plain text with its voice before it; an empty one stays empty. */
+const named = (transcript, text, speaker) => (speaker == null || !text ? text : `${transcript.nameOf(speaker)}: ${text}`);
 
 const languageOf = (transcript, about) => transcript.language ?? about.language ?? null;
 
 function srt(transcript, about) {
   return cues(transcript.all, languageOf(transcript, about), (text) => text.replace(/-{2,}>/gu, "->"))
-    .map(({ start, end, text }, index) => `${index + 1}\n${stamp(ms(start), ",")} --> ${stamp(ms(end), ",")}\n${text}\n`)
+    .map(({ start, end, text, speaker }, index, all) => {
+      const shown = speaker === all[index - 1]?.speaker ? text : named(transcript, text, speaker).replace(/-{2,}>/gu, "->");
+      return `${index + 1}\n${stamp(ms(start), ",")} --> ${stamp(ms(end), ",")}\n${shown}\n`;
+    })
     .join("\n");
 }
 
@@ -36,7 +43,10 @@ function vtt(transcript, about) {
   const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const head = transcript.complete ? "WEBVTT\n\n" : "WEBVTT\n\nNOTE This transcript is incomplete.\n\n";
   return head + cues(transcript.all, languageOf(transcript, about))
-    .map(({ start, end, text }) => `${stamp(ms(start), ".")} --> ${stamp(ms(end), ".")}\n${escaped(text)}\n`)
+    .map(({ start, end, text, speaker }) => {
+      const voice = speaker == null ? "" : `<v ${escaped(transcript.nameOf(speaker))}>`;
+      return `${stamp(ms(start), ".")} --> ${stamp(ms(end), ".")}\n${voice}${escaped(text)}\n`;
+    })
     .join("\n");
 }
 
@@ -51,9 +61,10 @@ function others(transcript) {
 
 function json(transcript, about) {
   let first = 0;
-  const segments = transcript.all.map(({ start, end, text, words }, id) => {
+  const segments = transcript.all.map(({ start, end, text, words, speaker }, id) => {
     const range = [first, (first += words.length)];
-    return { id, start: seconds(start), end: seconds(end), text, words: range };
+    const voice = speaker == null ? {} : { speaker };
+    return { id, start: seconds(start), end: seconds(end), text, words: range, ...voice };
   });
   const words = transcript.words.map((word) => ({ ...word, start: seconds(word.start), end: seconds(word.end) }));
   const document = {

@@ -28,6 +28,8 @@ const captions = new Captions({
   log: $("log"),
   big: $("big-text"),
   jump: $("jump"),
+  nameOf: (speaker) => transcript.nameOf(speaker),
+  rename,
   play: (sample) => running?.capture || player.playFrom(sample), // a microphone would hear it
 });
 const player = new Player({
@@ -273,6 +275,13 @@ function retryOf({ source, begun, batch, retry }) {
   if (!batch) return () => record(source);
   if (!begun) return retry;
   return batch.files.length ? () => readFiles(batch.files) : null;
+}
+
+/** The user typed the name of a voice; none: it is called by its number again. */
+function rename(speaker, name) {
+  if (name) transcript.voices[speaker] = name;
+  else delete transcript.voices[speaker];
+  storage.changed();
 }
 
 /** Without a recording: of a file that the server has read. All of its words at once are not said to screen readers. */

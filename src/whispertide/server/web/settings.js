@@ -10,6 +10,7 @@ const CHOICES = ["model", "language", "task", "languages", "keyterms", "prompt",
 const CORRECTED = "corrected"; // in place of a language
 const DETECT = "auto"; // the server takes it for the wish to have the language detected
 const THEMES = ["auto", "light", "dark"];
+const MOST_VOICES = 8;
 const PATIENT = "tide"; // the recipe whose delay can be chosen
 
 export class Settings {
@@ -29,6 +30,9 @@ export class Settings {
     const shortcuts = form.elements.shortcuts;
     shortcuts.checked = this.shortcuts;
     shortcuts.addEventListener("change", () => this.set("shortcuts", shortcuts.checked));
+    const voices = form.elements.voices;
+    voices.checked = this.#values.voices ?? false;
+    voices.addEventListener("change", () => this.set("voices", voices.checked));
     this.#applyLook();
   }
 
@@ -68,6 +72,7 @@ export class Settings {
       languages: this.#languages.codes,
       keyterms: this.#keyterms.terms,
       prompt: prompt.value.trim(),
+      ...(this.hello?.hears_speakers && this.form.elements.voices.checked ? { speakers: MOST_VOICES } : {}),
     };
   }
 
@@ -139,6 +144,7 @@ export class Settings {
     const chosen = names.includes(this.#values.recipe) ? this.#values.recipe : hello.recipe;
     this.form.querySelector("#recipes").replaceChildren(...hello.recipes.map((recipe) => choice(recipe, chosen)));
     for (const name of ["languages", "keyterms", "prompt"]) this.#select(name).value = this.#values[name] ?? "";
+    this.form.querySelector("#voices").hidden = !hello.hears_speakers;
     this.#showWait();
     this.#offerText();
     this.#offerSecond();

@@ -36,17 +36,22 @@ function isShort({ text }) {
   return short || ABBREVIATED.test(text);
 }
 
-/** Cues `{ start, end, text }`; `clean` takes out of a text what its file format cannot hold. Of scripts without spaces
+/** Cues `{ start, end, text, speaker }`; `clean` takes out of a text what its file format cannot hold. Of scripts without spaces
  * the models are known that `phrases.prepare` has fetched. */
 export function cues(segments, language, clean = (text) => text) {
-  const run = [];
-  for (const { words } of segments) {
+  const found = [];
+  let run = [];
+  for (const { words, speaker } of segments) {
+    if (run.length && run.at(-1).speaker !== speaker) {
+      found.push(...cut(run));
+      run = [];
+    }
     const segmenter = new Segmenter(PHRASES);
     for (const phrase of [...segmenter.push(words), ...segmenter.endTurn()]) {
       for (const unit of unitsOf(phrase.words, clean, language, run.at(-1)?.text ?? "")) run.push(unit);
     }
   }
-  return timed(cut(run));
+  return timed([...found, ...cut(run)]);
 }
 
 // --- words -> units
@@ -88,7 +93,7 @@ function markTorn(units, language) {
 
 function* parts(words, preceding) {
   let spaced = !(CHINESE_END.test(preceding) && CHINESE_BEGIN.test(words[0].text));
-  for (const { text, start, end } of words) {
+  for (const { text, start, end, speaker } of words) {
     const pieces = text.split(/\s+/u).filter(Boolean);
     spaced ||= /^\s/u.test(text);
     const total = [...pieces.join("")].length;
@@ -97,7 +102,8 @@ function* parts(words, preceding) {
     for (const piece of pieces) {
       const first = start + Math.floor((length * at) / total);
       at += [...piece].length;
-      yield { text: piece, spaced, start: first, end: start + Math.floor((length * at) / total), closes: false };
+      const last = start + Math.floor((length * at) / total);
+      yield { text: piece, spaced, start: first, end: last, closes: false, speaker };
       spaced = true;
     }
     spaced = /\s$/u.test(text) || (spaced && !pieces.length);
@@ -214,6 +220,6 @@ function timed(found) {
     const end = Math.min(Math.max(endOf(units), start + SHORTEST), start + LONGEST, begins[index + 1] ?? Infinity);
     const at = breakOf(units);
     const lines = [units.slice(0, at), units.slice(at)].filter((line) => line.length);
-    return { start, end, text: lines.map(joined).join("\n") };
+    return { start, end, text: lines.map(joined).join("\n"), speaker: units[0].speaker };
   });
 }

@@ -65,15 +65,22 @@ export class Segmenter {
 }
 
 function segment(words) {
-  const { start } = words[0];
-  return { start, end: Math.max(words.at(-1).end, start), text: joined(words), words };
+  const { start, speaker } = words[0];
+  return { start, end: Math.max(words.at(-1).end, start), text: joined(words), words, ...voice(speaker) };
 }
+
+/** Whether a text is the rest of a written word: no space before it, in a script that has spaces. */
+export const goesOn = (text) => /^[^\s\u{e00}-\u{10ffff}]/u.test(text);
+
+/** The field of a voice; none where nobody asked, or nobody knows. */
+const voice = (speaker) => (speaker == null ? {} : { speaker });
 
 // Nobody knows where a word without length lies in the silence around it: a pause is measured from the last with one.
 function startsNew(held, word) {
   const bare = ({ text }) => text.replace(CLOSING, "");
   const said = bare(held.findLast(bare) ?? { text: "" });
   if (inseparable(said, word.text)) return false;
+  if (word.speaker !== held[0].speaker && !goesOn(word.text)) return true;
   const spacedEnd = /^\s/u.test(word.text) && endsSentence(held.at(-1).text);
   const spoken = held.findLast(({ start, end }) => end > start)?.end ?? word.start;
   return FULL_WIDTH_ENDS.test(said) || spacedEnd || word.start - spoken >= PAUSE;
@@ -108,16 +115,19 @@ export class Transcript {
   names = []; // of those that are files; of others ""
   others = []; // translations and corrections: { start, end, text, language }, of a correction without a language
   #segmenter = new Segmenter();
+  voices = {}; // the names that the user gave, by number
   #offset = 0; // where the present recording began
+  #before = 0; // the voices of the recordings before: nobody knows which of them speak here as well
 
   /** Take one event of a session; returns the confirmed words that it brought. */
   take(event) {
     const offset = this.#offset;
-    const inSamples = ({ text, start, end, probability }) => ({
+    const inSamples = ({ text, start, end, probability, speaker }) => ({
       text,
       start: offset + Math.round(start * RATE),
       end: offset + Math.round(end * RATE),
       probability,
+      ...voice(speaker == null ? null : this.#before + speaker),
     });
     this.duration = Math.max(this.duration, offset + Math.round(event.at * RATE));
     switch (event.type) {
@@ -153,6 +163,7 @@ export class Transcript {
   begin(name = "") {
     this.endTurn();
     this.#offset = this.duration;
+    this.#before = Math.max(0, ...this.words.map(({ speaker }) => speaker ?? 0));
     this.recordings.push(this.#offset);
     this.names.push(name);
     this.complete = false;
@@ -164,16 +175,21 @@ export class Transcript {
     this.complete = true;
   }
 
+  /** A voice as it is written. */
+  nameOf(speaker) {
+    return this.voices[speaker] || `Speaker ${speaker}`;
+  }
+
   /** As plain data, without the guess; `Transcript.from` takes it back. */
   toJSON() {
-    const { recordings, names, others, language, duration, complete } = this;
-    const short = ({ text, start, end, probability }) => [text, start, end, probability];
+    const { recordings, names, voices, others, language, duration, complete } = this;
+    const short = ({ text, start, end, probability, speaker }) => [text, start, end, probability, speaker];
     const segments = this.all.map(({ words }) => words.map(short));
-    return { segments, recordings, names, others, language, duration, complete };
+    return { segments, recordings, names, voices, others, language, duration, complete };
   }
 
   static from({ segments, ...rest }) {
-    const long = ([text, start, end, probability]) => ({ text, start, end, probability });
+    const long = ([text, start, end, probability, speaker]) => ({ text, start, end, probability, ...voice(speaker) });
     return Object.assign(new Transcript(), rest, { segments: segments.map((words) => segment(words.map(long))) });
   }
 

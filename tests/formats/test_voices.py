@@ -1,0 +1,77 @@
+"""Voices in files: a segment, and a subtitle, has those of one; each format says whose."""
+
+import json
+
+from whispertide.formats.document import Document, segment_words
+from whispertide.formats.files import render_json, render_jsonl, render_srt, render_txt, render_vtt
+from whispertide.types import SAMPLE_RATE, Word
+
+S = SAMPLE_RATE
+
+
+def word(text: str, at_s: float, speaker: int | None) -> Word:
+    return Word(text, round(at_s * S), round((at_s + 0.4) * S), 0.9, speaker)
+
+
+TALK = Document(
+    segment_words(
+        [
+            word(" Are", 0, 1),
+            word(" you", 0.5, 1),
+            word(" there,", 1, 1),
+            word(" yes", 1.5, 2),
+            word(" I", 2, 2),
+            word(" am.", 2.5, 2),
+            word(" <Good>.", 4.5, 2),
+        ]
+    ),
+    duration=6 * S,
+)
+
+
+def test_a_segment_ends_where_the_voice_changes() -> None:
+    assert [(segment.text, segment.speaker) for segment in TALK.segments] == [
+        (" Are you there,", 1),
+        (" yes I am.", 2),
+        (" <Good>.", 2),
+    ]
+
+
+def test_a_word_that_is_written_without_a_space_stays_with_its_word() -> None:
+    words = [word(" can", 0, 1), word("not", 0.5, 2), word(" go", 1, 2)]
+    assert [segment.text for segment in segment_words(words)] == [" cannot", " go"]
+
+
+def test_where_no_spaces_are_written_voices_are_parted_too() -> None:
+    words = [word("你好", 0, 1), word("再见", 0.5, 2)]
+    assert [segment.text for segment in segment_words(words)] == ["你好", "再见"]
+
+
+def test_text() -> None:
+    assert render_txt(TALK) == "Speaker 1: Are you there,\nSpeaker 2: yes I am.\nSpeaker 2: <Good>.\n"
+
+
+def test_webvtt_has_its_own_tag() -> None:
+    vtt = render_vtt(TALK)
+    assert "<v Speaker 1>Are you there,\n" in vtt
+    assert "<v Speaker 2>yes I am.\n" in vtt
+    assert "<v Speaker 2>&lt;Good&gt;.\n" in vtt
+
+
+def test_subrip_names_a_voice_where_it_begins() -> None:
+    lines = [block.split("\n", 2)[2].strip() for block in render_srt(TALK).split("\n\n")]
+    assert lines == ["Speaker 1: Are you there,", "Speaker 2: yes I am.", "<Good>."]
+
+
+def test_json_has_numbers() -> None:
+    data = json.loads(render_json(TALK))
+    assert [segment["speaker"] for segment in data["segments"]] == [1, 2, 2]
+    assert [each["speaker"] for each in data["words"]] == [1, 1, 1, 2, 2, 2, 2]
+    events = [json.loads(line) for line in render_jsonl(TALK).splitlines()]
+    assert events[0]["words"][0]["speaker"] == 1
+
+
+def test_without_labels_nothing_is_said() -> None:
+    plain = Document(segment_words([word(" Hello.", 0, None)]), duration=S)
+    assert render_txt(plain) == "Hello.\n"
+    assert "speaker" not in render_json(plain).lower() + render_vtt(plain).lower() + render_srt(plain).lower()
