@@ -1,6 +1,7 @@
 """`diarized_json` of the REST interface, and errors of what is asked for."""
 
 import json
+from io import BytesIO
 
 import pytest
 
@@ -37,12 +38,12 @@ class Job:
 
 def test_the_whole_answer() -> None:
     asked = TranscriptionRequest(
-        None,
+        BytesIO(),
         "base",
         "diarized_json",
         frozenset({"segment"}),
         False,
-        DecodeOptions(speakers=2),  # type: ignore[arg-type]
+        DecodeOptions(speakers=2),
     )
     segments = [segment(0, " Tea?", 1), segment(1, " Yes.", 2)]
     answer = json.loads(bytes(_render(asked, Job(), segments, "transcribe").body))  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ class Builder:
     options: ServerOptions
     understands: LateModel | None
     translations: Translations
-    wake: Callable[[LiveSession], object]
+    wake: Callable[[LiveSession], None]
 
     def build(
         self,
