@@ -233,3 +233,25 @@ def test_while_reconnecting_nothing_is_lost(tab: Page) -> None:
         assert [word.strip(".,!") for word in said[:5]] == [f"w{number}" for number in range(5)]
     finally:
         tab.command("Emulation.clearDeviceMetricsOverride")
+
+
+def test_each_voice_has_a_paragraph_a_colour_and_a_name_that_can_be_typed(tab: Page) -> None:
+    spoken = [(" Tea?", 0, 1), (" Yes.", 1, 2), (" Now?", 2, 1)]
+    words = [
+        {"text": text, "start": 16_000 * at, "end": 16_000 * at + 8_000, "speaker": who} for text, at, who in spoken
+    ]
+    shown = tab.evaluate(f"""import("/captions.js").then(({{ Captions, element }}) => {{
+      const parts = ["scroller", "list", "log", "big", "jump"].map((name) => [name, element("div")]);
+      const names = {{}};
+      const nameOf = (speaker) => names[speaker] ?? `Speaker ${{speaker}}`;
+      const rename = (speaker, name) => (names[speaker] = name);
+      const captions = new Captions({{ ...Object.fromEntries(parts), nameOf, rename }});
+      captions.add({json.dumps(words)});
+      const fields = [...captions.list.querySelectorAll("input.voice")];
+      fields[0].value = " Ann ";
+      fields[0].dispatchEvent(new Event("change", {{ bubbles: true }}));
+      const rows = [...captions.list.querySelectorAll(".paragraph")];
+      const [name, text] = [(row) => row.querySelector("input").value, (row) => row.querySelector("p").textContent];
+      return rows.map((row) => [row.dataset.voice, name(row), text(row)]);
+    }})""")
+    assert shown == [["1", "Ann", "Tea?"], ["2", "Speaker 2", "Yes."], ["1", "Ann", "Now?"]]
