@@ -246,7 +246,9 @@ async def test_whisperlivekit_clients_get_it_in_their_lines() -> None:
                 states = [json.loads(message) async for message in one.socket]
     lines = [line for line in states[-2]["lines"] if line["speaker"] == 1]
     assert [word for line in lines for word in plain(line["text"])] == TEXT
-    assert [word for line in lines for word in plain(line["translation"].replace("French: ", ""))] == TEXT
+    # Of several sentences that waited, the first one's line has the translation.
+    translated = " ".join(line.get("translation", "") for line in lines).replace("French: ", "")
+    assert plain(translated) == TEXT
     assert states[-1] == {"type": "ready_to_stop"}
 
 
