@@ -204,8 +204,8 @@ def list_models() -> list[ModelInfo]:
     for file in FILES.values():
         here = find_file(file)
         state: State = "available" if here is None else "cached"
-        repo = None if file.hub is None else file.hub.repo
-        models.append(ModelInfo(file.name, state, repo, None if here is None else file.size, None, here))
+        origin = None if file.hub is None else file.hub.repo
+        models.append(ModelInfo(file.name, state, origin, None if here is None else file.size, None, here))
     return models
 
 
