@@ -47,7 +47,7 @@ class Talk:
 
     @property
     def frames(self) -> int:
-        return self.truth.shape[1]
+        return int(self.truth.shape[1])
 
 
 def voices_of(prefix: str) -> dict[str, list[Path]]:
