@@ -1,4 +1,6 @@
-"""The adapters that come with the package: bare windows of people's checkpoints end, and lose no words."""
+"""Short windows of people's checkpoints, bare with the adapters of the package or with merged padding: their texts end,
+and lose no words.
+"""
 
 from functools import cache
 
@@ -11,10 +13,11 @@ from spoken_clips import clip
 from whispertide.cli.demo import plain
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
-from whispertide.features import log_mel, padded
+from whispertide.features import log_mel
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
+from whispertide.streaming.framing import BARE, PAD30, Framing, Merged
+from whispertide.types import SAMPLE_RATE, FloatArray
 from whispertide_lab.training.short_lessons import limit, search
 
 pytestmark = pytest.mark.real
@@ -30,13 +33,13 @@ def windows() -> tuple[FloatArray, ...]:
     return tuple(sound[start : start + count] for start, count in cuts if start + count <= len(sound))
 
 
-def heard(model: WhisperModel, samples: FloatArray, *, bare: bool) -> str | None:
+def heard(model: WhisperModel, samples: FloatArray, framing: Framing) -> str | None:
     """The greedy text; None: it does not end."""
     mel = log_mel(samples, model.dims.n_mels)
     asked = DecodeOptions(timestamps=False, max_tokens=limit(len(samples)))
     language = "en" if model.tokenizer.is_multilingual else None
     prompt = build_prompt(model.tokenizer, model.dims.n_text_ctx, asked, language=language, previous=())
-    encoded = model.encode(mel if bare else padded(mel, N_FRAMES))
+    encoded = framing(model, mel)
     best = search(model, encoded, prompt, build_rules(model, asked)).best
     return plain(model.tokenizer.decode(best.tokens)) if best.stop == "end_of_text" else None
 
@@ -47,22 +50,35 @@ def test_bare_windows_end_and_are_heard_as_padded_ones(name: str) -> None:
     assert model.knows_short, "the adapter that comes with the package is found"
     assert model.short is not model
     spoken = windows() if name == "tiny.en" else windows()[::2]  # base takes twice as long
-    adapted = [heard(model.short, each, bare=True) for each in spoken]
+    adapted = [heard(model.short, each, BARE) for each in spoken]
     some = spoken[::2]
-    without = [heard(model, each, bare=True) for each in some]
+    without = [heard(model, each, BARE) for each in some]
     assert adapted.count(None) <= 1  # rounding decides otherwise on other processors; none where this was written
     assert without.count(None) > len(some) / 4
-    both = [(heard(model, each, bare=False), text) for each, text in zip(spoken, adapted, strict=True)]
+    both = [(heard(model, each, PAD30), text) for each, text in zip(spoken, adapted, strict=True)]
     asked = [(right, text or "") for right, text in both if right]
     assert len(asked) > len(spoken) / 2
     assert jiwer.wer([right for right, _ in asked], [text for _, text in asked]) < 0.35
 
 
 @pytest.mark.parametrize("name", ["tiny.en", "base"])
+def test_with_merged_padding_a_checkpoint_needs_no_adapter(name: str) -> None:
+    model = usual(name).model
+    spoken = windows() if name == "tiny.en" else windows()[::2]
+    merged = [heard(model, each, Merged()) for each in spoken]
+    assert merged.count(None) <= 1
+    both = [
+        (right, text or "") for each, text in zip(spoken, merged, strict=True) if (right := heard(model, each, PAD30))
+    ]
+    assert len(both) > len(spoken) / 2
+    assert jiwer.wer([right for right, _ in both], [text for _, text in both]) < 0.25
+
+
+@pytest.mark.parametrize("name", ["tiny.en", "base"])
 @pytest.mark.parametrize("seconds", [0.5, 5])
 def test_silence_is_as_short_as_when_it_is_padded(name: str, seconds: float) -> None:
     model, silence = usual(name).model, np.zeros(round(seconds * SAMPLE_RATE), np.float32)
-    padded_text, text = heard(model, silence, bare=False), heard(model.short, silence, bare=True)
+    padded_text, text = heard(model, silence, PAD30), heard(model.short, silence, BARE)
     assert padded_text is not None
     assert text is not None
     assert len(text.split()) <= len(padded_text.split()) == 1  # "you": what Whisper says of silence, where no gate is

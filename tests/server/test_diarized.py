@@ -1,7 +1,7 @@
 """`diarized_json` of the REST interface, and errors of what is asked for."""
 
+import io
 import json
-from io import BytesIO
 
 import pytest
 
@@ -37,14 +37,8 @@ class Job:
 
 
 def test_the_whole_answer() -> None:
-    asked = TranscriptionRequest(
-        BytesIO(),
-        "base",
-        "diarized_json",
-        frozenset({"segment"}),
-        False,
-        DecodeOptions(speakers=2),
-    )
+    options = DecodeOptions(speakers=2)
+    asked = TranscriptionRequest(io.BytesIO(), "base", "diarized_json", frozenset({"segment"}), False, options)
     segments = [segment(0, " Tea?", 1), segment(1, " Yes.", 2)]
     answer = json.loads(bytes(_render(asked, Job(), segments, "transcribe").body))  # type: ignore[arg-type]
     assert (answer["task"], answer["duration"], answer["text"]) == ("transcribe", 2.0, "Tea? Yes.")
