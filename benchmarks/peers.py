@@ -207,6 +207,13 @@ def text_of_settings(request: CellRequest) -> str:
     return ",".join(f"{name}={text_of(value)}" for name, value in request.settings.items())
 
 
+def _as_asked(request: CellRequest, cell: Cell) -> Cell:
+    """With the changes that were asked for; those that follow from them for this checkpoint make long legends."""
+    return (
+        cell if request.recipe is None else replace(cell, spec=replace(cell.spec, changes=changes_of(request.recipe)))
+    )
+
+
 def pool(cells: Sequence[Cell]) -> Cell:
     """Cells that differ in their corpus alone as one: a word counts as much as any other."""
     rows = tuple(chain(*(cell.utterances for cell in cells)))
@@ -319,7 +326,7 @@ def measured(study: Study, model: str) -> Measured:
             for request in requests(steps[chosen]):
                 label = f"{request.recogniser} {text_of_settings(request)}"
                 if (cell := study.pooled(request, other, study.options.heard)) is not None:
-                    cells.setdefault(label, []).append(cell)
+                    cells.setdefault(label, []).append(_as_asked(request, cell))
         return [pool(found) for found in cells.values() if len(found) == len(HALVES)]
 
     return Measured(model, reported(lambda best_ones: contenders(model, best_ones) + as_they_come(model)), steps)
