@@ -24,6 +24,7 @@ def test_every_error_has_the_code_of_its_kind() -> None:
         errors.UnknownRecipeError: 2,
         errors.UnknownLanguageError: 2,
         errors.OutputError: 5,
+        errors.KeyboardError: 5,
         errors.AddressError: 7,
         errors.SessionError: 1,
         errors.TranscriptError: 1,

@@ -114,22 +114,10 @@ def test_an_excerpt_is_measured_whole(tmp_path: Path, setup: Setup, count: int) 
     assert len(measure(make_runner(tmp_path, setup), Measuring())) == count
 
 
-@pytest.mark.parametrize(
-    ("encode_s", "framing", "changes"),
-    [
-        (0.12, "pad30", ("framing=pad30", "shift_guard=true")),
-        (0.42, "zeros", ("framing=zeros", "zeros_s=1", "whole_s=20", "shift_guard=true")),
-    ],
-)
 def test_a_cell_says_how_its_windows_were_framed(
-    runner: Runner,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    encode_s: float,
-    framing: str,
-    changes: tuple[str, ...],
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The framing of tide may be the outcome of a measurement: then it is part of what the cell is."""
+    """The framing of tide is chosen for the checkpoint: then it is part of what the cell is."""
     specs: list[CellSpec] = []
 
     def found(job: Job, *_: Any) -> Any:
@@ -138,11 +126,12 @@ def test_a_cell_says_how_its_windows_were_framed(
 
     monkeypatch.setattr(runner, "_measure", found)
     unsaid = str(without_short_windows(tmp_path / "models"))
-    runner._loaded = (unsaid, Transcriber(load(unsaid, threads=1).model, measure=lambda _: Costs(encode_s)))
+    runner._loaded = (unsaid, Transcriber(load(unsaid, threads=1).model, measure=lambda _: Costs(0.12)))
     runner.cell("tide", model=unsaid)
     measured = specs[-1]
-    assert (measured.settings["framing"], measured.changes) == (framing, changes)
-    runner.cell("tide", f"framing={framing}", *changes, model=unsaid)
+    changes = ("framing=merged", "zeros_s=0.5", "stand_for_all=128", "shift_guard=true")
+    assert (measured.settings["framing"], measured.changes) == ("merged", changes)
+    runner.cell("tide", *changes, model=unsaid)
     assert specs[-1].key == measured.key  # asked for by name it is the same cell
     runner.cell("tide", "framing=bare", model=unsaid)
     assert (specs[-1].settings["shift_guard"], specs[-1].changes) == ("False", ())
