@@ -150,7 +150,8 @@ class Study:
         runner = self.runner(request.model, seconds, clock_of(request))
         runner.use_corpus(request.corpus)
         step = "" if request.step_s is None else f"{request.step_s:g} s"
-        corpus = runner.open_corpus(request.corpus, request.model)
+        with self.clerk.without_end():  # a page needs to know where words are, too
+            corpus = runner.open_corpus(request.corpus, request.model)
         threads, where = f"{self.options.threads} threads", f"on {self.options.machine}"
         asked = " ".join((name, step, corpus.name, corpus.hash, threads, where))
         kept = self.kept_of(request.model)
