@@ -21,15 +21,25 @@ from whispertide_lab.from_json import built
 
 def read_kept(path: Path) -> dict[str, Cell]:
     """Cells by what was asked for; none where there is no file. Raises `CorpusError` where it is damaged."""
+    try:
+        return {asked: _cell(json.loads(line)) for asked, line in _read_lines(path).items()}
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, error) from error
+
+
+def _read_lines(path: Path) -> dict[str, str]:
+    """The line of each cell, by what was asked for."""
     if not path.is_file():
         return {}
     try:
-        lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
-        return {line["asked"]: _cell(line) for line in lines}
+        lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
+        return {json.loads(line)["asked"]: line for line in lines}
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-        raise CorpusError(
-            f"expected kept cells in {path}; it is damaged ({error}): restore it, or remove it"
-        ) from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> CorpusError:
+    return CorpusError(f"expected kept cells in {path}; it is damaged ({error}): restore it, or remove it")
 
 
 def _cell(line: Mapping[str, object]) -> Cell:
@@ -45,13 +55,14 @@ def keep(path: Path, cells: Mapping[str, Cell]) -> None:
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
-            every = {**read_kept(path), **cells}
+            lines = {**_read_lines(path), **{asked: _line(asked, cell) for asked, cell in cells.items()}}
             with replacing(path) as unfinished:
-                unfinished.write_bytes(gzip.compress("".join(map(_line, sorted(every.items()))).encode(), mtime=0))
+                unfinished.write_bytes(
+                    gzip.compress("".join(lines[asked] for asked in sorted(lines)).encode(), mtime=0)
+                )
 
 
-def _line(item: tuple[str, Cell]) -> str:
-    asked, cell = item
+def _line(asked: str, cell: Cell) -> str:
     return json.dumps({"asked": asked, "cell": _plain(cell)}, sort_keys=True) + "\n"
 
 
