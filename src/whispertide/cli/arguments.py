@@ -337,7 +337,7 @@ Stream = Annotated[
         "framing": _stream(
             "--framing",
             metavar="NAME",
-            help="How windows are padded: pad30, bare, buckets, zeros, hush. Default: the recipe's.",
+            help="How windows are padded: pad30, bare, buckets, zeros, merged, hush. Default: the recipe's.",
         ),
         "hush": _stream("--hush", metavar="FILE", help="Hush word (.npz, .csv) for --framing hush."),
         "executor": _stream(
