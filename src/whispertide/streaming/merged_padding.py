@@ -9,16 +9,11 @@ are merged that turn out to be alike). No weight changes and nothing is trained,
 errors compare with those of padded windows is in lab/log (2026-11-30, "Padding of merged frames").
 """
 
-from functools import lru_cache
-
 import numpy as np
 
 from whispertide.types import FloatArray, IntArray
 
-_KEPT = 64  # windows whose bias is kept, up to about a megabyte each
 
-
-@lru_cache(_KEPT)
 def merge_padding(near: int, count: int, whole: int) -> tuple[IntArray, FloatArray]:
     """Positions [near + count] of the frames of a window, and the bias [near + count, near + count] of their attention.
 
