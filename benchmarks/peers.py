@@ -210,9 +210,9 @@ def text_of_settings(request: CellRequest) -> str:
 
 def _as_asked(request: CellRequest, cell: Cell) -> Cell:
     """With the changes that were asked for; those that follow from them for this checkpoint make long legends."""
-    return (
-        cell if request.recipe is None else replace(cell, spec=replace(cell.spec, changes=changes_of(request.recipe)))
-    )
+    if request.recipe is None:
+        return cell
+    return replace(cell, spec=replace(cell.spec, changes=changes_of(request.recipe)))
 
 
 def pool(cells: Sequence[Cell]) -> Cell:

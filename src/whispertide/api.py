@@ -132,7 +132,9 @@ class Transcriber:
         """
         costs = (lambda: self.costs) if live else None
         model, tuned = self.model, self.calibration
-        return choose_framing(recipe, model.knows_short, costs, tuned, model.options, merged_from_s=model.merged_from_s)
+        return choose_framing(
+            recipe, model.knows_short, costs, tuned, model.options, merged_from_s=lambda: model.merged_from_s
+        )
 
     @cached_property
     def calibration(self) -> Calibration | None:

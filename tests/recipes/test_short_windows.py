@@ -246,7 +246,7 @@ def test_from_the_delay_of_its_report_on_an_adapter_makes_room_for_merged_paddin
     delay_s: float, framing: Framing
 ) -> None:
     asked = AS_IT_IS.replace(delay_s=delay_s)
-    framed = choose_framing(asked, True, never, merged_from_s=1.0)
+    framed = choose_framing(asked, True, never, merged_from_s=lambda: 1.0)
     assert framed.recipe.framing == framing
     if framing == BARE:
         assert framed.recipe.schedule == asked.schedule
@@ -258,4 +258,15 @@ def test_from_the_delay_of_its_report_on_an_adapter_makes_room_for_merged_paddin
 
 def test_a_longer_step_that_was_asked_for_stays() -> None:
     asked = AS_IT_IS.replace(delay_s=2.0, step_s=1.2)
-    assert choose_framing(asked, True, never, merged_from_s=1.0).recipe.schedule.step_s == 1.2
+    assert choose_framing(asked, True, never, merged_from_s=lambda: 1.0).recipe.schedule.step_s == 1.2
+
+
+def test_the_report_is_not_read_where_nobody_asked_for_a_delay() -> None:
+    """A damaged adapter harms only who uses it."""
+
+    def unread() -> float:
+        raise AssertionError("nothing had to be read")
+
+    assert choose_framing(AS_IT_IS, True, never, merged_from_s=unread).recipe.framing == BARE
+    asked = get_recipe("whisper-streaming")
+    assert choose_framing(asked, True, never, merged_from_s=unread).recipe == asked

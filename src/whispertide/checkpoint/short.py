@@ -20,7 +20,6 @@ from whispertide.checkpoint.low_rank import Matrices, arrays_of, matrices_of, sh
 from whispertide.errors import CheckpointNotFoundError
 
 KIND = Kind("an adapter for short windows", "short.npz", "whispertide train short {model}")
-MERGED_FROM = "merged_from_s"  # in the report
 GROUPS = ("encoder_self", "encoder_inner", "encoder_outer", "decoder_hears")
 
 
@@ -44,7 +43,7 @@ class ShortAdapter:
         """The delay of words, in seconds, from which on merged padding makes fewer errors than bare windows with this
         adapter; inf: nobody found that. Measured after training, on other speakers.
         """
-        found = self.report.get(MERGED_FROM, math.inf)
+        found = self.report.get("merged_from_s", math.inf)
         return float(found) if isinstance(found, int | float) else math.inf
 
     def save(self, path: Path) -> None:

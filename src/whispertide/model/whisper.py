@@ -74,7 +74,7 @@ class WhisperModel:
         """
         if not self.is_adapted:
             return self
-        checkpoint = merge_adapter(self.checkpoint, ShortAdapter.of_checkpoint(self.checkpoint))
+        checkpoint = merge_adapter(self.checkpoint, self._short_adapter)
         return WhisperModel(checkpoint, self.engine.hearing(checkpoint))
 
     @cached_property
@@ -82,12 +82,16 @@ class WhisperModel:
         """True if there is an adapter for short windows."""
         return short_adapter(self.checkpoint) is not None
 
-    @cached_property
+    @property
     def merged_from_s(self) -> float:
         """The delay from which on merged padding is better than the adapter (`ShortAdapter.merged_from_s`); inf: it
         never is, or there is no adapter. Raises `CheckpointError` as `short`.
         """
-        return ShortAdapter.of_checkpoint(self.checkpoint).merged_from_s if self.is_adapted else math.inf
+        return self._short_adapter.merged_from_s if self.is_adapted else math.inf
+
+    @cached_property
+    def _short_adapter(self) -> ShortAdapter:
+        return ShortAdapter.of_checkpoint(self.checkpoint)
 
     @property
     def knows_short(self) -> bool:

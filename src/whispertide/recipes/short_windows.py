@@ -73,20 +73,22 @@ def choose_framing(
     tuned: Calibration | None = None,
     options: EngineOptions | None = None,
     *,
-    merged_from_s: float = math.inf,
+    merged_from_s: Callable[[], float] = lambda: math.inf,
 ) -> Framed:
     """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is.
 
     `costs` tells what rounds take on this machine, and is asked only where that counts. None: the audio is not live, so
     that the machine does not count. `tuned` is what was found out about the checkpoint before, `options` those of its
-    engine. From a delay of `merged_from_s` on merged padding is better for it than bare windows.
+    engine. `merged_from_s` tells the delay from which on merged padding is better for it than bare windows; it is asked
+    only where somebody wants a delay.
     """
     if not isinstance(recipe.framing, AutoFraming):
         return Framed(recipe, f"framing={recipe.framing.kind}, as the recipe says")
     options = options or EngineOptions()
     if tuned is not None and (framed := applied_or_none(tuned, recipe, options)) is not None:
         return Framed(framed, tuned.said(recipe, framed, options))
-    if isinstance(recipe.policy, Tide) and recipe.policy.delay_s >= merged_from_s:
+    delay_s = recipe.policy.delay_s if isinstance(recipe.policy, Tide) else 0.0
+    if delay_s and delay_s >= merged_from_s():
         return Framed(_patient(recipe), f"{Merged.title} every {PATIENT_STEP_S:g} s, because words may wait for that")
     if knows_short:
         return Framed(as_tuned(recipe), f"{BARE.name}, because this checkpoint has heard short ones")
