@@ -30,7 +30,7 @@ def paragraphs(tab: Page, spoken: Sequence[tuple[str, float, float]]) -> Any:
     """The paragraphs that words with these times (seconds) get."""
     words = [{"text": text, "start": round(16_000 * start), "end": round(16_000 * end)} for text, start, end in spoken]
     return tab.evaluate(f"""import("/captions.js").then(({{ Captions, element }}) => {{
-      const parts = ["scroller", "list", "log", "big", "jump"].map((name) => [name, element("div")]);
+      const parts = ["scroller", "list", "log", "big", "bigSecond", "jump"].map((name) => [name, element("div")]);
       const captions = new Captions(Object.fromEntries(parts));
       captions.add({json.dumps(words)});
       return [...captions.list.querySelectorAll(".paragraph p")].map((p) => p.textContent);
@@ -49,7 +49,7 @@ def test_paragraphs_begin_at_pauses(tab: Page) -> None:
 def test_a_guess_that_came_to_nothing_leaves_no_paragraph(tab: Page) -> None:
     """And no time to the words that come later."""
     rows = tab.evaluate("""import("/captions.js").then(({ Captions, element }) => {
-      const parts = ["scroller", "list", "log", "big", "jump"].map((name) => [name, element("div")]);
+      const parts = ["scroller", "list", "log", "big", "bigSecond", "jump"].map((name) => [name, element("div")]);
       const captions = new Captions(Object.fromEntries(parts));
       const rows = () => [...captions.list.children].map(({ textContent }) => textContent);
       const guess = [{ text: " Hm", start: 16000 }];
@@ -241,7 +241,7 @@ def test_each_voice_has_a_paragraph_a_colour_and_a_name_that_can_be_typed(tab: P
         {"text": text, "start": 16_000 * at, "end": 16_000 * at + 8_000, "speaker": who} for text, at, who in spoken
     ]
     shown = tab.evaluate(f"""import("/captions.js").then(({{ Captions, element }}) => {{
-      const parts = ["scroller", "list", "log", "big", "jump"].map((name) => [name, element("div")]);
+      const parts = ["scroller", "list", "log", "big", "bigSecond", "jump"].map((name) => [name, element("div")]);
       const names = {{}};
       const nameOf = (speaker) => names[speaker] ?? `Speaker ${{speaker}}`;
       const rename = (speaker, name) => (names[speaker] = name);

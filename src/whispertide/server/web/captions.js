@@ -38,18 +38,16 @@ export class Captions {
   #source = null; // the row with the present file's name
   #guess = element("span", "guess");
   #bigGuess = element("span", "guess");
-  #bigSecond = Object.assign(element("p", "second"), { dir: "auto" });
   #following = true;
 
   /**
    * `play` is given the sample where a word or paragraph begins that was clicked and can be played; `nameOf` gives the
    * name of a voice, and `rename` is given its number and the name that the user typed.
    */
-  constructor({ scroller, list, log, big, jump, play, nameOf, rename }) {
-    Object.assign(this, { scroller, list, log, big, jump, play, nameOf, rename });
+  constructor({ scroller, list, log, big, bigSecond, jump, play, nameOf, rename }) {
+    Object.assign(this, { scroller, list, log, big, bigSecond, jump, play, nameOf, rename });
     this.#guess.setAttribute("aria-hidden", "true");
     this.big.append(this.#bigGuess);
-    this.big.parentElement.after(this.#bigSecond);
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     jump.addEventListener("click", () => this.#follow());
     list.addEventListener("click", ({ target }) => this.#clicked(target));
@@ -108,9 +106,9 @@ export class Captions {
     found.second ??= Object.assign(element("p", "second"), { dir: "auto" });
     if (!found.second.isConnected) found.row.append(found.second);
     const part = element("span", "", found.second.hasChildNodes() ? ` ${text}` : text);
-    part.lang = this.#bigSecond.lang = language ?? "";
+    part.lang = this.bigSecond.lang = language ?? "";
     found.second.append(part);
-    this.#bigSecond.textContent = text;
+    this.bigSecond.textContent = text;
   }
 
   endTurn() {
@@ -144,7 +142,7 @@ export class Captions {
     this.#paragraph = this.#marked = null;
     this.#words = [];
     this.#paragraphs = [];
-    this.#bigSecond.textContent = "";
+    this.bigSecond.textContent = "";
     this.showGuess([]);
   }
 

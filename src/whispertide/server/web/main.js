@@ -27,6 +27,7 @@ const captions = new Captions({
   list: $("transcript"),
   log: $("log"),
   big: $("big-text"),
+  bigSecond: $("big-second"),
   jump: $("jump"),
   nameOf: (speaker) => transcript.nameOf(speaker),
   rename,

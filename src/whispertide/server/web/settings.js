@@ -180,8 +180,7 @@ export class Settings {
   /** What the operator lets be translated; the first language, unless the user chose otherwise. */
   #offerSecond() {
     const { translations = [], corrects = false } = this.hello;
-    const names = new Intl.DisplayNames(["en"], { type: "language" });
-    const items = [["", "None"], ...translations.map((code) => [code, nameOf(names, code)])];
+    const items = [["", "None"], ...translations.map((code) => [code, nameOf(code)])];
     if (corrects) items.push([CORRECTED, "Corrected"]);
     fill(this.#select("second"), items, this.#values.second ?? translations[0] ?? "");
     this.form.querySelector("#second").hidden = items.length < 2;

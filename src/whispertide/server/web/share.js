@@ -11,6 +11,7 @@ const LOOPBACK = /^(localhost|127\..*|\[::1\]|.*\.localhost)$/;
 export class Share {
   #secret = kept();
   #session = null;
+  #done = Promise.resolve(); // what was asked of the server before
 
   /** `onChange` hears whether others can read along, `onProblem` what went wrong. */
   constructor(dialog, server, { onChange, onProblem }) {
@@ -40,25 +41,27 @@ export class Share {
     if (this.isOpen) await this.#make();
   }
 
-  async #make() {
-    const asked = { secret: this.#secret ?? undefined, session: this.#session ?? undefined };
-    try {
+  #make() {
+    return this.#inTurn(async () => {
+      const asked = { secret: this.#secret ?? undefined, session: this.#session ?? undefined };
       const made = await this.#ask("v1/watch", { ...asked, page: new URL(".", document.baseURI).href });
       this.#keep(made.secret);
       this.#fill(made);
-    } catch (problem) {
-      this.#fail(problem);
-    }
+    });
   }
 
-  async #end() {
-    try {
+  #end() {
+    return this.#inTurn(async () => {
       await this.#ask("v1/watch/end", { secret: this.#secret });
       this.#keep(null);
       this.#fill(null);
-    } catch (problem) {
-      this.#fail(problem);
-    }
+    });
+  }
+
+  /** After what was asked before: an address that is still being made is ended once it is there. */
+  #inTurn(ask) {
+    this.#done = this.#done.then(ask).catch((problem) => this.#fail(problem));
+    return this.#done;
   }
 
   /** Behind the dialog nobody would see it. */
