@@ -162,6 +162,19 @@ def test_a_connection_that_breaks_costs_no_word(viewer: Page, address: str) -> N
         viewer.command("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
 
 
+SLOWLY_MADE = """(() => {  // an address is asked for once more, and ended before the answer is there
+  const { fetch } = window;
+  const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  window.answered = 0;
+  window.fetch = async (url, asked) => {
+    const answer = await fetch(url, asked);
+    if (String(url).endsWith("v1/watch")) await after(300);
+    after(100).then(() => window.answered++);
+    return answer;
+  };
+})()"""
+
+
 def test_the_live_page_makes_an_address_and_ends_it(tab: Page, address: str) -> None:
     assert tab.evaluate("document.getElementById('share-show').getAttribute('aria-pressed')") == "false"
     tab.click("#share-show")
@@ -185,8 +198,9 @@ def test_the_live_page_makes_an_address_and_ends_it(tab: Page, address: str) -> 
                 text += json.loads(socket.recv(timeout=30))["text"]
             tab.click("#record")
             tab.wait(f"{STATE} === 'ready'")
-    # The address is asked for once more, and ended before the answer is there.
+    tab.evaluate(SLOWLY_MADE)
     tab.evaluate("for (const id of ['share-show', 'share-end']) document.getElementById(id).click()")
+    tab.wait("window.answered === 2")
     tab.wait("document.getElementById('share-open').checkVisibility()")
     tab.evaluate("document.getElementById('share').close()")
     assert httpx.post(f"{address}v1/watch", json={}, trust_env=False).json()["path"] not in url
