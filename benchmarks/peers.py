@@ -47,7 +47,7 @@ from whispertide_lab.evaluation.watch import Watch
 MODELS = ("tiny.en", "base")
 SPOKEN = PARTS[:4]  # whole readings, utterances, accents, dictation: English, and whole sentences
 OURS = "tide"
-SHORT = "framing=bare"  # what other recipes gain by short windows, at the step that they have with long ones
+SHORT = ("framing=bare", "framing=merged")  # what other recipes gain by either, at the step that they have with padding
 HELD = "whisperkit"  # it has its own step
 RIVALS = ("whisper-streaming", "simulstreaming")  # a recipe of ours and a program, called alike
 STEPS = (0.5, 1.0, 2.0)
@@ -286,8 +286,8 @@ def contenders(model: str, steps: Mapping[str, float]) -> list[CellRequest]:
             grid((name,), (model,), (ANY,), (step,), ()) if peer == name else [_surest(_peer(model, peer, step))]
         )
         if peer == name:
-            requests += grid((name,), (model,), (ANY,), (step,), (SHORT,))
-    for settings in ((), (SHORT,)):
+            requests += [request for short in SHORT for request in grid((name,), (model,), (ANY,), (step,), (short,))]
+    for settings in ((), *((short,) for short in SHORT)):
         requests += grid((HELD,), (model,), (ANY,), (), settings)
     return [*requests, *(_as_it_comes(_peer(model, name, None)) for name in LIVE)]
 
@@ -402,7 +402,7 @@ def glance(found: Sequence[Measured]) -> publish.Part:
 
 def shown(found: Measured) -> list[Cell]:
     """Whatever comes without short windows of its own making: those are another table's."""
-    return [cell for cell in found.cells if SHORT not in cell.spec.label]
+    return [cell for cell in found.cells if not any(short in cell.spec.label for short in SHORT)]
 
 
 def parts(found: Measured) -> list[publish.Part]:
