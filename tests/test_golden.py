@@ -34,6 +34,17 @@ def confirmed(events: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
     return [word for event in events if event["type"] == "confirmed" for word in event["words"]]
 
 
+def parted(events: tuple[dict[str, Any], ...]) -> tuple[list[dict[str, Any]], list[float]]:
+    """The events without the probabilities of their words, and these."""
+    found: list[float] = []
+    without = []
+    for event in events:
+        words = [dict(word) for word in event.get("words", ())]
+        found += [word.pop("probability") for word in words]
+        without.append(event | {"words": words})
+    return without, found
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize(("name", "beginning"), CASES)
 def test_the_same_boundaries_give_the_same_events(name: str, beginning: bool, recipe: str) -> None:
@@ -47,8 +58,9 @@ def test_the_same_boundaries_give_the_same_events(name: str, beginning: bool, re
     heard = replay(recipe, audio[:until], golden, beginning=beginning)
     expected = golden.events[: len(heard)] if beginning else golden.events
     assert len(confirmed(heard)) > 15
-    if arithmetic(recipe) == golden.arithmetic:
-        assert heard == expected
+    if arithmetic(recipe) == golden.arithmetic:  # of other kernels than the recipe's, so the last digits may differ
+        assert parted(heard)[0] == parted(expected)[0]
+        assert parted(heard)[1] == pytest.approx(parted(expected)[1], abs=1e-4)
         return
     # another processor: rounding may decide where two tokens are as likely
     before, after = confirmed(expected), confirmed(heard)
