@@ -94,11 +94,17 @@ def test_constants_are_those_of_their_pages() -> None:
     assert listed - shown == set()
 
 
+@cache
+def made_page(card: Path) -> str:
+    """The page that a tool makes of the data of a card, which takes a second."""
+    return card_page(read_card(card.with_suffix(".json")))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
 def test_a_model_card_is_that_of_its_data(card: Path) -> None:
     """If this fails: `whispertide train card`, which writes both."""
-    assert card.read_text(encoding="utf-8") == card_page(read_card(card.with_suffix(".json")))
+    assert card.read_text(encoding="utf-8") == made_page(card)
 
 
 @pytest.mark.parametrize("page", STORED)
@@ -257,16 +263,11 @@ def larger(figure: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_forged_figure_of_a_model_card_is_found(tmp_path: Path) -> None:
-    card = CARDS[0]
-    text = card.read_text(encoding="utf-8")
+def test_a_forged_figure_of_a_model_card_is_found() -> None:
+    text = CARDS[0].read_text(encoding="utf-8")
     row = next(line for line in text.splitlines() if line.startswith("| held-out voices, grammar | no |"))
     figure = NUMBER.findall(row)[2]
-    copy = tmp_path / card.name
-    copy.write_text(text.replace(row, row.replace(figure, larger(figure))), encoding="utf-8")
-    copy.with_suffix(".json").write_bytes(card.with_suffix(".json").read_bytes())
-    with pytest.raises(AssertionError):
-        test_a_model_card_is_that_of_its_data(copy)
+    assert text.replace(row, row.replace(figure, larger(figure))) != made_page(CARDS[0])
 
 
 @pytest.mark.parametrize("page", STORED)

@@ -56,15 +56,16 @@ def test_every_alert_says_what_to_do(rule: dict[str, Any]) -> None:
     assert re.fullmatch(r"[A-Z][^.]+\.", rule["annotations"]["action"]), "one sentence"
 
 
-@pytest.mark.slow
-async def test_the_load_of_a_silent_server_falls() -> None:
+async def test_the_load_of_a_silent_server_falls(monkeypatch: pytest.MonkeyPatch) -> None:
     """What scales by it would otherwise add replicas for ever."""
+    monkeypatch.setattr("whispertide.server.scheduler._TICK_S", 0.01)
+    monkeypatch.setattr("whispertide.server.hub._SWEEP_S", 0.01)
     async with served_here() as (_, hub):
         hub.load.pressure = 2.0
         hub.metrics.lag.set(5)
         registry = hub.metrics.registry
         async with asyncio.timeout(60):
             while registry.get_sample_value("whispertide_lag_seconds"):
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.01)
             while not (shown := registry.get_sample_value("whispertide_pressure")) or shown > 0.5:
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.01)

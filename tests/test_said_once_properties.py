@@ -103,14 +103,14 @@ def tides(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(recordings(), tides())
-@quick(5)
+@quick(3)
 def test_tide_confirms_nothing_twice(recording: Recording, chosen: dict[str, Any]) -> None:
     text = streamed(nano(), get_recipe("tide").replace(**chosen), recording.samples())
     assert said_again(text, *recording.stems) == [], text
 
 
 @given(recordings(), tides())
-@quick(5)
+@quick(4)
 def test_nor_does_it_where_a_decoder_begins_anew(recording: Recording, chosen: dict[str, Any]) -> None:
     text = streamed(nano(), forgetful(get_recipe("tide").replace(**chosen)), recording.samples())
     assert said_again(text, *recording.stems) == [], text

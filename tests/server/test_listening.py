@@ -21,7 +21,7 @@ from whispertide.errors import AddressError, OptionError
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server import listening, serving, sockets, tcp
 from whispertide.server.listening import Admission, Listener, listen
-from whispertide.server.options import Address
+from whispertide.server.options import Address, ServerOptions
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.serving import Server
 from whispertide.server.tcp import TcpListener
@@ -169,29 +169,55 @@ async def left_alive(connections: Sequence[socket.socket], most: int) -> bool:
     return alive(connections) == most
 
 
-@pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
+@asynccontextmanager
+async def waiting_for(address: Address | None, limits: ServerOptions) -> AsyncIterator[Server]:
+    """A server at this address, by TLS where that has a certificate."""
+    hub, close = serving.assemble({"nano.en": KnowingModel()}, get_recipe("tide"), limits)  # type: ignore[dict-item]
+    try:
+        async with serving.run_server(hub, address) as server:
+            yield server
+    finally:
+        close()
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "TLS"])
+def address(request: pytest.FixtureRequest, certificate: tuple[Path, Path]) -> Address | None:
+    return Address(port=0, certificate=certificate[0], key=certificate[1]) if request.param else None
+
+
 def test_silent_connections_of_one_address_leave_room(
-    tls: bool, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    address: Address | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Unfinished handshakes count as well, end soon, and leave no line in the log."""
-    monkeypatch.setattr(serving, "HANDSHAKE_S", 1.0)
-    address = Address(port=0, certificate=certificate[0], key=certificate[1]) if tls else None
-    models: dict[str, Any] = {"nano.en": KnowingModel()}
+    """Unfinished handshakes count as well. None of those that stay ends meanwhile: its time is not over."""
+    monkeypatch.setattr(serving, "HANDSHAKE_S", 600.0)
 
     async def run() -> None:
-        hub, close = serving.assemble(models, get_recipe("tide"), limited(per_address=20, stall_s=1.0))
-        async with serving.run_server(hub, address) as server:
+        async with waiting_for(address, limited(per_address=20, stall_s=600)) as server:
             before = await silent(server.port, 50)
             assert await left_alive(before, 20)
-            async with asyncio.timeout(60):
-                while alive(before):  # nobody waits for them for long
-                    await asyncio.sleep(0.1)
-            async with httpx.AsyncClient(verify=False, trust_env=False) as web:
-                answer = await web.get(f"{'https' if tls else 'http'}://127.0.0.1:{server.port}/healthz")
+            async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as web:
+                answer = await web.get(f"{'https' if address else 'http'}://127.0.0.1:{server.port}/healthz")
                 assert answer.status_code == 200
             for one in before:
                 one.close()
-        close()
+
+    caplog.set_level(logging.INFO)
+    asyncio.run(run())
+    assert len(caplog.records) < 20
+
+
+def test_nobody_waits_long_for_silent_connections(
+    address: Address | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor for an unfinished handshake. That they end leaves no line in the log."""
+    monkeypatch.setattr(serving, "HANDSHAKE_S", 0.1)
+
+    async def run() -> None:
+        async with waiting_for(address, limited(stall_s=0.1)) as server:
+            connections = await silent(server.port, 20)
+            async with asyncio.timeout(60):
+                while alive(connections):
+                    await asyncio.sleep(0.01)
 
     caplog.set_level(logging.INFO)
     asyncio.run(run())
@@ -281,19 +307,15 @@ async def test_who_only_connects_to_a_tcp_port_gives_way() -> None:
 
 async def test_servers_that_start_at_once(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """In one event loop: each has its own limit for handshakes, and the loop is as it was."""
-    monkeypatch.setattr(serving, "HANDSHAKE_S", 1.0)
-    models: dict[str, Any] = {"nano.en": KnowingModel()}
+    monkeypatch.setattr(serving, "HANDSHAKE_S", 0.1)
     address = Address(port=0, certificate=certificate[0], key=certificate[1])
 
     async def one() -> None:
-        hub, close = serving.assemble(models, get_recipe("tide"), limited())
-        async with serving.run_server(hub, address) as server:
+        async with waiting_for(address, limited()) as server:
             (connection,) = await silent(server.port, 1)
             async with asyncio.timeout(60):
                 while alive([connection]):
-                    await asyncio.sleep(0.1)
-            connection.close()
-        close()
+                    await asyncio.sleep(0.01)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(3):

@@ -228,8 +228,8 @@ async def test_nobody_else_takes_it_from_its_server(nats: Nats) -> None:
     assert text_of(one.events) == TEXT
 
 
-@pytest.mark.slow
-def test_no_nats_at_the_start() -> None:
+def test_no_nats_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whispertide.server.nats_stream._CONNECT_S", 0.1)
     with pytest.raises(OptionError, match="expected NATS with JetStream"):
         NatsJournal("nats://127.0.0.1:1")
 

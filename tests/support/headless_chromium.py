@@ -81,12 +81,13 @@ class Page:
 
     def wait(self, expression: str, patience_s: float = PATIENCE_S) -> Any:
         """Until an expression is true; returns its value."""
-        deadline = time.monotonic() + patience_s
+        deadline, pause_s = time.monotonic() + patience_s, 0.01
         while time.monotonic() < deadline:
             with suppress(RuntimeError):  # between two documents there is none to ask
                 if value := self.evaluate(expression):
                     return value
-            time.sleep(0.1)
+            time.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, 0.1)  # most are true at once; what takes long is not asked for all the time
         raise AssertionError(f"never true: {expression}; the page says {self.evaluate('document.body.innerText')!r}")
 
     def click(self, selector: str) -> None:
@@ -130,6 +131,7 @@ def page(*flags: str, arguments: Sequence[str] = ()) -> Iterator[Page]:
             program, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={profile}", "--no-first-run",
             "--no-sandbox", "--disable-gpu", "--disable-extensions", "--disable-background-networking",
             "--disable-component-update", "--disable-dev-shm-usage", "--mute-audio", "--no-proxy-server",
+            "--force-prefers-reduced-motion",  # nobody looks, and each picture takes time
             "--autoplay-policy=no-user-gesture-required", *flags, *arguments, "about:blank",
         ]  # fmt: skip
         process = subprocess.Popen(

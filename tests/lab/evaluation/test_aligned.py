@@ -142,10 +142,13 @@ def test_a_long_recording_is_placed_stretch_by_stretch() -> None:
 
 def test_times_are_kept_and_found_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """By audio, words and model; a note that is damaged is no note."""
+    transcriber = api.load("nano.en", threads=1)  # its graphs lie in the user's cache
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
-    transcriber = api.load("nano.en", threads=1)
     clip = clips()[0]
+    placed = [Span(100 * number, 100 * number + 50) for number, _ in enumerate(clip.words)]
+    monkeypatch.setattr(aligned, "_located", lambda *_: placed)
     first = aligned.aligned(clip, transcriber, "nano.en")
+    assert [word.end for word in first.words] == [span.end for span in placed]
     monkeypatch.setattr(aligned, "_located", lambda *_: pytest.fail("it is known"))
     assert aligned.aligned(clip, transcriber, "nano.en").words == first.words
     (note,) = (tmp_path / "aligned").iterdir()

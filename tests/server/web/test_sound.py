@@ -11,8 +11,6 @@ import asyncio
 import difflib
 import re
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -23,15 +21,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soxr
+from typer.testing import CliRunner
 
 import whispertide
 from headless_chromium import SLOW_IN_CHROMIUM, Page, page
 from served import in_thread
-from served_page import STATE, drop
+from served_page import FAKE_MICROPHONE, STATE, drop, start_anew
 from watcher import Watcher
 from wav_file import save_wav
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
+from whispertide.cli.main import app
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import Limits, ServerOptions, Work
@@ -123,26 +123,33 @@ def demo() -> FloatArray:
     return load_audio(Path(str(path)))[: round(SECONDS * SAMPLE_RATE)]
 
 
+@pytest.fixture(scope="module")
+def listener(demo: FloatArray, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A browser whose microphone hears the recording once whenever it is opened."""
+    sound = tmp_path_factory.mktemp("sound") / "demo.wav"
+    save_wav(sound, soxr.resample(demo, SAMPLE_RATE, 48_000), 48_000)
+    with page(*FAKE_MICROPHONE, f"--use-file-for-fake-audio-capture={sound}%noloop") as listener:
+        yield listener
+
+
 @pytest.fixture
-def tab(served: Served, demo: FloatArray, tmp_path: Path) -> Iterator[Page]:
-    """The page with a microphone that hears the recording once. `heard` has what the page captured."""
-    save_wav(tmp_path / "demo.wav", soxr.resample(demo, SAMPLE_RATE, 48_000), 48_000)
+def tab(listener: Page, served: Served) -> Iterator[Page]:
+    """The page, ready. `heard` has what it captured."""
     served.watcher.sessions.clear()
     served.wire.is_cut = False
-    fake = f"--use-file-for-fake-audio-capture={tmp_path / 'demo.wav'}%noloop"
-    with page("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", fake) as tab:
-        tab.go(served.address)
-        tab.wait(f"{STATE} === 'ready'")
-        tab.evaluate("""import('/backlog.js').then(({ Backlog }) => {
-          const { push } = Backlog.prototype;
-          window.heard = [];
-          Backlog.prototype.push = function (samples) {
-            for (const sample of samples) heard.push(sample);
-            push.call(this, samples);
-          };
-        })""")
-        yield tab
-        assert not tab.complaints
+    listener.go(served.address)
+    listener.wait(f"{STATE} === 'ready'")
+    listener.evaluate("""import('/backlog.js').then(({ Backlog }) => {
+      const { push } = Backlog.prototype;
+      window.heard = [];
+      Backlog.prototype.push = function (samples) {
+        for (const sample of samples) heard.push(sample);
+        push.call(this, samples);
+      };
+    })""")
+    yield listener
+    start_anew(listener)
+    assert not listener.complaints
 
 
 def heard(tab: Page) -> FloatArray:
@@ -202,9 +209,9 @@ def test_the_microphone_and_the_text_that_is_downloaded(tab: Page, served: Serve
     (downloaded,) = found
     assert words(downloaded.read_text("utf-8")) == words(text)
     save_wav(tmp_path / "captured.wav", sound, SAMPLE_RATE)
-    command = [sys.executable, "-m", "whispertide.cli.main", "transcribe", str(tmp_path / "captured.wav")]
-    command += ["--model", "nano.en", "--recipe", RECIPE.name, "--threads", "1", "--format", "txt"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    command = ["transcribe", str(tmp_path / "captured.wav"), "--model", "nano.en", "--recipe", RECIPE.name]
+    ran = CliRunner().invoke(app, [*command, "--threads", "1", "--format", "txt"])
+    assert ran.exit_code == 0, ran.stderr
     page, line = words(text)[1:-1], words(ran.stdout)[1:-1]
     assert len(line) > 10
     same = sum(block.size for block in difflib.SequenceMatcher(None, page, line, autojunk=False).get_matching_blocks())
@@ -249,16 +256,14 @@ def test_the_session_itself_is_lost(tab: Page, served: Served, demo: FloatArray)
     assert served.watcher.sessions[1].text == local(served, 1, again)
 
 
-def test_files(tab: Page, served: Served, demo: FloatArray) -> None:
+def test_files(tab: Page, demo: FloatArray, tmp_path: Path) -> None:
     """One that the browser decodes, one that only the server can (Sun's), and one that nobody can."""
-    drop(tab, (files("whispertide") / "bundled" / "audio" / "demo.flac").read_bytes())
-    tab.wait("document.querySelectorAll('.word').length >= 10", 60)
-    tab.click("#record")  # enough of it
-    tab.wait(f"{STATE} === 'ready'")
+    drop(tab, save_wav(tmp_path / "demo.wav", demo).read_bytes())
+    tab.wait(f"document.querySelectorAll('.word').length >= 10 && {STATE} === 'ready'", 300)
     tab.evaluate("window.confirm = () => true")
     tab.click("#clear")
     pcm = (demo * 32_767).astype(">i2").tobytes()
     drop(tab, struct.pack(">4sIIIII", b".snd", 24, len(pcm), 3, SAMPLE_RATE, 1) + pcm)
-    tab.wait(f"document.querySelectorAll('.word').length >= 10 && {STATE} === 'ready'", 60)
+    tab.wait(f"document.querySelectorAll('.word').length >= 10 && {STATE} === 'ready'", 300)
     drop(tab, b"this is no sound")
     tab.wait("document.querySelector('#problem-title').innerText.includes('no sound')")

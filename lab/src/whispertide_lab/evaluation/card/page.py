@@ -242,8 +242,7 @@ def _silence(card: Card) -> Iterator[str]:
 def _word_times(card: Card) -> Iterator[str]:
     rows = []
     for result in card.results:
-        times = result.figures().get("word_times_ms")
-        if times:
+        if times := result.word_times_ms():
             values = (times["words"], times["median"], times["p90"], times["start_median"], times["end_median"])
             rows.append((result.part, *(f"{value:.0f}" for value in values)))
     if not rows:

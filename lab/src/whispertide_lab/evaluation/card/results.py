@@ -103,17 +103,23 @@ class Result:
                 "invented_per_minute_interval": bootstrap.interval(self.invented),
                 "utterances_with_words": sum(counts[3] > 0 for counts in self.words),
             }
-        if self.boundaries:
-            errors = np.array(self.boundaries)
-            median, p90 = np.percentile(errors, [50, 90])
-            found["word_times_ms"] = {
-                "words": len(errors),
-                "median": float(median),
-                "p90": float(p90),
-                "start_median": float(np.median(errors[:, 0])),
-                "end_median": float(np.median(errors[:, 1])),
-            }
+        if times := self.word_times_ms():
+            found["word_times_ms"] = times
         return found
+
+    def word_times_ms(self) -> dict[str, float]:
+        """How many words have exact times, and how far from these ours are; empty where none has."""
+        if not self.boundaries:
+            return {}
+        errors = np.array(self.boundaries)
+        median, p90 = np.percentile(errors, [50, 90])
+        return {
+            "words": len(errors),
+            "median": float(median),
+            "p90": float(p90),
+            "start_median": float(np.median(errors[:, 0])),
+            "end_median": float(np.median(errors[:, 1])),
+        }
 
 
 @dataclass(frozen=True, slots=True)
