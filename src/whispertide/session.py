@@ -159,14 +159,14 @@ class Session:
         """End the utterance here, not the session: all of it is confirmed. The last event is `TurnEnd`."""
         self._require_executor()
         if not self._state.turns.requests:  # else the call before failed, and this one tries again
-            self.request_flush()
+            self.request("flush")
         return self._run_due()
 
     def finish(self) -> list[Event]:
         """End the session: all audio is confirmed. The last event is `End`; then nothing is accepted."""
         self._require_executor()
         if not self._planner.finishing:  # else the call before failed, and this one tries again
-            self.request_finish()
+            self.request("finish")
         return self._run_due()
 
     def step(self, *, wait: bool = True) -> RoundPlan | None:
@@ -221,13 +221,11 @@ class Session:
         if self.speakers is not None:
             self.speakers.feed(audio)
 
-    def request_flush(self) -> None:
-        """Request a `flush`; its rounds are due from now on."""
-        self._request("flush")
-
-    def request_finish(self) -> None:
-        """Request a `finish`; its rounds are due from now on, and then `End` is an event."""
-        self._request("finish")
+    def request(self, kind: Literal["flush", "finish"]) -> None:
+        """Request a `flush` or a `finish`: its rounds are due from now on, and after those of a `finish` is `End`."""
+        self._require_going_on()
+        self._planner.receive(0, self._gate.finish() if self._gate is not None else ())
+        self._planner.request(kind)
 
     def due(self) -> RoundPlan | None:
         """The next round to run, or None until there is more audio or a result. May also make events: see `drain`."""
@@ -323,10 +321,7 @@ class Session:
         return state
 
     def restore(self, state: SessionState) -> None:
-        """Go on from a snapshot of this session or of one built alike: the same audio gives the same events again.
-
-        An executor that remembers audio must be told by its owner.
-        """
+        """Go on from a snapshot of this session or of one built alike: the same audio gives the same events again."""
         self.close()
         self._state = state.copy()
         if self._gate is not None:
@@ -350,11 +345,6 @@ class Session:
         if isinstance(self._gate, TurnGate):
             self._gate.limits = recipe.schedule.turn_limits
         self._decode_options = recipe.search.options(self._state.options)
-
-    def _request(self, kind: Literal["flush", "finish"]) -> None:
-        self._require_going_on()
-        self._planner.receive(0, self._gate.finish() if self._gate is not None else ())
-        self._planner.request(kind)
 
     def _run_due(self) -> list[Event]:
         while self.step() is not None:

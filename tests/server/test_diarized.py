@@ -8,7 +8,8 @@ import pytest
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import OptionError
 from whispertide.options import ANY_SPEAKERS, DecodeOptions
-from whispertide.server.rest import TranscriptionRequest, _diarized, _render, _speakers
+from whispertide.server.transcription_answers import diarized, render
+from whispertide.server.transcription_form import TranscriptionRequest, _speakers
 from whispertide.types import Span, Word
 
 
@@ -19,7 +20,7 @@ def segment(number: int, text: str, speaker: int | None) -> OfflineSegment:
 
 
 def test_a_segment_is_as_openais() -> None:
-    assert _diarized(segment(1, " Yes.", 2)) == {
+    assert diarized(segment(1, " Yes.", 2)) == {
         "type": "transcript.text.segment",
         "id": "seg_001",
         "start": 1.0,
@@ -27,7 +28,7 @@ def test_a_segment_is_as_openais() -> None:
         "text": " Yes.",
         "speaker": "B",
     }
-    assert _diarized(segment(0, " Oh.", None))["speaker"] == ""
+    assert diarized(segment(0, " Oh.", None))["speaker"] == ""
 
 
 class Job:
@@ -40,7 +41,7 @@ def test_the_whole_answer() -> None:
     options = DecodeOptions(speakers=2)
     asked = TranscriptionRequest(io.BytesIO(), "base", "diarized_json", frozenset({"segment"}), False, options)
     segments = [segment(0, " Tea?", 1), segment(1, " Yes.", 2)]
-    answer = json.loads(bytes(_render(asked, Job(), segments, "transcribe").body))  # type: ignore[arg-type]
+    answer = json.loads(bytes(render(asked, Job(), segments, "transcribe").body))  # type: ignore[arg-type]
     assert (answer["task"], answer["duration"], answer["text"]) == ("transcribe", 2.0, "Tea? Yes.")
     assert [(part["speaker"], part["text"]) for part in answer["segments"]] == [("A", " Tea?"), ("B", " Yes.")]
 

@@ -3,12 +3,14 @@
 Pure: this module knows nothing of models, sessions, file formats or where a text goes. Time is in samples.
 """
 
+from __future__ import annotations
+
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from whispertide.punctuation import (
     AFTER_WORDS,
@@ -20,6 +22,9 @@ from whispertide.punctuation import (
     ends_sentence,
 )
 from whispertide.types import SAMPLE_RATE, Timed, Word, goes_on
+
+if TYPE_CHECKING:
+    from whispertide.decoding.longform import OfflineSegment
 
 # Vowels of Thai and Lao that are written before their consonant, and signs of Burmese and Khmer that put the next
 # consonant under the one before.
@@ -51,6 +56,26 @@ class TextSegment(Timed):
     tokens: tuple[int, ...] = ()
     window: int = 0
     speaker: int | None = None
+
+    @classmethod
+    def of(cls, segment: OfflineSegment) -> Self:
+        """A decoded segment of a recording, with its scores."""
+        scores = {
+            "avg_logprob": segment.avg_logprob,
+            "compression_ratio": segment.compression_ratio,
+            "no_speech_prob": segment.no_speech_prob,
+            "temperature": segment.temperature,
+        }
+        return cls(
+            segment.span.start,
+            segment.span.end,
+            segment.text,
+            segment.words,
+            scores,
+            segment.tokens,
+            segment.window,
+            segment.words[0].speaker if segment.words else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +109,7 @@ class Document:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     others: tuple[OtherText, ...] = ()
 
-    def other(self, language: str | None) -> "Document":
+    def other(self, language: str | None) -> Document:
         """The translations into a language (None: the corrections) as a transcript of its own."""
         found = tuple(
             TextSegment(other.start, other.end, " " + other.text) for other in self.others if other.language == language

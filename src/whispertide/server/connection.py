@@ -226,7 +226,7 @@ class Connection:
     async def _look_up(self, action: base.Resume, look_up: Callable[[str, str], Awaitable[None]]) -> None:
         """Ask the journal for a session that another server may have."""
         try:
-            self.hub.check_guess(action.session, self.owner, self.party)
+            self.hub.places.check_guess(action.session, self.owner, self.party)
             await look_up(action.session, self.owner)
         except RefusedError as error:
             self.problem(error.kind, str(error), fatal=True)
