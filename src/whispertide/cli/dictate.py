@@ -62,9 +62,7 @@ def dictate(
         str | None,
         typer.Option("--audio", metavar="FILE|-", help="A recording, or standard input, in place of the microphone."),
     ] = None,
-    device: Annotated[
-        str | None, typer.Option("--device", "-d", help="The microphone, by number or part of its name.")
-    ] = None,
+    device: arguments.Device = None,
     no_tune: arguments.NoTune = False,
     text: arguments.Text,
     stream: arguments.Stream,

@@ -18,7 +18,7 @@ from whispertide.model.runtime import give_back_spare, spare_graphs
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.bounds import check_executor
 from whispertide.server.broadcasts import Broadcasts
-from whispertide.server.client import Client
+from whispertide.server.client import STOPPING, Client
 from whispertide.server.defaults import check_usual, choose_model, fill_changes
 from whispertide.server.floods import Floods
 from whispertide.server.intents import intents_of
@@ -316,7 +316,7 @@ class Hub:
     def _admit(self, owner: str) -> None:
         """Raises `RefusedError` if there is no place for another session of this owner."""
         if self.draining:
-            raise self.places.refusal("shutdown", "the server is stopping; connect again in a moment")
+            raise self.places.refusal("shutdown", STOPPING)
         self.places.admit(owner)
 
     def _done(self, done: Done) -> None:
