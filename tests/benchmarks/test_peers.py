@@ -16,7 +16,7 @@ from whispertide.errors import CorpusError
 from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import Costs, Framed, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray
-from whispertide_lab.evaluation import charts, corpora, peers, runner
+from whispertide_lab.evaluation import charts, corpora, peers, runner, workbench
 from whispertide_lab.evaluation.peers import PEERS, Peer
 from whispertide_lab.evaluation.replay import Recogniser
 from whispertide_lab.evaluation.runner import Runner
@@ -113,7 +113,7 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(runner, "offline", offline)
     monkeypatch.setattr(corpora, "open_corpus", voices)
     monkeypatch.setattr(Runner, "transcriber", transcriber)
-    monkeypatch.setattr(runner, "digest_attachments", lambda model: "nothing")
+    monkeypatch.setattr(workbench, "digest_attachments", lambda model: "nothing")
     monkeypatch.setattr(peers, "run_peer_over", over)
     monkeypatch.setattr(peers, "why_not", why_not)
     monkeypatch.setattr(script, "why_not", why_not)
