@@ -10,10 +10,10 @@ from starlette.datastructures import FormData, UploadFile
 
 from whispertide.checkpoint.languages import language_code
 from whispertide.errors import OptionError, UnknownLanguageError
-from whispertide.options import DecodeOptions
+from whispertide.options import ANY_SPEAKERS, DecodeOptions
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import ModelInfo, ProtocolError
-from whispertide.server.transcription_form import TranscriptionRequest, read_request
+from whispertide.server.transcription_form import TranscriptionRequest, _speakers, read_request
 
 
 class Tokenizer:
@@ -113,3 +113,13 @@ def test_fields_without_effect_are_told_next_to_the_audios_warning() -> None:
     told = json.loads(asked.headers("gekürzt")["x-whispertide-warning"])
     assert told.endswith("gekürzt")
     assert asked.headers("gekürzt")["x-whispertide-warning"].isascii()
+
+
+def test_how_many_voices() -> None:
+    assert _speakers({}, "json") is None
+    assert _speakers({}, "diarized_json") == ANY_SPEAKERS
+    assert _speakers({"speakers": "3"}, "srt") == 3
+    assert _speakers({"speakers": "0"}, "json") == 0
+    for wrong, form in (("0", "diarized_json"), ("21", "json"), ("-1", "json")):
+        with pytest.raises(OptionError, match="speakers"):
+            _speakers({"speakers": wrong}, form)
