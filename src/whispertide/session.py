@@ -284,10 +284,10 @@ class Session:
         built with (gate, framing, policy, executor); then nothing is changed.
         """
         self._require_open()
-        before = self._planner.policy, self._planner.search, self._decode_options
+        before = self.recipe.policy, self.recipe.search, self._decode_options
         self._state.configure(changes, self._possible)
         self._connect()
-        if before != (self._planner.policy, self._planner.search, self._decode_options):
+        if before != (self.recipe.policy, self.recipe.search, self._decode_options):
             self._planner.reconsider()
 
     def note_lag(self, at: int, behind: int, lowered: int = 0) -> None:
@@ -338,10 +338,7 @@ class Session:
         self._planner.confirm = self._state.add
         self._planner.emit = self._state.emit  # not a method of the session: nothing may keep it once its owner lets go
         recipe = self._state.recipe
-        self._planner.schedule = self._own_schedule or recipe.schedule
-        self._planner.turn_pause = recipe.schedule.turn_pause
-        self._planner.policy = recipe.policy
-        self._planner.search = recipe.search
+        self._planner.choices, self._planner.schedule = recipe, self._own_schedule or recipe.schedule
         if isinstance(self._gate, TurnGate):
             self._gate.limits = recipe.schedule.turn_limits
         self._decode_options = recipe.search.options(self._state.options)

@@ -4,6 +4,7 @@ Where utterances and turns end under a session, and what of that the events say:
 """
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,9 +87,8 @@ def planning(
 ) -> Planned:
     planner, policy = RoundPlanner(gated=gated, live=live, max_in_flight=in_flight), Plain(longest)
     found = Planned(planner, policy)
-    planner.schedule, planner.search = schedule or Fixed(step_s=1.0), Greedy()
-    planner.policy = policy  # type: ignore[assignment]  # as much of one as a planner needs
-    planner.state, planner.turn_pause = TurnState(), 0
+    usual: Any = SimpleNamespace(schedule=Fixed(step_s=1.0), policy=policy, search=Greedy())
+    planner.choices, planner.schedule, planner.state = usual, schedule or usual.schedule, TurnState()
 
     def emit(kind: type, at: int, **values: Any) -> None:
         found.told.append(kind.__name__)
