@@ -148,6 +148,7 @@ def load(
     return transcriber if hush is None else api.Transcriber(transcriber.model, hush=hush)
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Device = Annotated[str | None, typer.Option("--device", "-d", help="The microphone, by number or part of its name.")]
 
 # --- what is written --------------------------------------------------------------------------------------------------

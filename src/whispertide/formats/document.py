@@ -26,11 +26,11 @@ from whispertide.types import SAMPLE_RATE, Timed, Word, goes_on
 if TYPE_CHECKING:
     from whispertide.decoding.longform import OfflineSegment
 
-# Vowels of Thai and Lao that are written before their consonant, and signs of Burmese and Khmer that put the next
-# consonant under the one before.
 _JOINER = "\u200d"  # of emoji that are several characters: a family, a profession
 _SKIN_TONES = "".join(map(chr, range(0x1F3FB, 0x1F400)))
 _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")  # letters, two of which are a flag
+# Vowels of Thai and Lao that are written before their consonant, and signs of Burmese and Khmer that put the next
+# consonant under the one before.
 _JOINED_TO_NEXT = "เแโใไເແໂໃໄ\u1039\u17d2" + _JOINER
 _JOINED_TO_LAST = "ฯะาำๅๆຯະາຳໆ" + _JOINER + _SKIN_TONES  # the first are letters in Unicode, but marks of Thai and Lao
 PAUSE = SAMPLE_RATE  # a second without speech ends a line
