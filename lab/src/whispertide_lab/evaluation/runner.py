@@ -63,8 +63,8 @@ class Runner(Workbench):
         first, *others = models or self.models[:1]
         settings = {
             "quick": str(self.quick),
-            "others": " ".join(map(self._model_hash, others)),
-            "tuned": " ".join(self._tuned(model) for model in (first, *others)),
+            "others": " ".join(map(self.model_hash, others)),
+            "tuned": " ".join(self.tuned(model) for model in (first, *others)),
         }
         code = store.code_version("", *made_by)
         spec = replace(self._spec(name, first, self.corpus), streaming=False, settings=settings, code=code)
@@ -134,7 +134,7 @@ class Runner(Workbench):
         """
         model = model or self.models[0]
         asked = self.quick or self.setup.excerpt_s is not None
-        corpus = self.corpus if asked else self._open(self.corpus_name, model, usual * CLIP_S)
+        corpus = self.corpus if asked else self.open_part(self.corpus_name, model, usual * CLIP_S)
         clips = clips_of(corpus, quick if self.quick else None if asked else usual)
         spec = replace(
             self._spec(name, model, corpus),
@@ -185,7 +185,7 @@ class Runner(Workbench):
 
     def _streaming_job(self, request: CellRequest, asked: Recipe, corpus: Corpus) -> Job:
         """The cell is named by the recipe as the model gets it: its framing may be the outcome of a measurement."""
-        recipe = self._framed(request.model, asked)
+        recipe = self.framed(request.model, asked)
         spec = replace(
             self._spec(request.recogniser, request.model, corpus),
             step_s=recipe.schedule.step_s,
@@ -250,12 +250,12 @@ class Runner(Workbench):
         return CellSpec(
             recogniser=recogniser,
             model=Path(model).name if Path(model).is_dir() else model,
-            corpus=self._label_of(corpus),
+            corpus=self.label_of(corpus),
             corpus_name=corpus.name,
             corpus_hash=corpus.hash,
             clock=self.clock,
-            model_hash=self._model_hash(model),
-            attachments_hash=self._attachments_hash(model),
+            model_hash=self.model_hash(model),
+            attachments_hash=self.attachments_hash(model),
             engine=self._engine_and_version(),
             machine=store.machine(),
             code=store.code_version(),

@@ -80,9 +80,10 @@ class Workbench:
 
         Raises `CorpusError` and `OptionError`.
         """
-        return self._open(name, model or self.models[0], self.setup.length_s)
+        return self.open_part(name, model or self.models[0], self.setup.length_s)
 
-    def _open(self, name: str, model: str, length_s: float | None) -> Corpus:
+    def open_part(self, name: str, model: str, length_s: float | None) -> Corpus:
+        """The same of so many seconds; None: all of it."""
         languages = self._languages(model)
         if (name, languages, length_s) not in self._corpora:
             from whispertide_lab.evaluation.corpora import open_corpus
@@ -116,7 +117,7 @@ class Workbench:
                 [recording.utterance() for recording in labelled],
             )
 
-    def _label_of(self, corpus: Corpus) -> str:
+    def label_of(self, corpus: Corpus) -> str:
         """A short name: as it was asked for, of a folder only the last part, and how much of it."""
         asked = next(name for (name, *_), known in self._corpora.items() if known is corpus)
         kind, colon, path = asked.partition(":")
@@ -141,7 +142,8 @@ class Workbench:
         found: T = self._once[name]
         return found
 
-    def _framed(self, model: str, recipe: Recipe) -> Recipe:
+    def framed(self, model: str, recipe: Recipe) -> Recipe:
+        """The recipe as the model gets it, which is said the first time."""
         if not isinstance(recipe.framing, AutoFraming):
             return recipe
 
@@ -152,14 +154,16 @@ class Workbench:
 
         return self.once(f"framing of {recipe} for {model}", find)
 
-    def _model_hash(self, model: str) -> str:
+    def model_hash(self, model: str) -> str:
+        """A hash over the model's weights."""
+
         def find() -> str:
             whole = load_late(Path(model)) if is_late(Path(model)) else self.transcriber(model).model
             return whole.content_hash[:12]
 
         return self.once(f"hash of {model}", find)
 
-    def _tuned(self, model: str) -> str:
+    def tuned(self, model: str) -> str:
         """A digest of what `whispertide tune` has found for the model, by which recipes are framed; "" of nothing."""
 
         def find() -> str:
@@ -168,7 +172,9 @@ class Workbench:
 
         return self.once(f"tuning of {model}", find)
 
-    def _attachments_hash(self, model: str) -> str:
+    def attachments_hash(self, model: str) -> str:
+        """A hash over what lies next to the weights and counts, too."""
+
         def find() -> str:
             if is_late(Path(model)):
                 return digest_folder(place_of(Path(model)))
