@@ -160,11 +160,11 @@ def test_a_stream_that_breaks_off_ends_first(
 
 
 def test_executors_of_old_settings_are_forgotten(model: whispertide.Transcriber) -> None:
-    for tenths in range(40):
-        model.session(FAST.replace(framing="zeros", zeros_s=tenths / 10))
-    assert len(model._executors) == 32
-    kept = model.session(FAST.replace(framing="zeros", zeros_s=3.9)).executor
-    assert model.session(FAST.replace(framing="zeros", zeros_s=3.9)).executor is kept
+    made = [model.session(FAST.replace(framing="zeros", zeros_s=tenths / 10)).executor for tenths in range(40)]
+    assert model.session(FAST.replace(framing="zeros", zeros_s=3.9)).executor is made[-1]
+    assert model.session(FAST.replace(framing="zeros", zeros_s=0.8)).executor is made[8]  # 32 are kept
+    assert model.session(FAST.replace(framing="zeros", zeros_s=0.9)).executor is made[9]
+    assert model.session(FAST.replace(framing="zeros", zeros_s=0.7)).executor is not made[7]
 
 
 def test_samples_that_are_none_are_refused(model: whispertide.Transcriber) -> None:
@@ -274,7 +274,7 @@ def test_threads_that_open_sessions_share_what_computes(monkeypatch: pytest.Monk
         made.append(make_executor(*values, **settings))
         return made[-1]
 
-    monkeypatch.setattr("whispertide.api.make_executor", slowly)
+    monkeypatch.setattr("whispertide.recipes.assembly.make_executor", slowly)
     with ThreadPoolExecutor(4) as pool:
         sessions = list(pool.map(model.session, [FAST] * 4))
     assert [session.executor for session in sessions] == made * 4

@@ -184,7 +184,7 @@ def test_other_sample_types_are_converted() -> None:
     session = Session(RECIPE)
     session.ingest(np.array([-32768, 0, 16384], np.int16))
     session.ingest(np.array([0.25, -0.5], np.float64))
-    session.request_flush()
+    session.request("flush")
     plan = session.due()
     assert plan is not None
     audio = session.window(plan)
@@ -197,7 +197,7 @@ def test_what_are_no_numbers_becomes_silence_and_is_counted() -> None:
     session = Session(RECIPE)
     session.ingest(np.array([0.5, np.nan, -np.inf, 2.0], np.float32))
     session.ingest(np.array([1e300], np.float64))
-    session.request_flush()
+    session.request("flush")
     plan = session.due()
     assert plan is not None
     np.testing.assert_array_equal(session.window(plan), np.array([0.5, 0, 0, 2, 0], np.float32))
@@ -209,7 +209,7 @@ def test_pushed_arrays_are_copied() -> None:
     block = np.full(4, 0.5, np.float32)
     session.ingest(block)
     block[:] = 0
-    session.request_flush()
+    session.request("flush")
     plan = session.due()
     assert plan is not None
     assert session.window(plan).tolist() == [0.5] * 4
@@ -248,7 +248,7 @@ def test_from_a_snapshot_the_same_audio_gives_the_same_events_again() -> None:
 
 def test_a_snapshot_has_the_events_that_nobody_took() -> None:
     session = Session(RECIPE)
-    session.request_flush()
+    session.request("flush")
     assert session.due() is None
     kept = session.snapshot()
     for _ in range(2):
@@ -519,7 +519,7 @@ def test_falling_behind_is_told_and_so_is_catching_up() -> None:
     assert told == [(2.5, 0), (4.5, 0), (0.9, 0)]  # nothing lowers quality here
     session.ingest(audio_between(session.received, session.received + S))
     rounds(3.0)
-    session.request_flush()
+    session.request("flush")
     rounds(2.5)  # what comes after a flush is not late
     assert told[3:] == [(3.0, 0), (0.0, 0)]
 

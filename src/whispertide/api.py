@@ -14,7 +14,6 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 
@@ -39,8 +38,8 @@ from whispertide.options import (
     Precision,
     ProviderName,
 )
-from whispertide.recipes.allocation import Allocation, allocate
-from whispertide.recipes.assembly import ExecutorKey, executor_key, make_executor
+from whispertide.recipes.allocation import allocate
+from whispertide.recipes.assembly import Executors
 from whispertide.recipes.calibration import Calibration, load_tuned, recall
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
@@ -50,10 +49,7 @@ from whispertide.speakers.embedding import find_embedding
 from whispertide.speakers.track import SpeakerTrack
 from whispertide.speakers.whole import WholeTrack, parted
 from whispertide.streaming.framing import Hush, get_framing
-from whispertide.streaming.policy import Executor
 from whispertide.types import Announce, FloatArray
-
-_MOST_EXECUTORS = 32  # kept for further sessions of the same settings
 
 
 class Transcriber:
@@ -77,7 +73,7 @@ class Transcriber:
         self.model = model
         self.hush = hush
         self._measure = measure
-        self._opening = Lock()
+        self._executors = Executors(model, hush)
 
     @property
     def name(self) -> str:
@@ -182,7 +178,7 @@ class Transcriber:
         if recording.broken is not None:
             warnings.warn(str(recording.broken), stacklevel=2)
         return Document(
-            segments=tuple(map(text_segment, segments)),
+            segments=tuple(map(TextSegment.of, segments)),
             language=self.language_of(options or DecodeOptions(), segments[0].language if segments else None),
             duration=recording.samples,
             model=printable(self.name),
@@ -245,10 +241,6 @@ class Transcriber:
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _executors(self) -> dict[tuple[ExecutorKey, str, Allocation | None], Executor]:
-        return {}
-
     def session(
         self,
         recipe: str | Recipe = DEFAULT_RECIPE,
@@ -274,29 +266,15 @@ class Transcriber:
             recipe = replace(recipe, schedule=replace(recipe.schedule, vad=vad))
         options = self._possible(options or DecodeOptions())
         recipe, allocation = allocate(self.model, self.framed(recipe, live=live).recipe)
-        executor = self._executor(recipe, allocation)
         return Session(
             recipe,
-            executor,
+            self._executors.get(recipe, allocation),
             recipe.schedule.gate(),
             options=options,
             live=live,
             possible=self._possible,
             speakers=SpeakerTrack(find_embedding(), options.speakers) if options.speakers else None,
         )
-
-    def _executor(self, recipe: Recipe, allocation: Allocation | None) -> Executor:
-        """The executor of the recipe's rounds, the same for all sessions of like settings."""
-        key = executor_key(recipe), recipe.executor.kind, allocation
-        with self._opening:  # what is built for one thread serves the others
-            executor = self._executors.pop(key, None)
-            if executor is None:
-                executor = make_executor(self.model, recipe, hush=self.hush, allocation=allocation)
-            self._executors[key] = executor  # the newest is the last
-            # A server's clients choose settings; sessions keep their executor, whoever else forgets it.
-            if len(self._executors) > _MOST_EXECUTORS:
-                del self._executors[next(iter(self._executors))]
-        return executor
 
     def _possible(self, options: DecodeOptions) -> DecodeOptions:
         """Check the options, with languages as codes, or None. Raises `OptionError` for one that this model does not
@@ -402,19 +380,3 @@ def _then_fail(segments: Iterable[OfflineSegment], recording: Recording) -> Iter
             raise broken
         finally:
             del broken, recording  # the error has this frame: it would keep itself and all the audio
-
-
-def text_segment(segment: OfflineSegment) -> TextSegment:
-    """Convert a segment to that of documents, with its scores."""
-    names = ("avg_logprob", "compression_ratio", "no_speech_prob", "temperature")
-    scores = {name: getattr(segment, name) for name in names}
-    return TextSegment(
-        segment.span.start,
-        segment.span.end,
-        segment.text,
-        segment.words,
-        scores,
-        segment.tokens,
-        segment.window,
-        segment.words[0].speaker if segment.words else None,
-    )

@@ -159,14 +159,14 @@ class Session:
         """End the utterance here, not the session: all of it is confirmed. The last event is `TurnEnd`."""
         self._require_executor()
         if not self._state.turns.requests:  # else the call before failed, and this one tries again
-            self.request_flush()
+            self.request("flush")
         return self._run_due()
 
     def finish(self) -> list[Event]:
         """End the session: all audio is confirmed. The last event is `End`; then nothing is accepted."""
         self._require_executor()
         if not self._planner.finishing:  # else the call before failed, and this one tries again
-            self.request_finish()
+            self.request("finish")
         return self._run_due()
 
     def step(self, *, wait: bool = True) -> RoundPlan | None:
@@ -221,13 +221,11 @@ class Session:
         if self.speakers is not None:
             self.speakers.feed(audio)
 
-    def request_flush(self) -> None:
-        """Request a `flush`; its rounds are due from now on."""
-        self._request("flush")
-
-    def request_finish(self) -> None:
-        """Request a `finish`; its rounds are due from now on, and then `End` is an event."""
-        self._request("finish")
+    def request(self, kind: Literal["flush", "finish"]) -> None:
+        """Request a `flush` or a `finish`: its rounds are due from now on, and after those of a `finish` is `End`."""
+        self._require_going_on()
+        self._planner.receive(0, self._gate.finish() if self._gate is not None else ())
+        self._planner.request(kind)
 
     def due(self) -> RoundPlan | None:
         """The next round to run, or None until there is more audio or a result. May also make events: see `drain`."""
@@ -286,10 +284,10 @@ class Session:
         built with (gate, framing, policy, executor); then nothing is changed.
         """
         self._require_open()
-        before = self._planner.policy, self._planner.search, self._decode_options
+        before = self.recipe.policy, self.recipe.search, self._decode_options
         self._state.configure(changes, self._possible)
         self._connect()
-        if before != (self._planner.policy, self._planner.search, self._decode_options):
+        if before != (self.recipe.policy, self.recipe.search, self._decode_options):
             self._planner.reconsider()
 
     def note_lag(self, at: int, behind: int, lowered: int = 0) -> None:
@@ -323,10 +321,7 @@ class Session:
         return state
 
     def restore(self, state: SessionState) -> None:
-        """Go on from a snapshot of this session or of one built alike: the same audio gives the same events again.
-
-        An executor that remembers audio must be told by its owner.
-        """
+        """Go on from a snapshot of this session or of one built alike: the same audio gives the same events again."""
         self.close()
         self._state = state.copy()
         if self._gate is not None:
@@ -343,18 +338,10 @@ class Session:
         self._planner.confirm = self._state.add
         self._planner.emit = self._state.emit  # not a method of the session: nothing may keep it once its owner lets go
         recipe = self._state.recipe
-        self._planner.schedule = self._own_schedule or recipe.schedule
-        self._planner.turn_pause = recipe.schedule.turn_pause
-        self._planner.policy = recipe.policy
-        self._planner.search = recipe.search
+        self._planner.choices, self._planner.schedule = recipe, self._own_schedule or recipe.schedule
         if isinstance(self._gate, TurnGate):
             self._gate.limits = recipe.schedule.turn_limits
         self._decode_options = recipe.search.options(self._state.options)
-
-    def _request(self, kind: Literal["flush", "finish"]) -> None:
-        self._require_going_on()
-        self._planner.receive(0, self._gate.finish() if self._gate is not None else ())
-        self._planner.request(kind)
 
     def _run_due(self) -> list[Event]:
         while self.step() is not None:

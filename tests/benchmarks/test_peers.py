@@ -16,7 +16,7 @@ from whispertide.errors import CorpusError
 from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import Costs, Framed, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray
-from whispertide_lab.evaluation import charts, corpora, peers, runner
+from whispertide_lab.evaluation import charts, corpora, peers, runner, workbench
 from whispertide_lab.evaluation.peers import PEERS, Peer
 from whispertide_lab.evaluation.replay import Recogniser
 from whispertide_lab.evaluation.runner import Runner
@@ -25,6 +25,7 @@ from whispertide_lab.evaluation.trace import Trace
 from whispertide_lab.speech.utterance import Recordings, RefWord, Utterance
 
 ROOT = Path(__file__).parents[2]
+MARKS = ("<!-- peers -->", "<!-- /peers -->")  # in the README
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +114,10 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(runner, "offline", offline)
     monkeypatch.setattr(corpora, "open_corpus", voices)
     monkeypatch.setattr(Runner, "transcriber", transcriber)
-    monkeypatch.setattr(runner, "digest_attachments", lambda model: "nothing")
+    monkeypatch.setattr(workbench, "digest_attachments", lambda model: "nothing")
     monkeypatch.setattr(peers, "run_peer_over", over)
     monkeypatch.setattr(peers, "why_not", why_not)
-    monkeypatch.setattr(script, "why_not", why_not)
+    monkeypatch.setattr("peers_page.why_not", why_not)
     return record
 
 
@@ -126,7 +127,7 @@ def headings(page: str) -> list[str]:
 
 @pytest.mark.slow
 def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -> None:
-    Path(study.options.readme).write_text(f"before {script.MARKS[0]} old {script.MARKS[1]} after", encoding="utf-8")
+    Path(study.options.readme).write_text(f"before {MARKS[0]} old {MARKS[1]} after", encoding="utf-8")
     script.run(study.options)
     assert headings(study.page) == [
         "At a glance",
@@ -156,8 +157,8 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
     assert "peer:openai-whisper fallback=false nano.en: it is not installed" in study.page
     assert f"vosk: {PEERS['vosk'].reason}" in study.page
     readme = Path(study.options.readme).read_text(encoding="utf-8")
-    assert readme.startswith(f"before {script.MARKS[0]}\n")
-    assert readme.endswith(f"\n{script.MARKS[1]} after")
+    assert readme.startswith(f"before {MARKS[0]}\n")
+    assert readme.endswith(f"\n{MARKS[1]} after")
     assert "| **whispertide**, `tide` | 0.00 | 0.40 |" in readme
 
 

@@ -79,7 +79,7 @@ def test_wrong_keys_are_slowed_down_by_address() -> None:
 def test_sessions_that_are_not_here_are_asked_for_slowly() -> None:
     models: Any = {"nano.en": KnowingModel()}
     hub = Hub(models, get_recipe("whisper-streaming"), limited())
-    hub.guesses.clock = Clock()
+    hub.places.guesses.clock = Clock()
     kinds = []
     for number in range(150):
         with pytest.raises(RefusedError) as refused:

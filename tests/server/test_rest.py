@@ -21,10 +21,10 @@ from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
-from whispertide.server import rest as rest_module
 from whispertide.server.options import Access, ServerOptions
-from whispertide.server.rest import TranscriptionRequest
 from whispertide.server.serving import assemble
+from whispertide.server.transcription_answers import render
+from whispertide.server.transcription_form import TranscriptionRequest
 
 FIELDS = (
     "model",
@@ -680,13 +680,13 @@ async def test_streaming_a_file_that_fails_later() -> None:
 @pytest.mark.parametrize("format_", ["srt", "json"])
 async def test_others_are_served_while_an_answer_is_written(format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Breaking two hours of words into subtitles takes seconds."""
-    written, rendered = threading.Event(), rest_module._render
+    written = threading.Event()
 
     def slow(*arguments: Any) -> Any:
         assert written.wait(30)
-        return rendered(*arguments)
+        return render(*arguments)
 
-    monkeypatch.setattr(rest_module, "_render", slow)
+    monkeypatch.setattr("whispertide.server.rest.render", slow)
     async with rest() as client:
         answer = asyncio.create_task(post(client, wav(3), response_format=format_))
         assert (await client.get("/healthz", timeout=20)).status_code == 200

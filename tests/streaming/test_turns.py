@@ -420,7 +420,7 @@ def test_rounds_can_be_run_elsewhere() -> None:
     session.ingest(audio_between(2 * S, 4 * S))  # goes on meanwhile
     assert plan.window == Span(0, 2 * S)
     events += session.apply(oracle.run(plan, session.window(plan), session.options))
-    session.request_finish()
+    session.request("finish")
     while (plan := session.due()) is not None:
         assert plan.is_last
         events += session.apply(oracle.run(plan, session.window(plan), session.options))
@@ -452,7 +452,7 @@ def test_a_round_took_what_all_its_stages_took() -> None:
     assert plan is not None
     session.apply(RoundResult(plan, stats=RoundStats(decode_s=0.9)))
     session.ingest(audio_between(session.received, 6 * S))
-    session.request_finish()
+    session.request("finish")
     assert session.due() is not None
     assert loads == [0, round(1.8 * S), 0]  # the last round looks at what is left, late or not
     assert session.loads == (0, round(1.8 * S))
@@ -462,7 +462,7 @@ def test_audio_after_a_flush_waits_for_it() -> None:
     oracle = exact()
     session = Session(RECIPE)
     session.ingest(audio_between(0, 2 * S))
-    session.request_flush()
+    session.request("flush")
     session.ingest(audio_between(2 * S, 4 * S))
     plan = session.due()
     assert plan is not None
@@ -476,7 +476,7 @@ def test_audio_after_a_flush_waits_for_it() -> None:
 
 def test_audio_after_a_flush_of_nothing_does_not_wait() -> None:
     session = Session(RECIPE)
-    session.request_flush()
+    session.request("flush")
     session.ingest(audio_between(0, 2 * S))
     plan = session.due()
     assert plan is not None
@@ -486,11 +486,11 @@ def test_audio_after_a_flush_of_nothing_does_not_wait() -> None:
 
 def test_after_a_request_to_finish_no_audio_is_taken() -> None:
     session = Session(RECIPE)
-    session.request_finish()
+    session.request("finish")
     with pytest.raises(SessionError, match="asked to finish"):
         session.ingest(np.zeros(1, np.float32))
     with pytest.raises(SessionError, match="asked to finish"):
-        session.request_flush()
+        session.request("flush")
 
 
 def test_results_come_in_the_order_of_the_plans() -> None:
@@ -522,7 +522,7 @@ def test_two_rounds_in_flight_lose_nothing() -> None:
     for second in range(82):
         session.ingest(audio_between(session.received, (second + 1) * S))
         if second == 81:
-            session.request_finish()
+            session.request("finish")
         while (plan := session.due()) is not None or (second == 81 and waiting):
             waiting += [plan] if plan is not None else []
             if len(waiting) == 2 or plan is None:

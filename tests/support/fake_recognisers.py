@@ -12,7 +12,7 @@ from whispertide.options import EngineOptions
 from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import choose_framing
 from whispertide.types import SAMPLE_RATE
-from whispertide_lab.evaluation import corpora, preparation, runner
+from whispertide_lab.evaluation import corpora, preparation, runner, workbench
 from whispertide_lab.evaluation.replay import Recogniser
 from whispertide_lab.evaluation.runner import Runner
 from whispertide_lab.evaluation.trace import Trace
@@ -91,7 +91,7 @@ def fake_recognisers(monkeypatch: pytest.MonkeyPatch) -> Heard:
         record.checked.append(recipe.name)
         return SimpleNamespace(close=lambda: None)
 
-    monkeypatch.setattr(runner, "digest_attachments", lambda model: "nothing")
+    monkeypatch.setattr(workbench, "digest_attachments", lambda model: "nothing")
     monkeypatch.setattr(runner, "streaming", streaming)
     monkeypatch.setattr(runner, "offline", offline)
     monkeypatch.setattr(corpora, "open_corpus", open_corpus)

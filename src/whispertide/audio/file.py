@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from whispertide.audio.pcm import PcmDecoder
-from whispertide.audio.track import AudioSource, AudioTracks, open_track, warn_repaired
+from whispertide.audio.track import AudioSource, AudioTracks, open_track, waited, warn_repaired
 from whispertide.errors import AudioError, OptionError, TruncatedAudioError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -113,11 +113,7 @@ def pcm_blocks(
 def _pcm_parts(stream: BinaryIO, decoder: PcmDecoder) -> Iterator[FloatArray]:
     # A buffered reader's read(n) waits for all n bytes; read1 gives what is there.
     read = getattr(stream, "read1", stream.read)
-    while (data := read(_READ)) != b"":
-        if data is None:
-            raise AudioError(
-                "expected a stream that waits for its input; got one in non-blocking mode: make it blocking"
-            )
+    while data := waited(read(_READ)):
         yield decoder.feed(data)
     yield decoder.flush()
 

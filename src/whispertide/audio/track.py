@@ -53,6 +53,13 @@ class AudioTracks:
         return f"{len(self.names)} audio tracks: {listed}"
 
 
+def waited(data: bytes | None) -> bytes:
+    """The bytes that a stream gave. Raises `AudioError` for one that did not wait for them."""
+    if data is None:
+        raise AudioError("expected a stream that waits for its input; got one in non-blocking mode: make it blocking")
+    return data
+
+
 def warn_repaired(name: str, replaced: int, cancelled_s: float) -> None:
     """Warn of samples that were replaced, and of channels that cancelled each other out."""
     if replaced:
@@ -86,11 +93,7 @@ class _Source:
         if self.size is not None:
             # No further than the file went when it was opened: it may still be written to.
             count = min(count, max(0, self.size - self._at))
-        data = self._file.read(count)
-        if data is None:
-            raise AudioError(
-                "expected a stream that waits for its input; got one in non-blocking mode: make it blocking"
-            )
+        data = waited(self._file.read(count))
         # Only what is read in order from the beginning; a decoder may jump.
         if self._at == len(self.head) < _HEAD:
             self.head += data

@@ -133,8 +133,8 @@ class Worker:
 
     def _transcribe(self, source: Any, name: str) -> "tuple[Document, AudioError | None]":
         """Make the same document as `whispertide transcribe`, and return the reason if the audio is not complete."""
-        from whispertide.api import text_segment
         from whispertide.audio.file import decode_blocks
+        from whispertide.formats.document import TextSegment
         from whispertide.formats.offline import OfflineRun
 
         transcriber, options = self._transcriber, self._setup.options
@@ -142,7 +142,7 @@ class Worker:
         run, detected = OfflineRun(Recording(decode_blocks(source))), None
         for segment in transcriber.transcribe_segments(run.recording, options=options):
             detected = segment.language
-            run.add(text_segment(segment))
+            run.add(TextSegment.of(segment))
         document = run.document(
             language=transcriber.language_of(options, detected),
             model=transcriber.name,

@@ -18,7 +18,14 @@ import numpy.typing as npt
 
 from whispertide.checkpoint import magic
 from whispertide.checkpoint.safetensors_file import to_float
-from whispertide.checkpoint.untrusted import MOST_DIMS, count_elements, open_weights, read_exactly, shorten
+from whispertide.checkpoint.untrusted import (
+    MOST_DIMS,
+    count_elements,
+    open_weights,
+    read_exactly,
+    read_numbers,
+    shorten,
+)
 from whispertide.errors import CheckpointError
 
 VERSION = 6  # of the format, since CTranslate2 2.0
@@ -111,13 +118,7 @@ class CTranslate2File:
         shape = rows.shape
         width = count_elements(shape[1:], self._size)
         count, start = shape[0] * width, rows.first * width * dtype.itemsize
-        try:
-            values = np.fromfile(self.path, dtype, count, offset=rows.variable.offset + start)
-        except OSError as error:
-            raise CheckpointError(f"{self.path} cannot be read: {error}") from error
-        if values.size != count:
-            raise CheckpointError(f"{self.path} became shorter while it was in use: download the model again")
-        return values.reshape(shape)
+        return read_numbers(self.path, dtype, count, rows.variable.offset + start).reshape(shape)
 
     def _read(self, file: BinaryIO) -> None:
         if (start := read_exactly(file, magic.SIZE)) != _U32.pack(VERSION):

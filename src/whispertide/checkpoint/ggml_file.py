@@ -18,7 +18,7 @@ from whispertide.checkpoint import magic
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.ggml_blocks import BLOCK, FORMATS, weights_of
 from whispertide.checkpoint.safetensors_file import to_float
-from whispertide.checkpoint.untrusted import count_elements, open_weights, read_exactly, shorten
+from whispertide.checkpoint.untrusted import count_elements, open_weights, read_exactly, read_numbers, shorten
 from whispertide.errors import CheckpointError
 from whispertide.features import mel_filters
 from whispertide.types import N_FFT
@@ -65,12 +65,7 @@ class GgmlFile:
         Raises `CheckpointError` when the file cannot be read any more.
         """
         count = _bytes_of(tensor, self._size)
-        try:
-            stored = np.fromfile(self.path, np.uint8, count, offset=tensor.offset)
-        except OSError as error:
-            raise CheckpointError(f"{self.path} cannot be read: {error}") from error
-        if stored.size != count:
-            raise CheckpointError(f"{self.path} became shorter while it was in use: download the model again")
+        stored = read_numbers(self.path, np.uint8, count, tensor.offset)
         if tensor.type in FORMATS:
             try:
                 return weights_of(stored, FORMATS[tensor.type]).reshape(tensor.shape)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.checkpoint.magic import describe
-from whispertide.checkpoint.untrusted import count_elements, quote, shorten
+from whispertide.checkpoint.untrusted import count_elements, quote, read_numbers, shorten
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 _LENGTH = struct.Struct("<Q")
@@ -70,13 +70,7 @@ class SafetensorsFile:
         Raises `CheckpointError` when the file cannot be read any more, and KeyError when it has no such tensor.
         """
         tensor = self.tensors[name]
-        count = math.prod(tensor.shape)
-        try:
-            values = np.fromfile(self.path, _DTYPES[tensor.dtype], count, offset=tensor.offset)
-        except OSError as error:
-            raise CheckpointError(f"{self.path} cannot be read: {error}") from error
-        if values.size != count:
-            raise CheckpointError(f"{self.path} became shorter while it was in use: download the model again")
+        values = read_numbers(self.path, _DTYPES[tensor.dtype], math.prod(tensor.shape), tensor.offset)
         if tensor.dtype == "U8":
             return values.reshape(tensor.shape)
         return to_float(values, is_bfloat16=tensor.dtype == "BF16").reshape(tensor.shape)

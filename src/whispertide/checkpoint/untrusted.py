@@ -9,7 +9,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
 
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
@@ -54,6 +57,20 @@ def read_exactly(file: BinaryIO, count: int) -> bytes:
     found = file.read(count)
     if len(found) != count:
         raise EOFError("it ends early")
+    return found
+
+
+def read_numbers(path: Path, dtype: npt.DTypeLike, count: int, offset: int) -> npt.NDArray[Any]:
+    """Read `count` numbers [count] of a file of weights, from byte `offset` on.
+
+    Raises `CheckpointError` when the file cannot be read any more.
+    """
+    try:
+        found = np.fromfile(path, dtype, count, offset=offset)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    if found.size != count:
+        raise CheckpointError(f"{path} became shorter while it was in use: download the model again")
     return found
 
 

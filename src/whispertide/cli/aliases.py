@@ -19,7 +19,7 @@ _ALL = ("txt", "vtt", "srt", "tsv", WHISPER_JSON)
 
 
 @dataclass(frozen=True, slots=True)
-class Alias:
+class _Alias:
     """An option of other programs. `option` is ours: a command without it does not know the alias either. `rewrite`
     makes our arguments of its value, and raises `OptionError` for one that cannot be served.
     """
@@ -28,11 +28,11 @@ class Alias:
     rewrite: Callable[[str], Sequence[str]]
 
 
-def _same(option: str) -> Alias:
-    return Alias(option, lambda value: (option, value))
+def _same(option: str) -> _Alias:
+    return _Alias(option, lambda value: (option, value))
 
 
-def _switch(option: str, on: Sequence[str] = (), off: Sequence[str] = ()) -> Alias:
+def _switch(option: str, on: Sequence[str] = (), off: Sequence[str] = ()) -> _Alias:
     """Alias of an option with the values True and False."""
 
     def rewrite(value: str) -> Sequence[str]:
@@ -41,7 +41,7 @@ def _switch(option: str, on: Sequence[str] = (), off: Sequence[str] = ()) -> Ali
             raise OptionError(f"expected True or False; got {value!r}")
         return on if wanted else off
 
-    return Alias(option, rewrite)
+    return _Alias(option, rewrite)
 
 
 def _formats(value: str) -> Sequence[str]:
@@ -50,15 +50,15 @@ def _formats(value: str) -> Sequence[str]:
     return "--format", ",".join(names)
 
 
-ALIASES: Mapping[str, Alias] = {
-    "--output_format": Alias("--format", _formats),
-    "--output_dir": Alias("--output", lambda folder: ("--output", f"{folder or '.'}/")),
+ALIASES: Mapping[str, _Alias] = {
+    "--output_format": _Alias("--format", _formats),
+    "--output_dir": _Alias("--output", lambda folder: ("--output", f"{folder or '.'}/")),
     "--initial_prompt": _same("--prompt"),
     "--beam_size": _same("--beam"),
     "--max_line_width": _same("--line-width"),
     "--max_line_count": _same("--lines"),
-    "--device": Alias("--provider", lambda value: ("--provider", provider_of(value))),
-    "--compute_type": Alias("--precision", lambda value: ("--precision", precision_of(value))),
+    "--device": _Alias("--provider", lambda value: ("--provider", provider_of(value))),
+    "--compute_type": _Alias("--precision", lambda value: ("--precision", precision_of(value))),
     "--fp16": _switch("--precision", ("--precision", "fp16"), ("--precision", "fp32")),
     "--vad_filter": _switch("--vad", ("--vad",), ("--no-vad",)),
     "--word_timestamps": _switch("--format"),  # words have their times anyway
@@ -98,7 +98,7 @@ def _name(argument: str) -> str:
     return "--" + name[2:].replace("-", "_") if name.startswith("--") else name
 
 
-def _rewritten(ctx: Any, args: Sequence[str], known: Mapping[str, Alias]) -> Iterator[str]:
+def _rewritten(ctx: Any, args: Sequence[str], known: Mapping[str, _Alias]) -> Iterator[str]:
     rest = iter(args)
     for argument in rest:
         if argument == "--":  # what follows are names of files

@@ -148,20 +148,31 @@ def load(
     return transcriber if hush is None else api.Transcriber(transcriber.model, hush=hush)
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Device = Annotated[str | None, typer.Option("--device", "-d", help="The microphone, by number or part of its name.")]
+
 # --- what is written --------------------------------------------------------------------------------------------------
 
 _text = partial(typer.Option, rich_help_panel="What is written")
-_TEXT: dict[str, Any] = {
-    "language": _text("--language", "-l", help="The spoken language: a code, tag or name. Default: auto (detected)."),
-    "languages": _text("--languages", metavar="CODE,…", help="Languages that may be detected."),
-    "task": _text("--task", metavar="NAME", help="transcribe, or translate into English."),
-    "prompt": _text("--prompt", help="Text that sets spelling and style."),
-    "keyterms": _text("--keyterms", metavar="FILE|A,B", help="Names and words to recognise."),
-    "speakers": _text(
-        "--speakers", metavar="N", min=0, max=MOST_SPEAKERS, help="Label each word with one of up to N voices."
-    ),
-}
-Text = Annotated[DecodeOptions, _TEXT]
+
+
+def text_options(option: Callable[..., Any], language: str) -> Fields:
+    """Options for the fields of `DecodeOptions`, made by `option`; `language` is the help of that one."""
+    return {
+        "language": option("--language", "-l", help=language),
+        "languages": option("--languages", metavar="CODE,…", help="Languages that may be detected."),
+        "task": option("--task", metavar="NAME", help="transcribe, or translate into English."),
+        "prompt": option("--prompt", help="Text that sets spelling and style."),
+        "keyterms": option("--keyterms", metavar="FILE|A,B", help="Names and words to recognise."),
+        "speakers": option(
+            "--speakers", metavar="N", min=0, max=MOST_SPEAKERS, help="Label each word with one of up to N voices."
+        ),
+    }
+
+
+Text = Annotated[
+    DecodeOptions, text_options(_text, "The spoken language: a code, tag or name. Default: auto (detected).")
+]
 # A stream's search is its recipe's.
 Beam = Annotated[
     int | None,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from whispertide.recipes.recipe import Recipe
     from whispertide.types import FloatArray
 
-DEFAULT_KEY = "ctrl+alt+space"
+_DEFAULT_KEY = "ctrl+alt+space"
 NO_KEY, BY_SIGNAL = "none", "signal"
 _TOGGLE = getattr(signal, "SIGUSR1", None)
 _POLL_S = 0.1
@@ -46,7 +46,7 @@ def dictate(
             "--key",
             "-k",
             metavar="KEYS",
-            help=f"The hotkey; none: begin at once; signal: SIGUSR1. Default: {DEFAULT_KEY}.",
+            help=f"The hotkey; none: begin at once; signal: SIGUSR1. Default: {_DEFAULT_KEY}.",
         ),
     ] = None,
     hold: Annotated[
@@ -62,9 +62,7 @@ def dictate(
         str | None,
         typer.Option("--audio", metavar="FILE|-", help="A recording, or standard input, in place of the microphone."),
     ] = None,
-    device: Annotated[
-        str | None, typer.Option("--device", "-d", help="The microphone, by number or part of its name.")
-    ] = None,
+    device: arguments.Device = None,
     no_tune: arguments.NoTune = False,
     text: arguments.Text,
     stream: arguments.Stream,
@@ -80,7 +78,7 @@ def dictate(
 
     if audio is not None and device is not None:
         raise OptionError(f"expected --audio or --device, not both; got {audio!r} and {device!r}")
-    chord = _hotkey(key, default=NO_KEY if printed or audio is not None else DEFAULT_KEY)
+    chord = _hotkey(key, default=NO_KEY if printed or audio is not None else _DEFAULT_KEY)
     if hold and isinstance(chord, str):
         raise OptionError(f"expected keys to hold, such as --key f9, with --hold; got --key {chord}")
     if audio == STDIN and chord != NO_KEY:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -62,7 +62,7 @@ def doctor(
     *,
     model: arguments.MeasuredModel = None,
     option: arguments.ModelOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    as_json: arguments.AsJson = False,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
 ) -> ExitCode:

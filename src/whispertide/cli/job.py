@@ -25,7 +25,7 @@ from whispertide.cli.two_lines import TwoLines
 from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, choose_view, terminal
 from whispertide.errors import AudioError, OutputError
 from whispertide.events import Confirmed, End, Error, Event, Language
-from whispertide.formats.document import Document
+from whispertide.formats.document import Document, TextSegment
 from whispertide.formats.files import get_format, json_line
 from whispertide.formats.offline import OfflineRun
 from whispertide.options import BUNDLED_MODEL, DEFAULT_MODEL, DecodeOptions, SubtitleOptions
@@ -264,8 +264,6 @@ class OfflineJob(Job):
 
     def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
         """Transcribe `blocks`; an interrupt keeps the segments that are done."""
-        from whispertide.api import text_segment
-
         texts = [TextLines(writer) for writer in writers if writer.target.format == "txt"]
         translating = self._begin_translation()
 
@@ -295,7 +293,7 @@ class OfflineJob(Job):
                         ):
                             say(hint)
                         self.result.language = segment.language
-                        self._run.add(text_segment(segment))
+                        self._run.add(TextSegment.of(segment))
                         for lines in texts:
                             lines.lines(self.result.segments[-1:])
                         if translating is not None:

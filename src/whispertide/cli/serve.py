@@ -14,7 +14,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.translator_choice import TranslationChoice
 from whispertide.errors import AddressError, OptionError, WhispertideError
 from whispertide.extras import require
-from whispertide.options import DEFAULT_MODEL, MOST_SPEAKERS, DecodeOptions, EngineOptions, check_choice
+from whispertide.options import DEFAULT_MODEL, DecodeOptions, EngineOptions, check_choice
 from whispertide.server.options import Access, Address, Limits, ServerOptions, TranslationAccess, Work
 
 if TYPE_CHECKING:
@@ -52,16 +52,7 @@ _LIMITS: arguments.Fields = {
     "idle_s": _limit("--idle-s", min=0.1, help="Disconnect a client after so many seconds of silence."),
     "resume_s": _keep("--resume-s", min=0, help="Seconds that a session waits for its client to return."),
 }
-_TEXT: arguments.Fields = {
-    "language": _usual("--language", "-l", help="Default language: a code, tag or name. Default: detected."),
-    "languages": _usual("--languages", metavar="CODE,…", help="Languages that may be detected."),
-    "task": _usual("--task", metavar="NAME", help="transcribe, or translate into English."),
-    "prompt": _usual("--prompt", help="Text that sets spelling and style."),
-    "keyterms": _usual("--keyterms", metavar="FILE|A,B", help="Names and words to recognise."),
-    "speakers": _usual(
-        "--speakers", metavar="N", min=0, max=MOST_SPEAKERS, help="Label each word with one of up to N voices."
-    ),
-}
+_TEXT = arguments.text_options(_usual, "Default language: a code, tag or name. Default: detected.")
 _TRANSLATION: arguments.Fields = {
     **arguments.TRANSLATION,
     "translate_to": _usual(

@@ -45,7 +45,7 @@ def tune(
     ] = None,
     short: Annotated[bool, typer.Option("--short", help="The short form, at most 20 s.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Delete the result, and measure nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    as_json: arguments.AsJson = False,
     train: Annotated[
         bool | None,
         typer.Option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.source import Source
@@ -44,9 +45,7 @@ def understand(
         ),
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each result.")] = False,
-    device: Annotated[
-        str | None, typer.Option("--device", "-d", help="The microphone, by number or part of its name.")
-    ] = None,
+    device: arguments.Device = None,
 ) -> ExitCode:
     """Recognise spoken commands: start and end in seconds, intent and words of each utterance.
 

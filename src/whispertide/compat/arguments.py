@@ -8,11 +8,10 @@ from typing import Any
 
 from whispertide.checkpoint import Tokenizer
 from whispertide.compat.values import TranscriptionOptions, VadOptions
+from whispertide.decoding.token_words import APPENDED, PREPENDED
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions, Task
 
-PREPEND = "\"'“¿([{-"  # marks that belong to the word after them
-APPEND = "\"'.。,，!！?？:：”)]}、"  # or before
 _REPEATED = "leave it out: repeated text is decoded again at a higher temperature"
 
 # Argument -> the values that it may have, and what to do in place of another.
@@ -23,8 +22,8 @@ _SERVED: Mapping[str, tuple[tuple[object, ...], str]] = MappingProxyType(
         "no_repeat_ngram_size": ((0,), _REPEATED),
         "prompt_reset_on_temperature": ((0.5,), "leave it out"),
         "prefix": ((None, ""), "give the text as initial_prompt"),
-        "prepend_punctuations": ((PREPEND,), "leave it out"),
-        "append_punctuations": ((APPEND,), "leave it out"),
+        "prepend_punctuations": ((PREPENDED,), "leave it out"),
+        "append_punctuations": ((APPENDED,), "leave it out"),
         "chunk_length": ((None, 30), "leave it out: a window has 30 s"),
         "clip_timestamps": (("0", "", [], [0]), "cut the samples: audio[start * 16000 : end * 16000]"),
         "hallucination_silence_threshold": ((None,), "leave it out: vad_filter=True keeps words out of silence"),

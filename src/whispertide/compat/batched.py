@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from whispertide.compat.arguments import APPEND, PREPEND
 from whispertide.compat.faster_whisper import FALLBACK, Audio, WhisperModel
 from whispertide.compat.values import Segment, TranscriptionInfo, VadOptions
+from whispertide.decoding.token_words import APPENDED, PREPENDED
 from whispertide.options import Task
 
 
@@ -45,8 +45,8 @@ class BatchedInferencePipeline:
         without_timestamps: bool = True,
         max_initial_timestamp: float = 1.0,
         word_timestamps: bool = False,
-        prepend_punctuations: str = PREPEND,
-        append_punctuations: str = APPEND,
+        prepend_punctuations: str = PREPENDED,
+        append_punctuations: str = APPENDED,
         multilingual: bool = False,
         vad_filter: bool = True,
         vad_parameters: Mapping[str, Any] | VadOptions | None = None,

@@ -17,10 +17,11 @@ from whispertide.audio.given import Samples, audio_blocks
 from whispertide.audio.whole import Recording
 from whispertide.checkpoint import hub
 from whispertide.checkpoint.languages import language_code
-from whispertide.compat.arguments import APPEND, PREPEND, check_served, decode_options, vad_options
+from whispertide.compat.arguments import check_served, decode_options, vad_options
 from whispertide.compat.progress import shown
 from whispertide.compat.values import Segment, TranscriptionInfo, TranscriptionOptions, VadOptions
 from whispertide.decoding.language import DetectedLanguage, detect_language
+from whispertide.decoding.token_words import APPENDED, PREPENDED
 from whispertide.errors import OptionError, UnknownLanguageError
 from whispertide.offline import Heard, hear, transcribe_heard
 from whispertide.options import DecodeOptions, Task
@@ -103,8 +104,8 @@ class WhisperModel:
         without_timestamps: bool = False,
         max_initial_timestamp: float = 1.0,
         word_timestamps: bool = False,
-        prepend_punctuations: str = PREPEND,
-        append_punctuations: str = APPEND,
+        prepend_punctuations: str = PREPENDED,
+        append_punctuations: str = APPENDED,
         multilingual: bool = False,
         vad_filter: bool = False,
         vad_parameters: Mapping[str, Any] | VadOptions | None = None,

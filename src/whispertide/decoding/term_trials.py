@@ -63,7 +63,5 @@ class TermTrials:
         self._tried.clear()
 
     def _beginnings(self, place: Place, row: FloatArray) -> list[tuple[int, ...]]:
-        if len(self._tried) >= TRIED:
-            return []
-        found = self._terms.worth_trying(place, row, self._tried)
+        found = self._terms.worth_trying(place, row, self._tried)[: TRIED - len(self._tried)]
         return [self.trial if self.trial[:1] == tokens[:1] else tokens for tokens in found]

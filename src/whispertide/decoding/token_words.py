@@ -23,8 +23,9 @@ from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray, 
 
 WordTimes = Literal["dtw", "attended", "checked"]
 _ASTRAY = SAMPLE_RATE // 2
-_PREPENDED = "\"'“¿([{-"
-_APPENDED = "\"'.。,，!！?？:：”)]}、"
+# Marks that belong to the word after them, or before: those of openai/whisper, as is all that is done with them.
+PREPENDED = "\"'“¿([{-"
+APPENDED = "\"'.。,，!！?？:：”)]}、"
 MEDIAN_WIDTH = 7  # encoder frames
 _REACH = MEDIAN_WIDTH // 2
 # Compare-exchanges that bring the median of seven to the middle (J. L. Smith, Xcell 23, 1996). Done on whole arrays
@@ -273,7 +274,7 @@ def merge_punctuation(timings: Sequence[WordTiming]) -> list[WordTiming]:
     merged: list[WordTiming] = []
     # From the end, so that several opening marks in a row all join the word after them.
     for timing in reversed(timings):
-        opening = timing.text.startswith(" ") and timing.text.strip() in _PREPENDED
+        opening = timing.text.startswith(" ") and timing.text.strip() in PREPENDED
         if opening and merged:
             merged[-1] = _joined(timing, merged[-1], times_of=merged[-1])
         else:
@@ -281,7 +282,7 @@ def merge_punctuation(timings: Sequence[WordTiming]) -> list[WordTiming]:
     merged.reverse()
     closed: list[WordTiming] = []
     for timing in merged:
-        if closed and not closed[-1].text.endswith(" ") and timing.text in _APPENDED:
+        if closed and not closed[-1].text.endswith(" ") and timing.text in APPENDED:
             closed[-1] = _joined(closed[-1], timing, times_of=closed[-1])
         else:
             closed.append(timing)

@@ -60,30 +60,24 @@ def decode_window(
     options: DecodeOptions,
     *,
     prompt_tokens: Sequence[int] = (),
-    prefix: Sequence[int] = (),
     reference: Reference | None = None,
     guards: Sequence[Guard] = (),
-    heads: Sequence[tuple[int, int]] = (),
     language: str | None = None,
     duration: int | None = None,
 ) -> WindowResult:
     """Decode one encoded window, at higher temperatures if need be.
 
     prompt_tokens  previous text; its last 223 tokens are used
-    prefix         tokens that the transcript of this window must begin with; not part of the result
     reference      what an earlier round heard here, and how to use it; every attempt starts with it, but what is to be
                    checked in blocks is of no use above temperature 0, where nothing can be verified
-    heads          (layer, head) pairs whose attention the guards see
     language       a code, after detection; None is English
     duration       samples of real audio in the window (None = all valid frames)
 
-    Raises `OptionError` when the prefix does not fit, `UnknownLanguageError` for a language without a token.
+    Raises `UnknownLanguageError` for a language without a token.
     """
     tokenizer = model.tokenizer
     rules = build_rules(model, options)
-    prompt = build_prompt(
-        tokenizer, model.dims.n_text_ctx, options, language=language, previous=prompt_tokens, prefix=prefix
-    )
+    prompt = build_prompt(tokenizer, model.dims.n_text_ctx, options, language=language, previous=prompt_tokens)
     samples = encoded.valid_frames * FRAME_SAMPLES if duration is None else duration
     steps = Steps()
 
@@ -92,7 +86,7 @@ def decode_window(
         is_followed = reference is not None and not (reference.block and temperature > 0)
         draft: Draft | None = reference.draft(tokenizer, rules) if reference is not None and is_followed else None
         search = build_search(prompt, rules, options, temperature=temperature, draft=draft, guards=guards)
-        found = run_search(search, model.decoder(encoded, heads=heads))
+        found = run_search(search, model.decoder(encoded))
         steps += found.steps
         text = tokenizer.decode(found.best.tokens).strip()
         return WindowResult(

@@ -14,7 +14,8 @@ from whispertide.types import SAMPLE_RATE, Span, Word
 
 _LONGEST_TYPICAL_WORD = SAMPLE_RATE * 7 // 10  # 0.7 s, as in openai/whisper
 SEGMENT_TOLERANCE = SAMPLE_RATE // 2  # a word may disagree with its segment's timestamps by this much
-SENTENCE_ENDS = ".。!！?？"
+# Those of openai/whisper: by all of `punctuation.SENTENCE_ENDS` other words would be shortened.
+_SENTENCE_ENDS = ".。!！?？"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ def shorten_at_sentence_ends(timings: Sequence[WordTiming], longest: int) -> lis
         timing = timings[place]
         if timing.duration <= longest:
             continue
-        if timing.text in SENTENCE_ENDS:
+        if timing.text in _SENTENCE_ENDS:
             timings[place] = replace(timing, end=timing.start + longest)
-        elif timings[place - 1].text in SENTENCE_ENDS:
+        elif timings[place - 1].text in _SENTENCE_ENDS:
             timings[place] = replace(timing, start=timing.end - longest)
     return timings
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from whispertide.errors import OptionError
 
 MODIFIERS = ("ctrl", "alt", "shift", "super")  # `super` is the key with a logo: Windows, Command
-NAMED_KEYS = (
+_NAMED_KEYS = (
     *("space", "enter", "tab", "esc", "backspace", "delete", "insert", "menu", "pause", "print", "scroll_lock"),
     *("home", "end", "page_up", "page_down", "left", "right", "up", "down"),
     *(f"f{number}" for number in range(1, 25)),
@@ -44,9 +44,13 @@ def parse_chord(text: str) -> Chord:
     names = [_SAME.get(name, name) for name in text.strip().lower().split("+")]
     *modifiers, key = names
     known = len(key) == 1 and key.isprintable() and not key.isspace()
-    if not (known or key in NAMED_KEYS) or not set(modifiers) <= set(MODIFIERS) or len(set(modifiers)) < len(modifiers):
+    if (
+        not (known or key in _NAMED_KEYS)
+        or not set(modifiers) <= set(MODIFIERS)
+        or len(set(modifiers)) < len(modifiers)
+    ):
         raise OptionError(
             f"expected keys such as ctrl+alt+space: any of {', '.join(MODIFIERS)}, then one character or one of "
-            f"{', '.join(NAMED_KEYS[:19])}, f1 to f24, {', '.join(NAMED_KEYS[-3:])}; got {text!r}"
+            f"{', '.join(_NAMED_KEYS[:19])}, f1 to f24, {', '.join(_NAMED_KEYS[-3:])}; got {text!r}"
         )
     return Chord(key, tuple(name for name in MODIFIERS if name in modifiers))

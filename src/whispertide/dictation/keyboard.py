@@ -12,7 +12,7 @@ from whispertide.dictation.switch import Switch
 from whispertide.errors import KeyboardError
 from whispertide.extras import require
 
-PURPOSE = "typing into windows"
+_PURPOSE = "typing into windows"
 
 
 class Keyboard(Protocol):
@@ -40,7 +40,7 @@ def open_keyboard(environment: Mapping[str, str] = os.environ, platform: str = s
     Raises `OptionError` if a package is missing, and `KeyboardError` without a display or a permission.
     """
     if platform in ("darwin", "win32"):
-        require("dictate", PURPOSE)
+        require("dictate", _PURPOSE)
         from whispertide.dictation.desktop import DesktopKeyboard
 
         return DesktopKeyboard(platform)
@@ -53,7 +53,7 @@ def open_keyboard(environment: Mapping[str, str] = os.environ, platform: str = s
             "expected a display to type into (DISPLAY or WAYLAND_DISPLAY is set in a session of a desktop); there is "
             "none: run it in a terminal of the desktop, or with --print, which writes the text to standard output"
         )
-    require("dictate", PURPOSE)
+    require("dictate", _PURPOSE)
     from whispertide.dictation.x11 import X11Keyboard
 
     return X11Keyboard()

@@ -3,12 +3,14 @@
 Pure: this module knows nothing of models, sessions, file formats or where a text goes. Time is in samples.
 """
 
+from __future__ import annotations
+
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from whispertide.punctuation import (
     AFTER_WORDS,
@@ -21,11 +23,14 @@ from whispertide.punctuation import (
 )
 from whispertide.types import SAMPLE_RATE, Timed, Word, goes_on
 
-# Vowels of Thai and Lao that are written before their consonant, and signs of Burmese and Khmer that put the next
-# consonant under the one before.
+if TYPE_CHECKING:
+    from whispertide.decoding.longform import OfflineSegment
+
 _JOINER = "\u200d"  # of emoji that are several characters: a family, a profession
 _SKIN_TONES = "".join(map(chr, range(0x1F3FB, 0x1F400)))
 _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")  # letters, two of which are a flag
+# Vowels of Thai and Lao that are written before their consonant, and signs of Burmese and Khmer that put the next
+# consonant under the one before.
 _JOINED_TO_NEXT = "เแโใไເແໂໃໄ\u1039\u17d2" + _JOINER
 _JOINED_TO_LAST = "ฯะาำๅๆຯະາຳໆ" + _JOINER + _SKIN_TONES  # the first are letters in Unicode, but marks of Thai and Lao
 PAUSE = SAMPLE_RATE  # a second without speech ends a line
@@ -51,6 +56,26 @@ class TextSegment(Timed):
     tokens: tuple[int, ...] = ()
     window: int = 0
     speaker: int | None = None
+
+    @classmethod
+    def of(cls, segment: OfflineSegment) -> Self:
+        """A decoded segment of a recording, with its scores."""
+        scores = {
+            "avg_logprob": segment.avg_logprob,
+            "compression_ratio": segment.compression_ratio,
+            "no_speech_prob": segment.no_speech_prob,
+            "temperature": segment.temperature,
+        }
+        return cls(
+            segment.span.start,
+            segment.span.end,
+            segment.text,
+            segment.words,
+            scores,
+            segment.tokens,
+            segment.window,
+            segment.words[0].speaker if segment.words else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +109,7 @@ class Document:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     others: tuple[OtherText, ...] = ()
 
-    def other(self, language: str | None) -> "Document":
+    def other(self, language: str | None) -> Document:
         """The translations into a language (None: the corrections) as a transcript of its own."""
         found = tuple(
             TextSegment(other.start, other.end, " " + other.text) for other in self.others if other.language == language

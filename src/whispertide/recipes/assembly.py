@@ -1,10 +1,11 @@
-"""Chooses where rounds are computed, and with what (`make_executor`).
+"""Chooses where rounds are computed, and with what (`make_executor`, `Executors`).
 
 `stages.SerialExecutor` runs one after the other on the caller's thread, `pipelined` the two stages of a round on
 threads of their own. The plan says how a window is decoded. An executor knows nothing of policies, other rounds or
 sessions, so any number of sessions can share it (one call at a time).
 """
 
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,32 @@ if TYPE_CHECKING:
 
 
 ExecutorKey = tuple[Framing, bool, Hybrid | None]
+
+_MOST = 32  # executors that are kept for further sessions of like settings
+
+
+class Executors:
+    """The executors of one model, each for all sessions of like settings. Any number of threads may ask at once."""
+
+    def __init__(self, model: "WhisperModel", hush: HushWord | None) -> None:
+        """`hush` as for `make_executor`."""
+        self._model = model
+        self._hush = hush
+        self._opening = Lock()
+        self._kept: dict[tuple[ExecutorKey, str, Allocation | None], Executor] = {}
+
+    def get(self, recipe: Recipe, allocation: Allocation | None) -> Executor:
+        """The executor of the recipe's rounds. Raises what `make_executor` raises."""
+        key = executor_key(recipe), recipe.executor.kind, allocation
+        with self._opening:  # what is built for one thread serves the others
+            executor = self._kept.pop(key, None)
+            if executor is None:
+                executor = make_executor(self._model, recipe, hush=self._hush, allocation=allocation)
+            self._kept[key] = executor  # the newest is the last
+            # A server's clients choose settings; sessions keep their executor, whoever else forgets it.
+            if len(self._kept) > _MOST:
+                del self._kept[next(iter(self._kept))]
+        return executor
 
 
 def make_executor(

@@ -37,7 +37,7 @@ from whispertide.types import CHUNK_SECONDS, N_FRAMES
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
-PATIENT_STEP_S = 0.8  # between rounds with merged padding, where words may wait
+_PATIENT_STEP_S = 0.8  # between rounds with merged padding, where words may wait
 COMFORTABLE = 0.8  # share of a step that a round may take; the rest is for the voice gate, the screen, everything else
 TOKENS_PER_S = 4.0  # of fluent speech, time marks included
 _TENTHS = 10  # steps are lengthened to a tenth of a second
@@ -89,7 +89,7 @@ def choose_framing(
         return Framed(framed, tuned.said(recipe, framed, options))
     delay_s = recipe.policy.delay_s if isinstance(recipe.policy, Tide) else 0.0
     if delay_s and delay_s >= merged_from_s():
-        return Framed(_patient(recipe), f"{Merged.title} every {PATIENT_STEP_S:g} s, because words may wait for that")
+        return Framed(_patient(recipe), f"{Merged.title} every {_PATIENT_STEP_S:g} s, because words may wait for that")
     if knows_short:
         return Framed(as_tuned(recipe), f"{BARE.name}, because this checkpoint has heard short ones")
     return _careful(recipe, costs)
@@ -111,9 +111,9 @@ def _careful(recipe: Recipe, costs: Callable[[], Costs] | None) -> Framed:
 
 def _patient(recipe: Recipe) -> Recipe:
     """With merged padding, and no more rounds than needed."""
-    schedule = recipe.schedule.with_step(max(PATIENT_STEP_S, recipe.schedule.step_s))
+    schedule = recipe.schedule.with_step(max(_PATIENT_STEP_S, recipe.schedule.step_s))
     if isinstance(schedule, Adaptive):
-        schedule = replace(schedule, pending_step_s=max(PATIENT_STEP_S, schedule.pending_step_s))
+        schedule = replace(schedule, pending_step_s=max(_PATIENT_STEP_S, schedule.pending_step_s))
     return replace(recipe, framing=Merged(), schedule=schedule)
 
 

@@ -177,7 +177,7 @@ def _ready(hub: Hub) -> _Endpoint:
             "draining": hub.draining,
             "journal cannot be written": _journal_fails(hub),
             "stalled": hub.stalled,
-            "full": hub.full,
+            "full": hub.places.full,
             "overloaded": hub.load.overloaded,
         }
         for reason, holds in reasons.items():

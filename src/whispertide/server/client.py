@@ -5,6 +5,8 @@ from typing import Protocol
 from whispertide.server.live import LiveSession
 from whispertide.server.protocols import base
 
+STOPPING = "the server is stopping; connect again in a moment"  # for clients
+
 
 class RefusedError(Exception):
     """A session is refused; `kind` is for the protocol, the message for the client; `last_seq` as in a `Problem`."""

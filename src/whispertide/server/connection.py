@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from whispertide.events import Event
 from whispertide.server.bucket import Bucket
-from whispertide.server.client import RefusedError
+from whispertide.server.client import STOPPING, RefusedError
 from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession, is_last
 from whispertide.server.protocols import base
@@ -91,7 +91,7 @@ class Connection:
 
     def shut_down(self) -> None:
         """Say that the server stops, and close, after the messages that are due anyway."""
-        self.problem("shutdown", "the server is stopping; connect again in a moment", fatal=True)
+        self.problem("shutdown", STOPPING, fatal=True)
 
     def hand_over(self) -> None:
         """Close as soon as this session is settled: other servers go on with it."""
@@ -226,7 +226,7 @@ class Connection:
     async def _look_up(self, action: base.Resume, look_up: Callable[[str, str], Awaitable[None]]) -> None:
         """Ask the journal for a session that another server may have."""
         try:
-            self.hub.check_guess(action.session, self.owner, self.party)
+            self.hub.places.check_guess(action.session, self.owner, self.party)
             await look_up(action.session, self.owner)
         except RefusedError as error:
             self.problem(error.kind, str(error), fatal=True)

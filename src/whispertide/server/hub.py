@@ -8,7 +8,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from whispertide.api import Transcriber
@@ -18,10 +18,9 @@ from whispertide.model.runtime import give_back_spare, spare_graphs
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.bounds import check_executor
 from whispertide.server.broadcasts import Broadcasts
-from whispertide.server.client import Client, RefusedError
+from whispertide.server.client import STOPPING, Client
 from whispertide.server.defaults import check_usual, choose_model, fill_changes
 from whispertide.server.floods import Floods
-from whispertide.server.guesses import Guesses
 from whispertide.server.intents import intents_of
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
@@ -29,6 +28,7 @@ from whispertide.server.metrics import Metrics
 from whispertide.server.opening import Builder, server_info, started_message
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import EventsGoneError
+from whispertide.server.places import Places
 from whispertide.server.protocols import base
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.server.session_journal import SessionJournal
@@ -43,7 +43,6 @@ _SWEEP_S = 0.5
 # So many times its limit of sessions an owner may have waiting for clients; then the one with least audio gives way.
 _PARKED = 4
 _PATIENCE = 20  # so many times the usual audio of a session may wait for a shared journal
-_UNKNOWN, _UNKNOWN_PER_S = 100, 5.0  # sessions that are not here, asked for by one address at once, and a second
 _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would fill the memory with their heads
 
 
@@ -81,7 +80,7 @@ class Hub:
         self.record = record
         self.understands = understands
         self.translations = translations or Translations()
-        self.guesses = Guesses(_UNKNOWN, _UNKNOWN_PER_S, enabled=bool(options.limits.per_address))
+        self.places = Places(self.sessions, options, self.metrics)
         self.floods = Floods(by_address=bool(options.limits.per_address))
         self.broadcasts = Broadcasts(options)
         self.watch = Watch()
@@ -131,12 +130,12 @@ class Hub:
         """
         self._admit(owner)
         if self.load.overloaded:
-            raise self._refusal("overloaded", "the open sessions use all computing time; try later")
+            raise self.places.refusal("overloaded", "the open sessions use all computing time; try later")
         if settings.strict_model and settings.model is not None and settings.model not in self.models:
             known = ", ".join(self.models)
-            raise self._refusal("bad_setting", f"expected a model among {known}; got {settings.model!r}")
+            raise self.places.refusal("bad_setting", f"expected a model among {known}; got {settings.model!r}")
         if settings.intents and self.understands is None:
-            raise self._refusal("bad_setting", "expected a server with a network for intents; this one has none")
+            raise self.places.refusal("bad_setting", "expected a server with a network for intents; this one has none")
         # Hard to guess: without API keys the id alone lets a client come back to its session.
         identity = secrets.token_urlsafe(16)
         try:
@@ -144,36 +143,22 @@ class Hub:
             model, settings = choose_model(self.info.models, settings, self.options.text)
             live = self.builder.build(identity, owner, model.name, settings, protocol)
         except (WhispertideError, TypeError) as error:
-            raise self._refusal("bad_setting", str(error)) from error
+            raise self.places.refusal("bad_setting", str(error)) from error
         live.limit_s = min(live.limit_s, limit_s)
         observers = (self.record, self.journal.opened if resumable and self.journal is not None else None)
         live.observers = tuple(opened(live, settings) for opened in observers if opened is not None)
         self.sessions[identity] = live
         self.metrics.opened.labels(protocol).inc()
-        self._count()
+        self.places.count()
         log.info("session opened", extra={"session": identity, "model": live.model, "recipe": live.asked_recipe.name})
         return live, started_message(live, resumed=False)
 
-    def check_guess(self, session: str, owner: str, party: str) -> None:
-        """Raises `RefusedError` for an unknown session if this party has asked for many of them."""
-        live = self.sessions.get(session)
-        if (live is None or live.owner != owner) and not self.guesses.may_guess(party):
-            raise self._refusal("overloaded", "expected fewer sessions that are not here; got many. Come back later")
-
     def resume(self, wanted: base.Resume, owner: str, party: str = "") -> tuple[LiveSession, base.Started]:
-        """Give a parked session back to its client. Raises `RefusedError`, in the same words for an unknown session and
-        for another's.
+        """Give a parked session back to its client. Raises `RefusedError` (`places.Places.find`).
 
-        It needs a place like a new one; while there is none, it goes on waiting for its client. `party` is the address
-        that asks (`addresses.party_of`).
+        It needs a place like a new one; while there is none, it goes on waiting for its client.
         """
-        self.check_guess(wanted.session, owner, party)
-        live = self.sessions.get(wanted.session)
-        if live is None or live.owner != owner:
-            self.guesses.wrong(party)
-            raise self._refusal(
-                "unknown_session", "expected the id of an open session; got another. Start a new session"
-            )
+        live = self.places.find(wanted.session, owner, party)
         if live.parked_at is not None:
             # Its time begins anew: a client that is refused a place may try again, and the session must be there then.
             live.parked_at = asyncio.get_running_loop().time()
@@ -181,13 +166,13 @@ class Hub:
         try:
             live.outbox.resume(wanted.last_seq)
         except EventsGoneError as error:
-            raise self._refusal("ahead" if error.ahead else "behind", str(error), error.last_seq) from error
+            raise self.places.refusal("ahead" if error.ahead else "behind", str(error), error.last_seq) from error
         if live.outbox.ended and not live.outbox.entries:  # nothing would ever be said to this client
             self.drop(live)
-            raise self._refusal("unknown_session", "expected a session that goes on; this one has ended")
+            raise self.places.refusal("unknown_session", "expected a session that goes on; this one has ended")
         live.parked_at = None
         self.metrics.resumed.inc()
-        self._count()
+        self.places.count()
         log.info("session resumed", extra={"session": live.id, "last_seq": wanted.last_seq})
         return live, started_message(live, resumed=True)
 
@@ -232,11 +217,11 @@ class Hub:
             self.drop(live)  # nothing to come back for
             return
         live.parked_at = asyncio.get_running_loop().time()
-        parked = [other for other in self._of(live.owner) if other.parked_at is not None]
+        parked = [other for other in self.places.of(live.owner) if other.parked_at is not None]
         if len(parked) > _PARKED * self.options.sessions_of_one and not self.draining:
             # Those that have ended first: whose client lives may have more to say.
             self.drop(min(parked, key=lambda other: (not other.ended, other.accepted, other.parked_at)))
-        self._count()
+        self.places.count()
         log.info("session parked", extra={"session": live.id})
 
     def detach(self, live: LiveSession) -> None:
@@ -257,7 +242,7 @@ class Hub:
         self.scheduler.suspend(live)
         if not live.running:  # else when the step is done
             self._forget(live)
-        self._count()
+        self.places.count()
         log.info("session closed", extra={"session": live.id, "audio_s": seconds(live.accepted)})
 
     def lose(self, identity: str) -> None:
@@ -317,11 +302,6 @@ class Hub:
         """True if any session has work to do, a journal entry to write or an event to send to a connected client."""
         return any(live.busy for live in self.sessions.values())
 
-    @property
-    def full(self) -> bool:
-        """True if all places are taken; sessions that wait for their clients take none."""
-        return sum(live.parked_at is None for live in self.sessions.values()) >= self.options.limits.sessions
-
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _put(self, live: LiveSession, command: Command) -> None:
@@ -333,23 +313,11 @@ class Hub:
             live.safe = live.accepted
         self.scheduler.wake(live)
 
-    def _of(self, owner: str) -> Iterator[LiveSession]:
-        return (live for live in self.sessions.values() if live.owner == owner)
-
     def _admit(self, owner: str) -> None:
         """Raises `RefusedError` if there is no place for another session of this owner."""
         if self.draining:
-            raise self._refusal("shutdown", "the server is stopping; connect again in a moment")
-        limit = self.options.limits.sessions
-        if self.full:
-            raise self._refusal("overloaded", f"expected at most {limit} sessions at once; all are taken. Try later")
-        most = self.options.sessions_of_one
-        if sum(live.parked_at is None for live in self._of(owner)) >= most:
-            raise self._refusal("overloaded", f"expected at most {most} sessions at once with one API key; try later")
-
-    def _refusal(self, kind: base.ProblemKind, message: str, last_seq: int | None = None) -> RefusedError:
-        self.metrics.refused.labels(kind).inc()
-        return RefusedError(kind, message, last_seq)
+            raise self.places.refusal("shutdown", STOPPING)
+        self.places.admit(owner)
 
     def _done(self, done: Done) -> None:
         """Take in the result of a step: its events go to the outbox, its figures into the metrics."""
@@ -373,10 +341,6 @@ class Hub:
     def _forget(self, live: LiveSession) -> None:
         for observer in live.observers:
             observer.closed(live)
-
-    def _count(self) -> None:
-        self.metrics.sessions.set(len(self.sessions))
-        self.metrics.parked.set(sum(live.parked_at is not None for live in self.sessions.values()))
 
     def measure_waiting(self) -> Waiting:
         """Measure the audio that waits, and show it in the metrics."""

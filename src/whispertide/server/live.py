@@ -252,11 +252,11 @@ class LiveSession:
             case Clear():
                 entries += [*self._intents(command), *self.session.clear(), "cleared"]
             case Flush():
-                self.session.request_flush()
+                self.session.request("flush")
                 entries += self._intents(command)
                 self._pending = command
             case Finish():
-                self.session.request_finish()
+                self.session.request("finish")
                 entries += self._intents(command)
                 self._pending = command
 

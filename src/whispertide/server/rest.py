@@ -7,75 +7,32 @@ used for anything.
 import asyncio
 import contextlib
 import errno
-import json
 import logging
-import math
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, TypeVar
-from urllib.parse import quote
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
+from typing import Any, TypeVar
 
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import JSONResponse, Response
 
-from whispertide.api import text_segment
-from whispertide.checkpoint.languages import LANGUAGES
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, CheckpointNotFoundError, OptionError, WhispertideError
-from whispertide.formats.document import Document
-from whispertide.formats.files import get_format
-from whispertide.options import ANY_SPEAKERS, MOST_SPEAKERS, DecodeOptions, Task, check_choice, check_range
+from whispertide.options import Task
 from whispertide.server.addresses import party_of
 from whispertide.server.bodies import limit_body
-from whispertide.server.bounds import check_prompt
-from whispertide.server.defaults import choose_model
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
-from whispertide.server.protocols import base, messages
-from whispertide.server.transcription_form import LISTS, read_form, read_lists, read_temperatures
+from whispertide.server.protocols import base
+from whispertide.server.transcription_answers import StreamedAnswer, diarized, render, sse, usage
+from whispertide.server.transcription_form import DIARIZED, TranscriptionRequest, read_form, read_request
 from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads, join_text
-from whispertide.speakers.embedding import find_embedding
-from whispertide.types import HOP_LENGTH, seconds, to_samples
 
 log = logging.getLogger("whispertide.server")
 
 T = TypeVar("T")
 
-_DIARIZED = "diarized_json"
-FORMATS = ("json", "text", "srt", "verbose_json", "vtt", _DIARIZED)
-_GRANULARITIES = ("word", "segment")
-_LISTED = ("timestamp_granularities[]", "timestamp_granularities")
-_KNOWN = {
-    *("file", "model", "language", "prompt", "response_format", "temperature", "stream", "speakers", *_LISTED),
-    *(name + many for name in LISTS for many in ("", "[]")),
-}
 _OVERHEAD = 2**16  # of a multipart body next to the file
-
-
-@dataclass(frozen=True, slots=True)
-class TranscriptionRequest:
-    """A checked request. `ignored` are its unknown fields."""
-
-    file: BinaryIO
-    model: str
-    format: str
-    granularities: frozenset[str]
-    stream: bool
-    options: DecodeOptions
-    ignored: tuple[str, ...] = ()
-
-    def headers(self, warning: str = "") -> dict[str, str]:
-        """Headers of the answer: its model and its warning, in ASCII."""
-        warned = {"x-whispertide-warning": json.dumps(text)} if (text := self.warning(warning)) else {}
-        return {"x-whispertide-model": quote(self.model, safe="/@:+, "), **warned}
-
-    def warning(self, warning: str = "") -> str:
-        """The warning for the client: fields without effect, and the `warning` of the audio."""
-        names = [messages.abbreviate(name) for name in self.ignored]
-        return "; ".join(filter(None, (messages.warning(names), warning)))
 
 
 class Rest:
@@ -112,7 +69,7 @@ class Rest:
             form = await self._receive_form(request)
             stack.push_async_callback(form.close)
             try:
-                transcription = self._parse(form, task)
+                transcription = read_request(form, task, self.hub)
             except (OptionError, base.ProtocolError, CheckpointNotFoundError) as error:
                 raise HttpError(400, str(error)) from error
             model, limit_s = self.hub.models[transcription.model], self.hub.options.limits.upload_s
@@ -125,11 +82,11 @@ class Rest:
                 first = await self._result_of(_next_segment(running), request)
                 streamed = self._stream(transcription, job, first, running)
                 # The file is read while the answer is sent.
-                return _StreamedAnswer(streamed, transcription.headers(), stack.pop_all())
+                return StreamedAnswer(streamed, transcription.headers(), stack.pop_all())
             segments = await self._result_of(_all_segments(running), request)
             self.hub.metrics.uploads.labels("done").inc()
             # In a thread: where lines of subtitles break is weighed over all words, which takes seconds for hours.
-            return await asyncio.to_thread(_render, transcription, job, segments, task)
+            return await asyncio.to_thread(render, transcription, job, segments, task)
 
     @contextlib.contextmanager
     def _count_file(self) -> Iterator[None]:
@@ -206,17 +163,17 @@ class Rest:
                 # Clients join the pieces as they are, so only the first loses its leading space.
                 text = segment.text if segments else segment.text.lstrip()
                 segments.append(segment)
-                yield _sse({"type": "transcript.text.delta", "delta": text})
-                if transcription.format == _DIARIZED:
-                    yield _sse(_diarized(segment))
+                yield sse({"type": "transcript.text.delta", "delta": text})
+                if transcription.format == DIARIZED:
+                    yield sse(diarized(segment))
                 segment = await self._result_of(_next_segment(running))
         except HttpError as error:
             # The answer has begun, so its status can no longer say that it failed.
-            yield _sse({"type": "error", **error.body})
+            yield sse({"type": "error", **error.body})
             return
         self.hub.metrics.uploads.labels("done").inc()
         warning = {"warning": text} if (text := transcription.warning(job.warning)) else {}
-        yield _sse({"type": "transcript.text.done", "text": join_text(segments), "usage": _usage(job), **warning})
+        yield sse({"type": "transcript.text.done", "text": join_text(segments), "usage": usage(job), **warning})
 
     def _error_of(self, error: BaseException) -> HttpError:
         """The answer to an error: one of the audio is the client's, any other ours."""
@@ -234,53 +191,9 @@ class Rest:
         log.error("upload failed", exc_info=error)
         return HttpError(500, "the server made a mistake with this file")
 
-    def _parse(self, form: FormData, task: Task) -> TranscriptionRequest:
-        file = form.get("file")
-        if not isinstance(file, UploadFile):
-            raise OptionError("expected the field `file` to be a file; got none")
-        texts = {key: value for key, value in form.items() if isinstance(value, str)}
-        format_ = texts.get("response_format", "json") or "json"
-        check_choice("response_format", format_, FORMATS)
-        lists = [value for key in _LISTED for value in form.getlist(key)]
-        granularities = frozenset(value for value in lists if isinstance(value, str)) or frozenset({"segment"})
-        if not granularities <= set(_GRANULARITIES):
-            raise OptionError(f"expected timestamp_granularities among {', '.join(_GRANULARITIES)}; got others")
-        several = read_lists(form)
-        # Clients name OpenAI's models, so any other name means none.
-        asked = base.Settings(
-            model=texts.get("model"),
-            language=texts.get("language") or None,
-            task=task,
-            prompt=texts.get("prompt", ""),
-            languages=several["languages"],
-            keyterms=several["keyterms"],
-            speakers=_speakers(texts, format_),
-        )
-        model, settings = choose_model(self.hub.info.models, asked, self.hub.options.text)
-        check_prompt(settings.prompt)
-        options = replace(
-            settings.options,
-            temperatures=read_temperatures(texts),
-            word_timestamps="word" in granularities or format_ in ("srt", "vtt"),
-        )
-        if options.speakers:
-            find_embedding()  # for its error
-        if task == "translate" and not model.translates:
-            raise OptionError("an English-only model cannot translate; serve a multilingual model such as 'base'")
-        if options.language is not None:  # for its error
-            self.hub.models[model.name].tokenizer.language(options.language)
-        stream, ignored = messages.switch(texts, "stream"), tuple(sorted(form.keys() - _KNOWN))
-        return TranscriptionRequest(file.file, model.name, format_, granularities, stream, options, ignored)
 
-
-def _speakers(texts: Mapping[str, str], form: str) -> int | None:
-    """How many voices are to be told apart: as many as there are for the format that has them; None: nobody says."""
-    usual = ANY_SPEAKERS if form == _DIARIZED else None
-    if not texts.get("speakers"):
-        return usual
-    most = messages.whole(texts, "speakers", 0)
-    check_range("speakers", most, 1 if form == _DIARIZED else 0, MOST_SPEAKERS)
-    return most
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "whispertide"}
 
 
 def _stopping() -> HttpError:
@@ -310,109 +223,3 @@ async def _all_segments(running: AsyncGenerator[OfflineSegment, None]) -> list[O
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-# --- answers ---------------------------------------------------------------------------------------------------------
-
-
-def _render(
-    transcription: TranscriptionRequest, job: TranscriptionJob, segments: Sequence[OfflineSegment], task: Task
-) -> Response:
-    text, headers = join_text(segments), transcription.headers(job.warning)
-    match transcription.format:
-        case "json":
-            return JSONResponse({"text": text, "usage": _usage(job)}, headers=headers)
-        case "verbose_json":
-            return JSONResponse(_verbose(transcription, job, segments, task), headers=headers)
-        case "diarized_json":
-            parts = [_diarized(segment) for segment in segments]
-            whole = {"task": task, "duration": job.duration_s, "text": text, "segments": parts, "usage": _usage(job)}
-            return JSONResponse(whole, headers=headers)
-        case "text":
-            return PlainTextResponse(text + "\n", headers=headers)
-    document = Document(tuple(map(text_segment, segments)), duration=job.samples)
-    kind = "text/vtt" if transcription.format == "vtt" else "application/x-subrip"
-    return Response(get_format(transcription.format)(document), media_type=kind, headers=headers)
-
-
-def _verbose(
-    transcription: TranscriptionRequest, job: TranscriptionJob, segments: Sequence[OfflineSegment], task: Task
-) -> dict[str, Any]:
-    detected = segments[0].language if segments else None
-    # The interface has a language always, also where nobody can tell.
-    language = job.transcriber.language_of(transcription.options, detected) or "en"
-    answer: dict[str, Any] = {
-        "task": task,
-        "language": LANGUAGES.get(language, language),
-        "duration": job.duration_s,
-        "text": join_text(segments),
-        "usage": _usage(job),
-    }
-    if "word" in transcription.granularities:
-        answer["words"] = [
-            {"word": word.text.strip(), "start": seconds(word.start), "end": seconds(word.end)}
-            for segment in segments
-            for word in segment.words
-        ]
-    if "segment" in transcription.granularities:
-        answer["segments"] = [_segment(item) for item in segments]
-    return answer
-
-
-def _diarized(item: OfflineSegment) -> dict[str, Any]:
-    """A segment of one voice, called by a letter as there; "" where nobody could tell whose it is."""
-    speaker = item.words[0].speaker if item.words else None
-    return {
-        "type": "transcript.text.segment",
-        "id": f"seg_{item.id:03d}",
-        "start": seconds(item.span.start),
-        "end": seconds(item.span.end),
-        "text": item.text,
-        "speaker": "" if speaker is None else messages.letter(speaker),
-    }
-
-
-def _segment(item: OfflineSegment) -> dict[str, Any]:
-    return {
-        "id": item.id,
-        "seek": item.window // HOP_LENGTH,  # in mel frames, as openai/whisper counts
-        "start": seconds(item.span.start),
-        "end": seconds(item.span.end),
-        "text": item.text,
-        "tokens": list(item.tokens),
-        "temperature": item.temperature,
-        "avg_logprob": _finite(item.avg_logprob),
-        "compression_ratio": _finite(item.compression_ratio),
-        "no_speech_prob": _finite(item.no_speech_prob),
-    }
-
-
-def _finite(value: float) -> float:
-    """Replace numbers that JSON does not have: clients expect a number."""
-    return value if math.isfinite(value) else 0.0
-
-
-def _usage(job: TranscriptionJob) -> dict[str, Any]:
-    return {"type": "duration", "seconds": -(-job.samples // to_samples(1))}
-
-
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "whispertide"}
-
-
-def _sse(data: Mapping[str, Any]) -> str:
-    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
-
-
-class _StreamedAnswer(StreamingResponse):
-    """An answer that keeps the file open until it is sent, or cannot be."""
-
-    def __init__(
-        self, content: AsyncIterator[str], headers: Mapping[str, str], held: contextlib.AsyncExitStack
-    ) -> None:
-        super().__init__(content, media_type="text/event-stream", headers={"cache-control": "no-store", **headers})
-        self._held = held
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._held:
-            await super().__call__(scope, receive, send)

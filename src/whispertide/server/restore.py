@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from whispertide.errors import WhispertideError
-from whispertide.server.client import RefusedError
+from whispertide.server.client import STOPPING, RefusedError
 from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
 from whispertide.server.live import LiveSession
@@ -64,7 +64,7 @@ async def look_up(hub: Hub, journal: "NatsJournal", session: str, owner: str) ->
     stopping.
     """
     if hub.draining:  # it may have gone on elsewhere by now, and is not to be taken from there
-        raise RefusedError("shutdown", "the server is stopping; connect again in a moment")
+        raise RefusedError("shutdown", STOPPING)
     # The dictionary is weak: a lock goes by itself when nobody holds it or waits for it.
     async with _LOOKING.setdefault(session, asyncio.Lock()):
         await _have(hub, journal, session, owner)

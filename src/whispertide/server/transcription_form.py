@@ -1,20 +1,59 @@
-"""The form of a transcription request: read without trusting it, and its fields of several texts and of numbers."""
+"""The form of a transcription request: read without trusting it, and checked."""
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+from urllib.parse import quote
 
 from python_multipart.multipart import parse_options_header
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartParser
 from starlette.requests import Request
 from starlette.types import Receive
 
 from whispertide.errors import OptionError
-from whispertide.options import DecodeOptions
+from whispertide.options import ANY_SPEAKERS, MOST_SPEAKERS, DecodeOptions, Task, check_choice, check_range
 from whispertide.server.bodies import read_pieces
-from whispertide.server.protocols import messages
+from whispertide.server.bounds import check_prompt
+from whispertide.server.defaults import choose_model
+from whispertide.server.hub import Hub
+from whispertide.server.protocols import base, messages
+from whispertide.speakers.embedding import find_embedding
 
-LISTS = {"languages": "languages", "keyterms": "keyterms", "hotwords": "keyterms"}  # between commas, or repeated
+DIARIZED = "diarized_json"
+_FORMATS = ("json", "text", "srt", "verbose_json", "vtt", DIARIZED)
+_GRANULARITIES = ("word", "segment")
+_LISTED = ("timestamp_granularities[]", "timestamp_granularities")
+_LISTS = {"languages": "languages", "keyterms": "keyterms", "hotwords": "keyterms"}  # between commas, or repeated
+_KNOWN = {
+    *("file", "model", "language", "prompt", "response_format", "temperature", "stream", "speakers", *_LISTED),
+    *(name + many for name in _LISTS for many in ("", "[]")),
+}
 _FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptionRequest:
+    """A checked request. `ignored` are its unknown fields."""
+
+    file: BinaryIO
+    model: str
+    format: str
+    granularities: frozenset[str]
+    stream: bool
+    options: DecodeOptions
+    ignored: tuple[str, ...] = ()
+
+    def headers(self, warning: str = "") -> dict[str, str]:
+        """Headers of the answer: its model and its warning, in ASCII."""
+        warned = {"x-whispertide-warning": json.dumps(text)} if (text := self.warning(warning)) else {}
+        return {"x-whispertide-model": quote(self.model, safe="/@:+, "), **warned}
+
+    def warning(self, warning: str = "") -> str:
+        """The warning for the client: fields without effect, and the `warning` of the audio."""
+        names = [messages.abbreviate(name) for name in self.ignored]
+        return "; ".join(filter(None, (messages.warning(names), warning)))
 
 
 async def read_form(request: Request, receive: Receive) -> FormData:
@@ -31,16 +70,68 @@ async def read_form(request: Request, receive: Receive) -> FormData:
     return await parser.parse()
 
 
-def read_lists(form: FormData) -> dict[str, tuple[str, ...]]:
+def read_request(form: FormData, task: Task, hub: Hub) -> TranscriptionRequest:
+    """Check what the form asks for. Raises `OptionError`, `ProtocolError`, or `CheckpointNotFoundError` where voices
+    cannot be told apart.
+    """
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise OptionError("expected the field `file` to be a file; got none")
+    texts = {key: value for key, value in form.items() if isinstance(value, str)}
+    format_ = texts.get("response_format", "json") or "json"
+    check_choice("response_format", format_, _FORMATS)
+    lists = [value for key in _LISTED for value in form.getlist(key)]
+    granularities = frozenset(value for value in lists if isinstance(value, str)) or frozenset({"segment"})
+    if not granularities <= set(_GRANULARITIES):
+        raise OptionError(f"expected timestamp_granularities among {', '.join(_GRANULARITIES)}; got others")
+    several = _read_lists(form)
+    # Clients name OpenAI's models, so any other name means none.
+    asked = base.Settings(
+        model=texts.get("model"),
+        language=texts.get("language") or None,
+        task=task,
+        prompt=texts.get("prompt", ""),
+        languages=several["languages"],
+        keyterms=several["keyterms"],
+        speakers=_speakers(texts, format_),
+    )
+    model, settings = choose_model(hub.info.models, asked, hub.options.text)
+    check_prompt(settings.prompt)
+    options = replace(
+        settings.options,
+        temperatures=_read_temperatures(texts),
+        word_timestamps="word" in granularities or format_ in ("srt", "vtt"),
+    )
+    if options.speakers:
+        find_embedding()  # for its error
+    if task == "translate" and not model.translates:
+        raise OptionError("an English-only model cannot translate; serve a multilingual model such as 'base'")
+    if options.language is not None:  # for its error
+        hub.models[model.name].tokenizer.language(options.language)
+    stream, ignored = messages.switch(texts, "stream"), tuple(sorted(form.keys() - _KNOWN))
+    return TranscriptionRequest(file.file, model.name, format_, granularities, stream, options, ignored)
+
+
+def _speakers(texts: Mapping[str, str], form: str) -> int | None:
+    """How many voices are to be told apart: as many as there are for the format that has them; None: nobody says."""
+    usual = ANY_SPEAKERS if form == DIARIZED else None
+    if not texts.get("speakers"):
+        return usual
+    most = messages.whole(texts, "speakers", 0)
+    check_range("speakers", most, 1 if form == DIARIZED else 0, MOST_SPEAKERS)
+    return most
+
+
+def _read_lists(form: FormData) -> dict[str, tuple[str, ...]]:
     """Read the fields of several texts, which other servers have too: between commas, or a field for each."""
-    found: dict[str, tuple[str, ...]] = dict.fromkeys(LISTS.values(), ())
-    for name, setting in LISTS.items():
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(_LISTS.values(), ())
+    for name, setting in _LISTS.items():
         given = [value for key in (name, f"{name}[]") for value in form.getlist(key) if isinstance(value, str)]
         found[setting] += tuple(part.strip() for value in given for part in value.split(",") if part.strip())
     return found
 
 
-def read_temperatures(texts: Mapping[str, str]) -> tuple[float, ...]:
+def _read_temperatures(texts: Mapping[str, str]) -> tuple[float, ...]:
     """Parse the temperature. 0 or none mean Whisper's own: 0 first, higher if that fails."""
     value = messages.number(texts, "temperature") or 0.0
     if not 0 <= value <= 1:

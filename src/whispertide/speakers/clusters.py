@@ -13,7 +13,7 @@ import numpy as np
 from whispertide.types import FloatArray
 
 NEAR = 0.5  # cosine with a voice's mean from which a vector is that voice's
-ALIKE = 0.6  # cosine of two vectors that are a new voice
+_ALIKE = 0.6  # cosine of two vectors that are a new voice
 _WAITING = 8  # of odd vectors; older ones were odd moments
 _MOST_WEIGHT = 60.0  # of a voice's mean: what is newer counts, so it follows a voice that changes
 
@@ -64,7 +64,7 @@ class Voices:
             return self.before + best + 1
         if len(self.known) >= self.most:
             return self.before + best + 1
-        alike = [(other, odd) for other, odd in self.waiting if float(odd @ vector) >= ALIKE]
+        alike = [(other, odd) for other, odd in self.waiting if float(odd @ vector) >= _ALIKE]
         if not alike:
             self.waiting = [*self.waiting, (key, vector)][-_WAITING:]
             return self.before + best + 1

@@ -14,7 +14,7 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 
 BANDS = 80
 FRAME = 400  # samples: 25 ms
-HOP = 160
+_HOP = 160
 _N_FFT = 512
 _LOWEST_HZ = 20.0
 _PRE_EMPHASIS = 0.97
@@ -31,7 +31,7 @@ def filter_banks(audio: FloatArray, window: Window = "povey") -> FloatArray:
     """
     if len(audio) < FRAME:
         raise ValueError(f"expected {FRAME} samples or more; got {len(audio)}")
-    frames = np.lib.stride_tricks.sliding_window_view(audio * np.float32(_FULL_SCALE), FRAME)[::HOP]
+    frames = np.lib.stride_tricks.sliding_window_view(audio * np.float32(_FULL_SCALE), FRAME)[::_HOP]
     frames = frames - frames.mean(axis=1, keepdims=True)
     before = np.concatenate((frames[:, :1], frames[:, :-1]), axis=1)
     frames = (frames - np.float32(_PRE_EMPHASIS) * before) * _window(window)

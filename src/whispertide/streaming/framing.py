@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
 FRAMES_PER_S, MEL_PER_S = SAMPLE_RATE // FRAME_SAMPLES, SAMPLE_RATE // HOP_LENGTH
-BUCKETS = tuple(length * FRAMES_PER_S for length in BUCKET_SECONDS)  # encoder frames
+_BUCKETS = tuple(length * FRAMES_PER_S for length in BUCKET_SECONDS)  # encoder frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,12 +141,12 @@ class Buckets(Framing):
         """The smallest bucket that holds the audio."""
         valid = -(-mel.shape[1] // 2)
         # The decoder never sees the padding (`valid_frames`); the encoder does, unless it is `masked` there, too.
-        bucket = next(bucket for bucket in BUCKETS if bucket >= valid)
+        bucket = next(bucket for bucket in _BUCKETS if bucket >= valid)
         return model.encode(_with_zeros(mel, 2 * bucket), valid_frames=valid, mask_padding=self.masked, taps=taps)
 
     def length_s(self, seconds: float) -> float:
         """The length of the bucket."""
-        return next(bucket for bucket in BUCKETS if bucket >= seconds * FRAMES_PER_S) / FRAMES_PER_S
+        return next(bucket for bucket in _BUCKETS if bucket >= seconds * FRAMES_PER_S) / FRAMES_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,28 +14,25 @@ from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped, TurnJ
 from whispertide.errors import SessionError
 from whispertide.events import End, SpeechStart, SpeechStop, TurnEnd, Unheard
 from whispertide.streaming.ahead import HeardAhead
-from whispertide.streaming.policy import AnyPolicy
+from whispertide.streaming.policy import RoundChoices
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import UNTIL_JUDGED, Schedule
-from whispertide.streaming.searches import Search
 from whispertide.streaming.turn_state import EndRequest, PlannedRound, TurnState, Utterance
 from whispertide.types import Word, align_down, to_samples
 
 
 class RoundPlanner:
-    """Plans the rounds of a session, whose owner sets `schedule`, `policy`, `search`, `state`, `emit`, `confirm` and
-    `turn_pause` first, and may exchange them between calls. `emit` makes an event of a kind, `at` so much audio, with
-    its values; `confirm` adds a word to what was said, at an event's `at`; `turn_pause` samples of silence end a turn
-    in mid-sentence (0: every utterance is a turn; `schedule.UNTIL_JUDGED`: the gate says when one is over).
+    """Plans the rounds of a session, whose owner sets `choices`, `schedule`, `state`, `emit` and `confirm` first, and
+    may exchange them between calls. `schedule` may be another than that of the choices, where a record is replayed.
+    `emit` makes an event of a kind, `at` so much audio, with its values; `confirm` adds a word to what was said, at an
+    event's `at`.
     """
 
+    choices: RoundChoices
     schedule: Schedule
-    policy: AnyPolicy
-    search: Search
     state: TurnState
     emit: Callable[..., None]
     confirm: Callable[[Word, int], None]
-    turn_pause: int
 
     def __init__(self, *, gated: bool, live: bool, max_in_flight: int) -> None:
         """`gated` False: there is no gate, and what is not flushed is one utterance. `live`: see `Session`."""
@@ -98,7 +95,7 @@ class RoundPlanner:
             utterance.ahead = result
             state.in_flight.pop(0)
             return None
-        commit = self.policy.apply(utterance.policy, result)
+        commit = self.choices.policy.apply(utterance.policy, result)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         # Elsewhere the result must not depend on how fast the machine is.
         if self._live:
@@ -162,7 +159,7 @@ class RoundPlanner:
         state, utterance = self.state, self.state.utterance
         if not state.in_flight or utterance is None:
             return False
-        full = utterance.last_end >= self.policy.limit(utterance.policy)
+        full = utterance.last_end >= self.choices.policy.limit(utterance.policy)
         # One ahead is not taken before it is known whether it is the last; any other is, so that one ahead may begin.
         known = bool(state.gate_events or state.requests)
         paused = known if state.in_flight[-1].plan.is_last else self._is_pause
@@ -219,13 +216,13 @@ class RoundPlanner:
 
     def _close_silent_turn(self, at: int) -> None:
         """End the turn that was left in mid-sentence, where nobody has spoken for long enough by sample `at`."""
-        turn = self.state.turn
-        if turn is not None and at >= turn.end + self.turn_pause:
-            self._close_turn(turn.end + self.turn_pause, turn.end)
+        turn, pause = self.state.turn, self.choices.schedule.turn_pause
+        if turn is not None and at >= turn.end + pause:
+            self._close_turn(turn.end + pause, turn.end)
 
     def _open(self, start: int, known: int) -> bool:
         turn = self.state.turn
-        policy = self.policy.start(start, None if turn is None else turn.policy)
+        policy = self.choices.policy.start(start, None if turn is None else turn.policy)
         language = None if turn is None else turn.language
         self.state.utterance = Utterance(start, known, policy, keep_from=start, last_end=start, language=language)
         return True
@@ -257,7 +254,7 @@ class RoundPlanner:
         frontier = self._scheduled(utterance)
         if frontier is None:
             return None
-        frontier = min(frontier, self.policy.limit(utterance.policy))
+        frontier = min(frontier, self.choices.policy.limit(utterance.policy))
         return frontier if frontier > utterance.last_end else None
 
     def _scheduled(self, utterance: Utterance) -> int | None:
@@ -275,7 +272,7 @@ class RoundPlanner:
             self._end_turn(utterance, utterance.closed_at)
             return None
         # More audio than a window holds takes several rounds; only the one that reaches the end is the last.
-        target = min(utterance.end, self.policy.limit(utterance.policy))
+        target = min(utterance.end, self.choices.policy.limit(utterance.policy))
         is_last = target == utterance.end
         if target <= utterance.last_end and (self.state.in_flight or not is_last):
             return None  # a round in flight has to make room first, or hears all there is
@@ -304,8 +301,8 @@ class RoundPlanner:
     def _plan(self, utterance: Utterance, end: int, *, is_last: bool, load: int = 0) -> RoundPlan:
         """The policy's plan of a round up to sample `end`."""
         state = self.state
-        plan = self.policy.plan(
-            utterance.policy, end, search=self.search, round_id=state.next_round, is_last=is_last, load=load
+        plan = self.choices.policy.plan(
+            utterance.policy, end, search=self.choices.search, round_id=state.next_round, is_last=is_last, load=load
         )
         return replace(plan, spoken=state.spoken)
 
@@ -321,7 +318,8 @@ class RoundPlanner:
         state, end = self.state, self.state.pause_end
         assert end is not None
         computed = utterance.ahead is not None and _is_last(utterance.ahead.plan, end)
-        if state.in_flight or computed or end <= utterance.last_end or end > self.policy.limit(utterance.policy):
+        room = utterance.last_end < end <= self.choices.policy.limit(utterance.policy)
+        if state.in_flight or computed or not room:
             return None
         plan = replace(self._plan(utterance, end, is_last=True), provisional=True)
         state.next_round += 1
@@ -346,9 +344,10 @@ class RoundPlanner:
 
     def _goes_on(self, utterance: Utterance, end: int) -> bool:
         """Leave the turn open if the utterance ended in mid-sentence; returns true if it is open."""
-        if not self._gated or not self.turn_pause:
+        pause = self.choices.schedule.turn_pause
+        if not self._gated or not pause:
             return False
-        return self.state.leave_open(utterance, end, always=self.turn_pause == UNTIL_JUDGED)
+        return self.state.leave_open(utterance, end, always=pause == UNTIL_JUDGED)
 
     def _note_turn(self, judged: TurnJudged) -> None:
         """The gate says that a turn is over, or may be; of one in which no word was heard nothing is open here."""

@@ -14,6 +14,7 @@ from whispertide.options import DecodeOptions
 from whispertide.streaming.choice import Choice, in_samples, setting
 from whispertide.streaming.repetition import without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.schedule import Rounds
 from whispertide.streaming.searches import Search
 from whispertide.types import CHUNK_SECONDS, FloatArray, Word, align_down
 
@@ -94,6 +95,22 @@ class Policy(Protocol[State]):
 
 
 AnyPolicy = Policy[Any]
+
+
+class RoundChoices(Protocol):
+    """What rounds depend on of a recipe (`recipes.recipe.Recipe`)."""
+
+    @property
+    def schedule(self) -> Rounds:
+        """When rounds start."""
+
+    @property
+    def policy(self) -> AnyPolicy:
+        """What they look at, and what is confirmed after them."""
+
+    @property
+    def search(self) -> Search:
+        """How their tokens are found."""
 
 
 class Executor(Protocol):

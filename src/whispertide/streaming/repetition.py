@@ -27,13 +27,13 @@ from whispertide.types import SAMPLE_RATE, Word
 
 MAX_PHRASE = 12  # words in the longest phrase whose repetition is noticed
 MAX_RATE = 10.0  # words per second; conversation has 2 to 4, the fastest speakers 6, "no no no no" up to 8
-MIN_WORD = SAMPLE_RATE // 20  # 50 ms: a copy whose words are shorter than that on average was not spoken
+_MIN_WORD = SAMPLE_RATE // 20  # 50 ms: a copy whose words are shorter than that on average was not spoken
 LOOP_LIKE = 3  # copies in a row that are no prompt, and in a guess are shown once, plausible or not
 CONTEXT = 64  # confirmed words in front of the new ones that a loop may have begun in
 BEFORE = 12  # words before one that tell whether it is noisy: if they and it are less likely than
 NOISY = 0.5  # on average
 NEAR = 2  # words before one and after it that say with it whether it was said
-LEAST = 3  # fewer, with itself, tell nothing
+_LEAST = 3  # fewer, with itself, tell nothing
 _IMPOSSIBLE = 1e-3  # one word alone does not decide about its neighbours
 
 
@@ -131,7 +131,7 @@ def _plausible_copies(words: Sequence[Word], run: Run) -> int:
     if run.copies * run.phrase * SAMPLE_RATE > MAX_RATE * spoken:
         return 1
     # Word times that a decoder made up pile up in one place, whatever the run as a whole looks like.
-    collapsed = sum(copy[-1].end - copy[0].start < run.phrase * MIN_WORD for copy in copies)
+    collapsed = sum(copy[-1].end - copy[0].start < run.phrase * _MIN_WORD for copy in copies)
     plausible = run.copies - collapsed if collapsed >= 2 else run.copies
     return max(1, min(plausible, _most_copies(run.phrase)))
 
@@ -193,6 +193,6 @@ def without_unlikely(
 def _is_unlikely(logs: Sequence[float], at: int, first: int, below: float) -> bool:
     recent = logs[max(0, at - BEFORE) : at + 1]
     stretch = [*logs[max(first, at - NEAR) : at + NEAR + 1], logs[at]]
-    if len(stretch) <= LEAST or math.fsum(recent) >= math.log(NOISY) * len(recent):
+    if len(stretch) <= _LEAST or math.fsum(recent) >= math.log(NOISY) * len(recent):
         return False
     return math.fsum(stretch) < math.log(below) * len(stretch)

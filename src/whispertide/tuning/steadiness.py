@@ -93,7 +93,7 @@ def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray,
     for start in range(0, len(audio), _BLOCK):
         session.ingest(audio[start : start + _BLOCK])
         guesses += _rounds(session)
-    session.request_finish()
+    session.request("finish")
     guesses += _rounds(session)
     final = session.transcript.words
     stayed = tuple(outcome for guess in guesses for outcome in outcomes(guess, final))

@@ -265,5 +265,5 @@ def test_another_name_model_length_or_code_is_measured_anew(
 
 
 def test_a_network_for_commands_has_a_hash_of_its_own(runner: Runner) -> None:
-    assert runner._model_hash("commands") == load_late(Path("commands")).content_hash[:12]
-    assert runner._attachments_hash("commands") == digest_folder(COMMANDS)
+    assert runner.model_hash("commands") == load_late(Path("commands")).content_hash[:12]
+    assert runner.attachments_hash("commands") == digest_folder(COMMANDS)

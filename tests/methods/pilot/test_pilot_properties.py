@@ -196,7 +196,7 @@ def test_a_given_up_pilot_s_late_result_is_ignored() -> None:
     assert pilot is not None
     late = oracle.run(pilot, session.window(pilot), session.options)
     assert session.due() is None
-    session.request_flush()
+    session.request("flush")
     last = session.due()
     assert last is not None
     assert last.is_last

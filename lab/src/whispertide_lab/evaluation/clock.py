@@ -121,7 +121,7 @@ class _Play:
             self.worker.wait_until(seconds(self._next_arrival))
             self._take_arrived()
             self._run_due()
-        self._work(self.session.request_finish)
+        self._work(lambda: self.session.request("finish"))
         self._run_due()
         while not self.session.ended and self.worker.flights:
             self.worker.wait_until(float("inf"))

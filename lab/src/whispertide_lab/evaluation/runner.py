@@ -1,34 +1,26 @@
 """Measures cells and remembers them: each finished utterance is kept at once, so that an interrupted run goes on.
 
-Brings together models, corpora, recognisers (`replay`, `peers`) and the store; what a score means and how a page looks
-are others' affairs. Offline transcription of the same model with the same beam is measured next to every recipe, as a
-cell of its own, because streaming is judged against it.
+Brings together models and corpora (`workbench`), recognisers (`replay`, `peers`) and the store; what a score means and
+how a page looks are others' affairs. Offline transcription of the same model with the same beam is measured next to
+every recipe, as a cell of its own, because streaming is judged against it.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from whispertide.errors import OptionError
-from whispertide.model.providers import thread_count
-from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.options import DecodeOptions
 from whispertide.recipes.allocation import allocate
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe, parse_overrides
-from whispertide.streaming.framing import AutoFraming
 from whispertide.tuning.profile import label
 from whispertide.types import seconds
-from whispertide.understand.checkpoint import is_late, load_late, place_of
 from whispertide_lab.evaluation import store
-from whispertide_lab.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
-from whispertide_lab.evaluation.attachment_digest import digest_attachments, digest_folder
+from whispertide_lab.evaluation.aligned import AlignedCorpus
 from whispertide_lab.evaluation.clips import CLIP_S, CUT_BY, Clip, clips_of
-from whispertide_lab.evaluation.corpora.listed import ListedCorpus, Recording
-from whispertide_lab.evaluation.corpora.parts import part_label, part_of
 from whispertide_lab.evaluation.grid import OFFLINE, PEER, TUNED, CellRequest, Setup, changes_of, text_of
 from whispertide_lab.evaluation.peer_cells import PeerMissing, hearing, peer_code, settings_of, unfit
 from whispertide_lab.evaluation.replay import OFFLINE as OFFLINE_OPTIONS
@@ -36,10 +28,8 @@ from whispertide_lab.evaluation.replay import Recogniser, offline, run_cell, str
 from whispertide_lab.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide_lab.evaluation.trace import FREE, PROCESSOR, SIMULATED, ClockName, Trace
 from whispertide_lab.evaluation.watch import Watch, showing
+from whispertide_lab.evaluation.workbench import Workbench
 from whispertide_lab.speech.utterance import Corpus, Utterance
-
-if TYPE_CHECKING:
-    from whispertide.api import Transcriber
 
 T = TypeVar("T")
 
@@ -53,114 +43,15 @@ class Job:
     recogniser: Callable[[], Recogniser]
 
 
-class Runner:
-    """Measures cells of one clock, engine and folder. Models and corpora stay open between cells."""
+class Runner(Workbench):
+    """Measures cells of one clock, engine and folder."""
 
     def __init__(self, folder: Path, setup: Setup, watch: Watch) -> None:
+        super().__init__(setup, watch)
         if setup.clock not in get_args(ClockName):
             raise OptionError(f"expected a clock among {', '.join(get_args(ClockName))}; got {setup.clock!r}")
         self.results = Results(folder)
-        self.watch = watch
         self.clock: ClockName = setup.clock  # type: ignore[assignment]  # just checked
-        self.setup = setup
-        self.corpus_name = ""  # of the chosen corpus, as it was asked for
-        self._corpora: dict[tuple[str, frozenset[str], float | None], Corpus] = {}
-        self._loaded: tuple[str, Transcriber] | None = None
-        self._once: dict[str, Any] = {}
-
-    @property
-    def quick(self) -> bool:
-        """Whether only a small part of each corpus is measured."""
-        return self.setup.quick
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models of the run."""
-        return self.setup.models
-
-    @property
-    def engine(self) -> EngineOptions:
-        """The engine's options with the threads that they mean, whatever `whispertide tune` found best here."""
-        return replace(self.setup.engine, threads=thread_count(self.setup.engine))
-
-    # --- what is measured with ---------------------------------------------------------------------------------------
-
-    def use_corpus(self, name: str) -> None:
-        """The corpus of the cells that `cell` measures."""
-        self.corpus_name = name
-
-    @contextmanager
-    def on_corpus(self, name: str, usual_s: float | None = None) -> Iterator[None]:
-        """Cells are measured on that corpus meanwhile, and where nobody asked how much of it, on `usual_s` of it."""
-        usual = self.corpus_name, self.setup
-        self.corpus_name = name
-        self.setup = replace(self.setup, usual_s=usual_s or self.setup.usual_s)
-        try:
-            yield
-        finally:
-            self.corpus_name, self.setup = usual
-
-    @property
-    def corpus(self) -> Corpus:
-        """The corpus chosen with `use_corpus`."""
-        return self.open_corpus(self.corpus_name)
-
-    def open_corpus(self, name: str, model: str | None = None) -> Corpus:
-        """Open, or make, the part of a corpus that the run is about, in the languages that the model writes.
-
-        Raises `CorpusError` and `OptionError`.
-        """
-        return self._open(name, model or self.models[0], self.setup.length_s)
-
-    def _open(self, name: str, model: str, length_s: float | None) -> Corpus:
-        languages = self._languages(model)
-        if (name, languages, length_s) not in self._corpora:
-            from whispertide_lab.evaluation.corpora import open_corpus
-
-            pieces = self.setup.pieces
-            corpus: Corpus = open_corpus(name, quick=self.quick, seed=self.setup.seed, length_s=length_s, pieces=pieces)
-            part, left_out = part_of(corpus, languages, length_s, pieces, writer=Path(model).name)
-            for line in left_out:  # once, also where nothing is left and it is asked for again
-                self.once(line, partial(self.watch.say, line))
-            labelled = corpus.hand_labelled if isinstance(corpus, ListedCorpus) else ()
-            self._corpora[name, languages, length_s] = self._aligned(part, labelled) if self.setup.align else part
-        return self._corpora[name, languages, length_s]
-
-    def _aligned(self, corpus: Corpus, labelled: Sequence[Recording]) -> Corpus:
-        """With a time for every word, if the aligner can give it; as it is where all times are known.
-
-        On `labelled` recordings, whose times are exact, it is found out how well the aligner does.
-        """
-        waiting = [utterance for utterance in corpus.utterances() if lacks_times(utterance)]
-        if not waiting:
-            return corpus
-        model = self.setup.aligner or self.models[0]
-        total = sum(utterance.seconds for utterance in waiting)
-        with showing(self.watch, f"aligning {corpus.name} with {model}", total):
-            return align_corpus(
-                corpus,
-                self.transcriber(model),
-                Path(model).name,
-                self._languages(model),
-                self.watch.advance,
-                [recording.utterance() for recording in labelled],
-            )
-
-    def transcriber(self, model: str) -> "Transcriber":
-        """A model, loaded with the engine's options; the one before is let go."""
-        if self._loaded is None or self._loaded[0] != model:
-            from whispertide import api
-
-            self._loaded = None
-            self._loaded = (model, api.load(model, **asdict(self.engine), announce=self.watch.say))
-        return self._loaded[1]
-
-    def once(self, name: str, make: Callable[[], T]) -> T:
-        """`make()`, which is called only the first time it is asked for under that name."""
-        if name not in self._once:
-            self._once[name] = make()
-        found: T = self._once[name]
-        return found
 
     def kept(self, name: str, kind: type[T], make: Callable[[], T], *made_by: str, models: Sequence[str] = ()) -> T:
         """`make()`, which is called only if nothing of that name is stored for the chosen corpus, these models (or else
@@ -172,8 +63,8 @@ class Runner:
         first, *others = models or self.models[:1]
         settings = {
             "quick": str(self.quick),
-            "others": " ".join(map(self._model_hash, others)),
-            "tuned": " ".join(self._tuned(model) for model in (first, *others)),
+            "others": " ".join(map(self.model_hash, others)),
+            "tuned": " ".join(self.tuned(model) for model in (first, *others)),
         }
         code = store.code_version("", *made_by)
         spec = replace(self._spec(name, first, self.corpus), streaming=False, settings=settings, code=code)
@@ -243,7 +134,7 @@ class Runner:
         """
         model = model or self.models[0]
         asked = self.quick or self.setup.excerpt_s is not None
-        corpus = self.corpus if asked else self._open(self.corpus_name, model, usual * CLIP_S)
+        corpus = self.corpus if asked else self.open_part(self.corpus_name, model, usual * CLIP_S)
         clips = clips_of(corpus, quick if self.quick else None if asked else usual)
         spec = replace(
             self._spec(name, model, corpus),
@@ -294,7 +185,7 @@ class Runner:
 
     def _streaming_job(self, request: CellRequest, asked: Recipe, corpus: Corpus) -> Job:
         """The cell is named by the recipe as the model gets it: its framing may be the outcome of a measurement."""
-        recipe = self._framed(request.model, asked)
+        recipe = self.framed(request.model, asked)
         spec = replace(
             self._spec(request.recogniser, request.model, corpus),
             step_s=recipe.schedule.step_s,
@@ -359,12 +250,12 @@ class Runner:
         return CellSpec(
             recogniser=recogniser,
             model=Path(model).name if Path(model).is_dir() else model,
-            corpus=self._label_of(corpus),
+            corpus=self.label_of(corpus),
             corpus_name=corpus.name,
             corpus_hash=corpus.hash,
             clock=self.clock,
-            model_hash=self._model_hash(model),
-            attachments_hash=self._attachments_hash(model),
+            model_hash=self.model_hash(model),
+            attachments_hash=self.attachments_hash(model),
             engine=self._engine_and_version(),
             machine=store.machine(),
             code=store.code_version(),
@@ -381,58 +272,6 @@ class Runner:
             return {}
         resolved, allocation = allocate(self.transcriber(model).model, recipe)
         return {"allocation": resolved.executor.kind if allocation is None else label(allocation)}
-
-    def _framed(self, model: str, recipe: Recipe) -> Recipe:
-        if not isinstance(recipe.framing, AutoFraming):
-            return recipe
-
-        def find() -> Recipe:
-            framed = self.transcriber(model).framed(recipe)
-            self.watch.say(f"{recipe.name} on {Path(model).name}: {framed.why}")
-            return framed.recipe
-
-        return self.once(f"framing of {recipe} for {model}", find)
-
-    def _model_hash(self, model: str) -> str:
-        def find() -> str:
-            whole = load_late(Path(model)) if is_late(Path(model)) else self.transcriber(model).model
-            return whole.content_hash[:12]
-
-        return self.once(f"hash of {model}", find)
-
-    def _tuned(self, model: str) -> str:
-        """A digest of what `whispertide tune` has found for the model, by which recipes are framed; "" of nothing."""
-
-        def find() -> str:
-            found = None if is_late(Path(model)) else self.transcriber(model).calibration
-            return "" if found is None else hashlib.sha256(repr(found).encode()).hexdigest()[:12]
-
-        return self.once(f"tuning of {model}", find)
-
-    def _attachments_hash(self, model: str) -> str:
-        def find() -> str:
-            if is_late(Path(model)):
-                return digest_folder(place_of(Path(model)))
-            return digest_attachments(self.transcriber(model).model.checkpoint)
-
-        return self.once(f"attachments {model}", find)
-
-    def _languages(self, model: str) -> frozenset[str]:
-        """The languages that a model writes; networks for commands, which do not say it, are of English."""
-
-        def find() -> frozenset[str]:
-            if is_late(Path(model)):
-                return frozenset(("en",))
-            return frozenset(self.transcriber(model).tokenizer.languages)
-
-        return self.once(f"languages of {model}", find)
-
-    def _label_of(self, corpus: Corpus) -> str:
-        """A short name: as it was asked for, of a folder only the last part, and how much of it."""
-        asked = next(name for (name, *_), known in self._corpora.items() if known is corpus)
-        kind, colon, path = asked.partition(":")
-        part = f"{part_label(corpus.of)} aligned" if isinstance(corpus, AlignedCorpus) else part_label(corpus)
-        return kind + colon + Path(path).name + part
 
     def _about(self, spec: CellSpec, corpus: Corpus, offline: Cell | None) -> Json:
         placed = corpus.error if isinstance(corpus, AlignedCorpus) else None

@@ -60,6 +60,7 @@ _IRRELEVANT = (
                 "store",
                 "sweep",
                 "watch",
+                "workbench",
             ),
         )
     ),

@@ -148,7 +148,7 @@ def _heard(executor: SerialExecutor, kept: Kept, recipe: Recipe, samples: FloatA
     newest: tuple[Scores, Float16Array] | None = None
     for block in (*np.split(samples, range(_BLOCK, len(samples), _BLOCK)), None):
         if block is None:
-            session.request_finish()
+            session.request("finish")
         else:
             session.ingest(block)
         while plan := session.due():

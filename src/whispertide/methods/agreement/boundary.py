@@ -13,11 +13,11 @@ from whispertide.types import SAMPLE_RATE, Word
 Key = Callable[[str], str]
 
 TOLERANCE = SAMPLE_RATE // 10  # word times of two rounds differ by about that much
-NEARBY = SAMPLE_RATE  # repeated words are looked for when the new ones begin within a second of the confirmed end
-MAX_NGRAM = 5
+_NEARBY = SAMPLE_RATE  # repeated words are looked for when the new ones begin within a second of the confirmed end
+_MAX_NGRAM = 5
 
 TAIL = 24  # confirmed words that are aligned
-MISPLACED = 0.9  # for a word on the wrong side of the confirmed end; less than 1, so that text outweighs time
+_MISPLACED = 0.9  # for a word on the wrong side of the confirmed end; less than 1, so that text outweighs time
 
 
 def fresh_by_time(heard: Sequence[Word], confirmed: Sequence[Word], last_time: int, key: Key) -> tuple[Word, ...]:
@@ -28,9 +28,9 @@ def fresh_by_time(heard: Sequence[Word], confirmed: Sequence[Word], last_time: i
     repetition counts.
     """
     fresh = [word for word in heard if word.start > last_time - TOLERANCE]
-    if not fresh or abs(fresh[0].start - last_time) >= NEARBY:
+    if not fresh or abs(fresh[0].start - last_time) >= _NEARBY:
         return tuple(fresh)
-    for n in range(1, min(MAX_NGRAM, len(confirmed), len(fresh)) + 1):
+    for n in range(1, min(_MAX_NGRAM, len(confirmed), len(fresh)) + 1):
         if [key(word.text) for word in confirmed[-n:]] == [key(word.text) for word in fresh[:n]]:
             return tuple(fresh[n:])
     return tuple(fresh)
@@ -59,12 +59,12 @@ def first_fresh(
 
 def _late(word: Word, last_time: int) -> float:
     """The cost of taking `word` for old, because of when it begins."""
-    return MISPLACED * min(max(word.start - last_time - TOLERANCE, 0) / TOLERANCE, 1.0)
+    return _MISPLACED * min(max(word.start - last_time - TOLERANCE, 0) / TOLERANCE, 1.0)
 
 
 def _early(word: Word, last_time: int) -> float:
     """The cost of taking `word` for new, because of when it begins and how much of it lies in confirmed audio."""
-    begins = MISPLACED * min(max(last_time - TOLERANCE - word.start, 0) / TOLERANCE, 1.0)
+    begins = _MISPLACED * min(max(last_time - TOLERANCE - word.start, 0) / TOLERANCE, 1.0)
     return max(begins, 0.4 * _share_before(word, last_time))
 
 

@@ -31,8 +31,8 @@ from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN
 from whispertide.types import CHUNK_SECONDS, Span, Word, align_down, to_samples
 
-DUPLICATES = 2  # leading words of a repeated decode that may be confirmed ones heard again
-TIMED_SHARE = 0.3  # word times that end before this share of the window are not trusted
+_DUPLICATES = 2  # leading words of a repeated decode that may be confirmed ones heard again
+_TIMED_SHARE = 0.3  # word times that end before this share of the window are not trusted
 
 
 @dataclass(slots=True)
@@ -206,7 +206,7 @@ class Grounded(AttendingEnds):
             # A pause of half of what may be carried settles a single word; else the window would grow to 30 s.
             return window.end - last.end < self.most // 2
         # All words in one place: the alignment has found no times at all.
-        return last.end - window.start < TIMED_SHARE * len(window) or words[0].start == last.end
+        return last.end - window.start < _TIMED_SHARE * len(window) or words[0].start == last.end
 
     # --- which audio --------------------------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ def _backward(heard: HeardWords | None) -> Halt | None:
 
 def _repeated(tail: Sequence[Word], words: Sequence[TokenWord]) -> int:
     """The number of leading words that repeat the last confirmed ones."""
-    for count in range(min(DUPLICATES, len(tail), len(words)), 0, -1):
+    for count in range(min(_DUPLICATES, len(tail), len(words)), 0, -1):
         if [normalise(word.text) for word in tail[-count:]] == [normalise(word.word.text) for word in words[:count]]:
             return count
     return 0

@@ -34,7 +34,7 @@ from whispertide.streaming.resources import EncodedWindow, RoundResources
 from whispertide.streaming.round import RoundPlan, RoundResult, result_of
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
-LOG_MEL = "log_mel"  # in the state of an encoder that hears every window by itself: the `Columns` that are known
+_LOG_MEL = "log_mel"  # in the state of an encoder that hears every window by itself: the `Columns` that are known
 UNHEARD = SAMPLE_RATE  # so much audio after the last word may be the pause that ended the utterance
 RETRY_TOKENS_PER_S = 1.5  # speech is denser; until then a retried decode may not end (NPUsper)
 
@@ -261,7 +261,7 @@ class SinglePass(DecodeSettings):
         if resources.suffix is not None or opened.encoded.state is not None:
             return opened  # what is known would not be asked for, or the framing keeps something itself
         known = Columns.of_window(features.raw[:, :], plan.window.start // HOP_LENGTH, len(plan.window))
-        return replace(opened, encoded=replace(opened.encoded, state=EncoderState({LOG_MEL: known}, 0)))
+        return replace(opened, encoded=replace(opened.encoded, state=EncoderState({_LOG_MEL: known}, 0)))
 
     def decode(
         self,
@@ -344,7 +344,7 @@ def _features(resources: RoundResources, window: Span, audio: FloatArray, state:
     n_mels = resources.encodes.dims.n_mels
     if resources.suffix is not None:
         return Features.of([audio], n_mels, resources.suffix)
-    known = None if state is None else state.tensors.get(LOG_MEL)
+    known = None if state is None else state.tensors.get(_LOG_MEL)
     raw = (known or Columns.none(n_mels)).window(audio, window.start // HOP_LENGTH, len(window))
     return Features.of_raw(raw, len(audio))
 

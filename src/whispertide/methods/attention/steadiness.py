@@ -21,7 +21,7 @@ from whispertide.punctuation import ends_sentence
 from whispertide.streaming.repetition import normalise
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
-SAME_PLACE = SAMPLE_RATE // 2  # two rounds mean the same word if their starts are no further apart
+_SAME_PLACE = SAMPLE_RATE // 2  # two rounds mean the same word if their starts are no further apart
 STALE = 2 * SAMPLE_RATE  # a shown word that rounds no longer hear stays so long
 _SURE = 5.0  # log-odds: a probability of 0.9933; beyond it decoders are not told apart
 FEATURES = (
@@ -152,7 +152,7 @@ def facts_of(
 
 def same(word: Word, other: Word) -> bool:
     """True if they are one word, found twice: spelling aside the same text at about the same place."""
-    return normalise(word.text) == normalise(other.text) and abs(word.start - other.start) <= SAME_PLACE
+    return normalise(word.text) == normalise(other.text) and abs(word.start - other.start) <= _SAME_PLACE
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,13 @@ from whispertide.checkpoint.attachments import Attachment, Kind
 from whispertide.types import FloatArray
 
 KIND = Kind("a word-truncation detector", "truncation.npz", "whispertide train truncation {model}")
-NEARLY_ONE = 0.999  # the sum fires a little early, so that rounding does not matter
+_NEARLY_ONE = 0.999  # the sum fires a little early, so that rounding does not matter
 END_FRAMES = 2  # a firing in the last frames but one counts as at the end
 _PASSES = 10  # as in the published code
 
 
 def rescaled(weights: FloatArray) -> npt.NDArray[np.float64]:
-    """Weights [frames] scaled so that they sum to a whole number, the nearest; none above `NEARLY_ONE`.
+    """Weights [frames] scaled so that they sum to a whole number, the nearest; none above `_NEARLY_ONE`.
 
     A weight above it makes all weights move half-way to half of their mean, up to ten times (`resize` in the code).
     """
@@ -36,9 +36,9 @@ def rescaled(weights: FloatArray) -> npt.NDArray[np.float64]:
     # Without any weight the sum rounds to 0, and the weights stay what they are.
     scaled *= round(total) / max(total, 1e-9)
     for _ in range(_PASSES):
-        for place in np.flatnonzero(scaled > NEARLY_ONE):
+        for place in np.flatnonzero(scaled > _NEARLY_ONE):
             # An earlier place of this pass may have brought it down by now.
-            if scaled[place] >= NEARLY_ONE:
+            if scaled[place] >= _NEARLY_ONE:
                 present = scaled != 0
                 scaled = 0.5 * scaled + 0.5 * scaled.sum() / present.sum() * present
     return scaled
@@ -59,7 +59,7 @@ def _integral(weights: FloatArray) -> tuple[npt.NDArray[np.float64], int]:
     if len(weights) < END_FRAMES or not round(float(weights.sum(dtype=np.float64))):
         return np.zeros(0), 0
     integral = np.cumsum(rescaled(weights)[:-1])
-    return integral, int(integral[-1] // NEARLY_ONE)
+    return integral, int(integral[-1] // _NEARLY_ONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from whispertide.types import FRAME_SAMPLES, N_FFT, FloatArray
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
-FRAME_S = 0.02
+_FRAME_S = 0.02
 _AHEAD = N_FFT // 2  # samples after a block that its last frame hears
 
 
@@ -52,14 +52,14 @@ class Blocks(Framing):
     block_s: float = setting(
         0.1,
         "audio encoded at once, a multiple of 0.02",
-        least=SHORTEST_BLOCK * FRAME_S,
-        most=LONGEST_BLOCK * FRAME_S,
+        least=SHORTEST_BLOCK * _FRAME_S,
+        most=LONGEST_BLOCK * _FRAME_S,
     )
     first_s: float = setting(
         0.6,
         "shortest first block of a stream, a multiple of 0.02",
-        least=SHORTEST_BLOCK * FRAME_S,
-        most=LONGEST_FIRST * FRAME_S,
+        least=SHORTEST_BLOCK * _FRAME_S,
+        most=LONGEST_FIRST * _FRAME_S,
     )
 
     block: int = in_frames("block_s")
@@ -67,16 +67,16 @@ class Blocks(Framing):
 
     def derive(self) -> dict[str, Any]:
         """The frames of the first block, which is as long as the others at least."""
-        return {"first": max(round(self.first_s / FRAME_S), self.block)}
+        return {"first": max(round(self.first_s / _FRAME_S), self.block)}
 
     def check(self) -> None:
         """Blocks are made of whole frames."""
         Framing.check(self)
         for name, value in (("block_s", self.block_s), ("first_s", self.first_s)):
             # 0.1 / 0.02 is not exactly 5 in floating point.
-            if abs(value / FRAME_S - round(value / FRAME_S)) > 1e-6:
+            if abs(value / _FRAME_S - round(value / _FRAME_S)) > 1e-6:
                 raise OptionError(
-                    f"expected {name} to be a multiple of {FRAME_S} s, one frame of the encoder; got {value}"
+                    f"expected {name} to be a multiple of {_FRAME_S} s, one frame of the encoder; got {value}"
                 )
 
     def adapted(self, model: "WhisperModel") -> "WhisperModel":
@@ -95,12 +95,12 @@ class Blocks(Framing):
             return
         if adapter.block not in (0, self.block):
             raise OptionError(
-                f"expected block_s={adapter.block * FRAME_S:g}, for which the causal adapter of {checkpoint.name} was "
+                f"expected block_s={adapter.block * _FRAME_S:g}, for which the causal adapter of {checkpoint.name} was "
                 f"trained; got {self.block_s:g}: choose that, or {self._other_way(checkpoint)}"
             )
         if self.first != max(adapter.first, self.block):
             raise OptionError(
-                f"expected first_s={adapter.first * FRAME_S:g}, the first block that the causal adapter of "
+                f"expected first_s={adapter.first * _FRAME_S:g}, the first block that the causal adapter of "
                 f"{checkpoint.name} was trained with; got {self.first_s:g}: choose that"
             )
 

@@ -38,8 +38,8 @@ from whispertide.types import FloatArray
 
 log = logging.getLogger("whispertide.hybrid")
 
-REMEMBERED = 8  # searches here: the longest of so many says how long the next one may take
-MOST_UPLOADS = 32  # early ones under way; of more the oldest is abandoned, as its session may be gone
+_REMEMBERED = 8  # searches here: the longest of so many says how long the next one may take
+_MOST_UPLOADS = 32  # early ones under way; of more the oldest is abandoned, as its session may be gone
 
 
 class _OneAtATime(PipelinedRound):
@@ -189,7 +189,7 @@ class HybridStages:
         began = time.perf_counter()
         found = self.local.decode(plan, opened, options, guards)
         with self._lock:
-            self._took = (*self._took, time.perf_counter() - began)[-REMEMBERED:]
+            self._took = (*self._took, time.perf_counter() - began)[-_REMEMBERED:]
         return found
 
     def _left_s(self, since: float) -> float:
@@ -214,7 +214,7 @@ class HybridStages:
         with self._lock:
             # At the end, also one that goes on: the first in the list are abandoned first.
             self._uploads.append(upload)
-            surplus, self._uploads = self._uploads[:-MOST_UPLOADS], self._uploads[-MOST_UPLOADS:]
+            surplus, self._uploads = self._uploads[:-_MOST_UPLOADS], self._uploads[-_MOST_UPLOADS:]
         for old in surplus:
             old.abandon()
 

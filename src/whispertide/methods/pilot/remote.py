@@ -24,7 +24,7 @@ from whispertide.errors import OptionError, WhispertideError
 from whispertide.punctuation import CHINESE_OR_JAPANESE
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, to_samples
 
-LONGEST_ANSWER = 2**20  # bytes; an hour of speech has fewer
+_LONGEST_ANSWER = 2**20  # bytes; an hour of speech has fewer
 FASTEST = 40  # characters a second that anybody speaks, at the most
 LONGEST_S = 1e6  # later than any word
 PAUSE_S = 0.1  # between two tries
@@ -203,8 +203,8 @@ class Remote:
                 async for piece in response.aiter_bytes():
                     content += piece
                     # Checked while it arrives: an endless answer would fill the memory before its end.
-                    if len(content) > LONGEST_ANSWER:
-                        raise RemoteError(f"the server said more than {LONGEST_ANSWER} bytes")
+                    if len(content) > _LONGEST_ANSWER:
+                        raise RemoteError(f"the server said more than {_LONGEST_ANSWER} bytes")
             answer = json.loads(content)
         # First, or the last clause would take our own errors for a broken network.
         except (RemoteError, asyncio.CancelledError):

@@ -21,7 +21,7 @@ from whispertide.types import FloatArray, Span
 
 log = logging.getLogger("whispertide.sending")
 
-GATE_S = 1.0  # from a pause to the end of speech that it may be, at most
+_GATE_S = 1.0  # from a pause to the end of speech that it may be, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Sending:
         """
         if certainty is None or certainty >= self.below or not self.breaker.asks():
             return None
-        return Question(window, self.remote.send(audio, self.within_s + GATE_S))
+        return Question(window, self.remote.send(audio, self.within_s + _GATE_S))
 
     def text(self, question: Question, since: float) -> str | None:
         """The server's text; None where it has no usable answer `within_s` after `since` (`time.perf_counter`)."""

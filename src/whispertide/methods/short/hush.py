@@ -30,7 +30,7 @@ KIND = Kind(
     largest=4 << 20,  # 5 s as text have half of that
 )
 DEFAULT_S = 0.5
-LOUDEST = 10.0  # the published ones reach 2.2
+_LOUDEST = 10.0  # the published ones reach 2.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class HushWord:
                 f"expected a hush word of {SHORTEST_HUSH_S:g} to {LONGEST_HUSH_S:g} s, which is {least} to {most} "
                 f"samples in one row; got an array of shape {self.samples.shape}"
             )
-        if not np.isfinite(self.samples).all() or np.abs(self.samples).max() > LOUDEST:
+        if not np.isfinite(self.samples).all() or np.abs(self.samples).max() > _LOUDEST:
             raise CheckpointError(
-                f"expected the samples of a hush word to be numbers from -{LOUDEST:g} to {LOUDEST:g}; got "
+                f"expected the samples of a hush word to be numbers from -{_LOUDEST:g} to {_LOUDEST:g}; got "
                 f"{np.count_nonzero(~np.isfinite(self.samples))} that are not finite, or louder"
             )
         if not np.ptp(self.samples):

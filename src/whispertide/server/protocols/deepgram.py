@@ -7,7 +7,6 @@ In: binary audio in the encoding of the address, and JSON: `KeepAlive`, `Finaliz
 
 import hashlib
 import uuid
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -16,8 +15,8 @@ from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
 from whispertide.options import parse_switch
 from whispertide.server.protocols import base, messages
-from whispertide.server.protocols.deepgram_audio import DeepgramAudio
-from whispertide.types import Word, join_words, seconds, to_samples
+from whispertide.server.protocols.deepgram_stream import BAD_AUDIO, FAILED, DeepgramStream, rounded
+from whispertide.types import Word, join_words, to_samples
 
 # The parameters that have an effect. Whisper writes punctuation by itself.
 _DONE = frozenset(
@@ -28,41 +27,32 @@ _MOST_WARNINGS = 40  # their service has fewer parameters
 _EDGES = '.,;:!?¿¡"“”„()[]…。，？！、'  # what `word` has not and `punctuated_word` has
 
 
-class DeepgramProtocol(base.WireProtocol):
+class DeepgramProtocol(DeepgramStream):
     """One live stream."""
 
     name: ClassVar[str] = "deepgram"
+    types: ClassVar[tuple[str, ...]] = ("KeepAlive", "Finalize", "CloseStream", "Configure")
+    flush: ClassVar[str] = "Finalize"
 
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         query = opening.query
-        # A browser's key comes as the second of two offered subprotocols; the first names its kind.
-        self.subprotocol = next((name for name in opening.subprotocols if name in ("token", "bearer")), None)
-        self._audio = DeepgramAudio(query)
         self._settings = _read_settings(opening)
         self._interim = messages.switch(query, "interim_results")
         self._tells_speech = messages.switch(query, "vad_events")
         self._tells_pauses = query.get("endpointing", "").lower() != "false"
         gap = messages.number(query, "utterance_end_ms")
         self._gap = None if gap is None else to_samples(min(max(gap, 0), 60_000) / 1000)
-        # Of the connection's name, since a protocol has no dice of its own.
-        self._request = str(uuid.uuid5(uuid.NAMESPACE_OID, opening.connection))
         self._model = opening.server.models[0].name
         self._digest = hashlib.sha256()
         self._from = 0  # where the last final result ended
         self._fresh: list[Word] = []  # confirmed, not sent yet
         self._in_turn = False
         self._has_words = False  # the open turn
-        self._finalizing: deque[int] = deque()  # samples that had arrived with each `Finalize` that is not answered
         self._held: tuple[tuple[Word, ...], int] | None = None  # the end of a turn, perhaps that of a `Finalize`
         self._guessed = False  # whether there are words that are not confirmed
         self._processed = 0  # audio about which all has been said
         self._last_word: int | None = None  # end of the last word, until its `UtteranceEnd` is sent
-        self._ending = False
-
-    def opened(self) -> base.Actions:
-        """Begin the session with the connection."""
-        return (base.Start(self._settings),)
 
     def started(self, started: base.Started) -> base.Actions:
         """Keep the model's name, which goes into every result."""
@@ -71,42 +61,9 @@ class DeepgramProtocol(base.WireProtocol):
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
-    @property
-    def piece(self) -> int:
-        """Audio may be cut anywhere, but for packets of Opus."""
-        return self._audio.piece
-
-    def receive(self, message: str | bytes) -> base.Actions:
-        """Take audio, or one message. An empty binary message ends the stream, as it does there."""
-        if self._ending:
-            return ()
-        if isinstance(message, bytes):
-            return self._hear(message) if message else self._finish()
-        data = messages.json_object(message)
-        match data.get("type"):
-            case "KeepAlive":
-                return ()
-            case "Finalize":
-                rest = self._audio.rest()
-                self._finalizing.append(self._audio.given)
-                return (*rest, base.Flush())
-            case "CloseStream":
-                return self._finish()
-            case "Configure":
-                return self._configure(data)
-            case kind:
-                raise base.ProtocolError(
-                    f"expected a type among KeepAlive, Finalize, CloseStream, Configure; got "
-                    f"{messages.abbreviate(kind)}"
-                )
-
     def _hear(self, data: bytes) -> base.Actions:
         self._digest.update(data)
-        return self._audio.hear(data)
-
-    def _finish(self) -> base.Actions:
-        self._ending = True
-        return (*self._audio.rest(), base.Finish())
+        return super()._hear(data)
 
     def _configure(self, data: Mapping[str, Any]) -> base.Actions:
         """Replace the keyterms. Features that are not done are a failure where they come alone, else a warning."""
@@ -146,14 +103,14 @@ class DeepgramProtocol(base.WireProtocol):
                     actions += [*self._final(), *self.processed(start)]
                     self._in_turn = True
                     if self._tells_speech:
-                        actions.append(messages.reply(type="SpeechStarted", channel=[0], timestamp=_seconds(start)))
+                        actions.append(messages.reply(type="SpeechStarted", channel=[0], timestamp=rounded(start)))
                 case TurnEnd(end=end, eager=False):
                     guess, self._guessed = (), False
                     actions += self._end_turn(end)
                 case Error(message=message, fatal=fatal):
                     actions += self.problem(base.Problem("internal", message, fatal))
                     if fatal:
-                        return [*actions, base.Close(1011, "NET-0000: the session failed")]
+                        return [*actions, FAILED]
                 case End(duration=duration):
                     return [
                         *actions,
@@ -170,7 +127,7 @@ class DeepgramProtocol(base.WireProtocol):
 
     def flushed(self) -> base.Actions:
         """Answer `Finalize` always, if need be with an empty result."""
-        upto = self._finalizing.popleft()
+        upto = self._flushing.popleft()
         answer = self._release(from_finalize=True)
         if not answer:
             answer = [self._result((), upto, is_final=True, from_finalize=True)]
@@ -190,7 +147,7 @@ class DeepgramProtocol(base.WireProtocol):
         if problem.kind == "idle":
             return (*rest, error, base.Close(1011, "NET-0001: neither audio nor a KeepAlive came"))
         if problem.kind == "bad_request":
-            return (*rest, error, base.Close(1008, "DATA-0000: the data cannot be decoded as audio"))
+            return (*rest, error, BAD_AUDIO)
         if problem.kind == "shutdown":
             return (*rest, error, self._summary())
         return (*rest, error)
@@ -207,7 +164,7 @@ class DeepgramProtocol(base.WireProtocol):
         if not had_words:
             return actions
         self._held = (words, end)
-        return actions if self._finalizing else [*actions, *self._release(from_finalize=False)]
+        return actions if self._flushing else [*actions, *self._release(from_finalize=False)]
 
     def _release(self, *, from_finalize: bool) -> list[base.Action]:
         """Send the end of a turn that was held back, if there is one."""
@@ -246,8 +203,8 @@ class DeepgramProtocol(base.WireProtocol):
         return messages.reply(
             type="Results",
             channel_index=[0, 1],
-            start=_seconds(start),
-            duration=_seconds(end - start),
+            start=rounded(start),
+            duration=rounded(end - start),
             is_final=is_final,
             speech_final=speech_final,
             from_finalize=from_finalize,
@@ -267,7 +224,7 @@ class DeepgramProtocol(base.WireProtocol):
         if self._gap is None or last is None or unsaid or self._processed - last < self._gap:
             return []
         self._last_word = None
-        return [messages.reply(type="UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]
+        return [messages.reply(type="UtteranceEnd", channel=[0, 1], last_word_end=rounded(last))]
 
     def _summary(self) -> base.Reply:
         """The message before the service closes. `sha256` is that of the bytes received, and `warnings` tell of
@@ -281,7 +238,7 @@ class DeepgramProtocol(base.WireProtocol):
             request_id=self._request,
             sha256=self._digest.hexdigest(),
             created=datetime.fromtimestamp(self.opening.at, UTC).isoformat(timespec="milliseconds"),
-            duration=_seconds(self._audio.given),
+            duration=rounded(self._audio.given),
             channels=1,
             models=[self._model],
             **({"warnings": warnings} if warnings else {}),
@@ -329,8 +286,8 @@ def _word(word: Word) -> dict[str, Any]:
     return {
         # A word of marks alone keeps them, or it would be empty.
         "word": written.strip(_EDGES).lower() or written,
-        "start": _seconds(word.start),
-        "end": _seconds(word.end),
+        "start": rounded(word.start),
+        "end": rounded(word.end),
         "confidence": round(word.probability, 4),
         "punctuated_word": written,
         **({} if word.speaker is None else {"speaker": word.speaker - 1}),
@@ -339,7 +296,3 @@ def _word(word: Word) -> dict[str, Any]:
 
 def _confidence(words: Sequence[Word]) -> float:
     return round(sum(word.probability for word in words) / len(words), 4) if words else 0.0
-
-
-def _seconds(samples: int) -> float:
-    return round(seconds(samples), 3)

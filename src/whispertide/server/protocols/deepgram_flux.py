@@ -6,8 +6,6 @@ turn so far, which begins (`StartOfTurn`), grows (`Update`), may be over (`Eager
 last and the eager one, whose words are confirmed.
 """
 
-import uuid
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -15,8 +13,8 @@ from typing import Any, ClassVar, Literal
 from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, TurnEnd
 from whispertide.server.protocols import base, messages
-from whispertide.server.protocols.deepgram_audio import DeepgramAudio
-from whispertide.types import Word, join_words, seconds, to_samples
+from whispertide.server.protocols.deepgram_stream import BAD_AUDIO, FAILED, DeepgramStream, rounded
+from whispertide.types import Word, join_words, to_samples
 
 _UPDATE = to_samples(0.25)  # of audio between two messages in which nothing is new
 _NO_NETWORK = (
@@ -65,20 +63,18 @@ class _Thresholds:
         )
 
 
-class FluxProtocol(base.WireProtocol):
+class FluxProtocol(DeepgramStream):
     """One live stream."""
 
     name: ClassVar[str] = "deepgram-flux"
+    types: ClassVar[tuple[str, ...]] = ("CloseStream", "ForceEndTurn", "Configure")
+    flush: ClassVar[str] = "ForceEndTurn"
 
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
-        query = opening.query
-        self.subprotocol = next((name for name in opening.subprotocols if name in ("token", "bearer")), None)
-        self._audio = DeepgramAudio(query)
-        self._thresholds = _Thresholds().updated(query)
+        self._thresholds = _Thresholds().updated(opening.query)
         self._keyterms = [term for term in opening.lists.get("keyterm", ()) if term]
         self._settings = self._read_settings()
-        self._request = str(uuid.uuid5(uuid.NAMESPACE_OID, opening.connection))
         self._sent = 0
         self._state: _State = "ready"
         self._turn = 0  # its index
@@ -87,16 +83,10 @@ class FluxProtocol(base.WireProtocol):
         self._guess: tuple[Word, ...] = ()
         self._eager_words = 0  # that the turn had when it was said that it may be over
         self._told = 0  # audio that the last message was about
-        self._forcing: deque[int] = deque()  # samples that had arrived with each `ForceEndTurn` that is not answered
-        self._ending = False
 
     @property
     def _hears_turns(self) -> bool:
         return self.opening.server.hears_turns
-
-    def opened(self) -> base.Actions:
-        """Begin the session with the connection."""
-        return (base.Start(self._settings),)
 
     def started(self, started: base.Started) -> base.Actions:
         """Greet the client, and say where turns end in pauses alone."""
@@ -106,38 +96,6 @@ class FluxProtocol(base.WireProtocol):
         return greeting, self._say("Warning", request_id=self._request, code="NO_TURN_MODEL", description=_NO_NETWORK)
 
     # --- in ----------------------------------------------------------------------------------------------------------
-
-    @property
-    def piece(self) -> int:
-        """Audio may be cut anywhere, but for packets of Opus."""
-        return self._audio.piece
-
-    def receive(self, message: str | bytes) -> base.Actions:
-        """Take audio, or one message. An empty binary message ends the stream."""
-        if self._ending:
-            return ()
-        if isinstance(message, bytes):
-            return self._audio.hear(message) if message else self._finish()
-        data = messages.json_object(message)
-        match data.get("type"):
-            case "KeepAlive":  # of version 1; some clients send it here, too
-                return ()
-            case "CloseStream":
-                return self._finish()
-            case "ForceEndTurn":
-                rest = self._audio.rest()
-                self._forcing.append(self._audio.given)
-                return (*rest, base.Flush())
-            case "Configure":
-                return self._configure(data)
-            case kind:
-                raise base.ProtocolError(
-                    f"expected a type among CloseStream, ForceEndTurn, Configure; got {messages.abbreviate(kind)}"
-                )
-
-    def _finish(self) -> base.Actions:
-        self._ending = True
-        return (*self._audio.rest(), base.Finish())
 
     def _configure(self, data: Mapping[str, Any]) -> base.Actions:
         """Change thresholds, terms and language from now on; what cannot be is refused, and nothing changes."""
@@ -189,7 +147,7 @@ class FluxProtocol(base.WireProtocol):
                     changed = False
                     actions += self.problem(base.Problem("internal", message, fatal))
                     if fatal:
-                        return [*actions, base.Close(1011, "NET-0000: the session failed")]
+                        return [*actions, FAILED]
                 case End(at=at):
                     return [*actions, *self._grow(at, changed), *self._end(at, 1.0), base.Close()]
         if events:
@@ -198,7 +156,7 @@ class FluxProtocol(base.WireProtocol):
 
     def flushed(self) -> base.Actions:
         """Note that a `ForceEndTurn` is done; without a turn it does nothing."""
-        self._forcing.popleft()
+        self._flushing.popleft()
         return ()
 
     def processed(self, samples: int) -> base.Actions:
@@ -215,7 +173,7 @@ class FluxProtocol(base.WireProtocol):
         if problem.kind == "idle":
             return (*rest, error, base.Close(1011, "NET-0001: no audio came"))
         if problem.kind == "bad_request":
-            return (*rest, error, base.Close(1008, "DATA-0000: the data cannot be decoded as audio"))
+            return (*rest, error, BAD_AUDIO)
         return (*rest, error)
 
     # --- the turn ----------------------------------------------------------------------------------------------------
@@ -253,7 +211,7 @@ class FluxProtocol(base.WireProtocol):
         return actions
 
     def _trigger(self, at: int, confidence: float) -> str:
-        if self._forcing and at >= self._forcing[0]:
+        if self._flushing and at >= self._flushing[0]:
             return "manual"
         return "model" if self._hears_turns and confidence > self._thresholds.eot_threshold else "timeout"
 
@@ -265,8 +223,8 @@ class FluxProtocol(base.WireProtocol):
             request_id=self._request,
             event=event,
             turn_index=self._turn,
-            audio_window_start=_seconds(self._from),
-            audio_window_end=_seconds(max(at, self._from)),
+            audio_window_start=rounded(self._from),
+            audio_window_end=rounded(max(at, self._from)),
             transcript=join_words(list(words)),
             words=[_word(word) for word in words],
             end_of_turn_confidence=round(confidence, 4),
@@ -310,10 +268,6 @@ def _word(word: Word) -> dict[str, Any]:
     return {
         "word": word.text.strip(),
         "confidence": round(word.probability, 4),
-        "start": _seconds(word.start),
-        "end": _seconds(word.end),
+        "start": rounded(word.start),
+        "end": rounded(word.end),
     }
-
-
-def _seconds(samples: int) -> float:
-    return round(seconds(samples), 3)

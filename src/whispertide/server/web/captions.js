@@ -99,6 +99,16 @@ export class Captions {
     this.#bigGuess.textContent = text;
   }
 
+  /** All of a transcript that was kept. */
+  showAll({ words, others, recordings, names }) {
+    const starts = recordings.map((at, index) => ({ at, name: names[index] }));
+    for (const word of words) {
+      while (starts[0]?.at <= word.start) this.begin(starts.shift());
+      this.show([word]);
+    }
+    for (const other of others) this.translate(other);
+  }
+
   /** A translation, or a correction, of the sentence that begins at a sample: a line under its paragraph. */
   translate({ start, text, language }) {
     const found = this.#paragraphs.findLast((one) => one.start <= start) ?? this.#paragraphs[0];

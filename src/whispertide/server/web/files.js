@@ -38,6 +38,15 @@ export function acceptDrops(veil, free, take) {
   });
 }
 
+/** `take` the files that are chosen in a field for them; the same may be chosen again. */
+export function acceptChoices(chooser, take) {
+  chooser.addEventListener("change", () => {
+    const files = [...chooser.files];
+    chooser.value = "";
+    if (files.length) take(files);
+  });
+}
+
 /** Let the server transcribe a file; gives events like those of a session. Throws `Problem`. */
 export async function upload(file, server, { model, language, task, languages, keyterms, prompt, signal }) {
   const form = new FormData();

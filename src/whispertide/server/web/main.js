@@ -1,27 +1,24 @@
 // The page: joins sound, session, transcript and screen. Each of them is a module that does not know the others.
 
-import { Captions, clock } from "./captions.js";
-import { BigCaptions } from "./big.js";
+import { Batch, isOfFile } from "./batch.js";
+import { Captions } from "./captions.js";
 import { copyText, save, render } from "./downloads.js";
-import { acceptDrops, decode, upload } from "./files.js";
-import { Gauges } from "./gauges.js";
+import { acceptChoices, acceptDrops, decode, upload } from "./files.js";
 import { Hints } from "./hints.js";
 import { Menu } from "./menu.js";
 import { askForMicrophone, askForSharedSound, canShareSound, Capture, keepAwake } from "./microphone.js";
 import { lengthOf, Player } from "./player.js";
-import { describe, Problem } from "./problems.js";
+import { Problem } from "./problems.js";
+import { $, big, gauges, notice, on, settings, showCaution, showClock, showReady, showRunning, showTools, status } from "./screen.js";
 import { Server } from "./server.js";
-import { Settings } from "./settings.js";
 import { Share } from "./share.js";
+import { listenForShortcuts } from "./shortcuts.js";
 import { LiveSession } from "./socket.js";
 import { RATE } from "./sound.js";
 import { TabStorage } from "./storage.js";
 import { showTips } from "./tips.js";
 import { Transcript } from "./transcript.js";
 
-const $ = (id) => document.getElementById(id);
-
-const settings = new Settings($("settings-form"));
 const captions = new Captions({
   scroller: $("scroller"),
   list: $("transcript"),
@@ -39,18 +36,12 @@ const player = new Player({
   name: $("player-name"),
   onPosition: (sample) => captions.mark(sample),
 });
-const big = new BigCaptions($("big"), $("big-top"), [$("status"), $("problem"), $("log")]);
-const gauges = new Gauges({ canvas: $("level"), time: $("time"), delay: $("delay"), button: $("record") });
 let transcript = new Transcript();
 let about = {}; // model, recipe, language and source of the transcript, for downloads
 let running = null; // the recording that goes on: { session, capture, source, total, offset }
-const OF_FILE = new Set(["file", "file-large"]); // problems of one file, and of none other
-let again = null; // what "Try again" does
-let shown = []; // state and text, whatever flashes over them
-let flashing = null;
 const storage = new TabStorage(
   () => (transcript.words.length ? { transcript, about } : null),
-  () => showProblem(new Problem("not-kept")),
+  () => notice.show(new Problem("not-kept")),
 );
 
 // --- server ----------------------------------------------------------------------------------------------------------
@@ -59,20 +50,20 @@ const server = new Server(() => settings.key);
 
 const share = new Share($("share"), server, {
   onChange: (isOpen) => $("share-show").setAttribute("aria-pressed", String(isOpen)),
-  onProblem: (problem) => showProblem(problem),
+  onProblem: (problem) => notice.show(problem),
 });
 
 async function greet() {
-  if (!running) showState("connecting", "Connecting");
+  if (!running) status.show("connecting", "Connecting");
   try {
     settings.offer(await server.hello());
-    showProblem(null);
+    notice.show(null);
     showCaution();
     if (!running) showReady();
     return true;
   } catch (problem) {
-    showState("off", "Not connected");
-    showProblem(problem, greet);
+    status.show("off", "Not connected");
+    notice.show(problem, greet);
     return false;
   }
 }
@@ -83,7 +74,7 @@ async function greet() {
 async function mayBegin() {
   if (running || (!settings.hello && !(await greet())) || running) return false; // another may have begun meanwhile
   const wrong = settings.fault;
-  showProblem(wrong ? new Problem(wrong.name, wrong.fault) : null);
+  notice.show(wrong ? new Problem(wrong.name, wrong.fault) : null);
   return !wrong;
 }
 
@@ -119,21 +110,22 @@ function seenAgain() {
 function gone(recording) {
   if (recording.stopping) return;
   stop(recording);
-  if (recording.source === "microphone") showProblem(new Problem("unplugged"), () => record("microphone"));
+  if (recording.source === "microphone") notice.show(new Problem("unplugged"), () => record("microphone"));
 }
 
 /** One after another. */
 async function readFiles(files) {
   if (!(await mayBegin())) return;
-  readNext({ files, count: files.length, unread: [] });
+  readNext(new Batch(files));
 }
 
-/** The first of the files that are left. `unread` are the names of those before it that could not be read. */
+/** The first of the files that are left. */
 async function readNext(batch) {
-  const [file, ...files] = batch.files;
+  const retried = [...batch.files];
+  const file = batch.take();
   const recording = (running = prepare(file.name));
-  Object.assign(recording, { isFile: true, batch: { ...batch, files }, retry: () => readFiles(batch.files) });
-  showReading(recording);
+  Object.assign(recording, { isFile: true, batch, retry: () => readFiles(retried) });
+  status.reading(recording);
   const seconds = await lengthOf(file);
   if (seconds !== null) recording.file = file;
   const samples = await decode(file, seconds);
@@ -148,7 +140,7 @@ async function readNext(batch) {
 async function letServerRead(recording, file) {
   const aborting = new AbortController();
   recording.abort = () => aborting.abort();
-  showReading(recording, "The server reads");
+  status.reading(recording, "The server reads");
   try {
     const events = await upload(file, server, { ...settings.start, signal: aborting.signal });
     begin(recording, settings.start);
@@ -166,7 +158,7 @@ function prepare(source) {
   player.pause();
   gauges.reset();
   showRunning(true);
-  showState("connecting", "Starting");
+  status.show("connecting", "Starting");
   return { source, task: settings.start.task, total: 0, offset: transcript.duration, begun: false };
 }
 
@@ -202,7 +194,7 @@ async function stop(recording = running) {
   if (!recording) return;
   if (recording.stopping || recording.isFile) return leave(recording);
   recording.stopping = true;
-  showState("connecting", "Last words");
+  status.show("connecting", "Last words");
   await recording.capture?.stop();
   if (recording.session) recording.session.finish();
   else await end(recording);
@@ -227,14 +219,14 @@ async function end(recording, problem = null, retry = null) {
   gauges.reset();
   showClock(transcript.duration);
   storage.changed();
-  showTools();
-  if (problem?.kind === "unreachable" || problem?.kind === "key") showState("off", "Not connected");
+  showTools(transcript.words);
+  if (problem?.kind === "unreachable" || problem?.kind === "key") status.show("off", "Not connected");
   else showReady();
-  if (problem) showProblem(problem, retry, unreadBy(recording, problem));
+  if (problem) notice.show(problem, retry, recording.batch?.unread(recording.source, problem));
   if (problem && recording.session && !recording.session.isOver) recording.session.abandon();
   await recording.capture?.stop();
   // What is wrong with one file stays to be seen, and is nothing against the next.
-  const goesOn = !recording.left && (!problem || OF_FILE.has(problem.kind));
+  const goesOn = !recording.left && (!problem || isOfFile(problem));
   if (goesOn && recording.batch?.files.length) readNext(recording.batch);
 }
 
@@ -247,22 +239,15 @@ function remark(recording) {
   $("empty").hidden = true;
 }
 
-/** The names of the files that could not be read, where there were several. */
-function unreadBy({ source, batch }, { kind }) {
-  if (!batch || batch.count < 2 || !OF_FILE.has(kind)) return [];
-  batch.unread.push(source);
-  return batch.unread;
-}
-
 // --- what the session says -------------------------------------------------------------------------------------------
 
 function changed(recording, { state, problem }) {
   if (state === "live" || state === "finishing") {
     begin(recording, recording.session.details);
     share.attach(recording.session.details.session);
-    if (recording.isFile) showReading(recording);
-    else showState(state === "live" ? "live" : "connecting", state === "live" ? "Listening" : "Last words");
-  } else if (state === "away") showAway(recording);
+    if (recording.isFile) status.reading(recording);
+    else status.show(state === "live" ? "live" : "connecting", state === "live" ? "Listening" : "Last words");
+  } else if (state === "away") status.away(recording);
   else if (state === "ended") {
     if (!recording.left) transcript.finish(recording.offset + recording.total);
     end(recording);
@@ -278,10 +263,9 @@ function retryOf({ source, begun, batch, retry }) {
   return batch.files.length ? () => readFiles(batch.files) : null;
 }
 
-/** The user typed the name of a voice; none: it is called by its number again. */
+/** The user typed the name of a voice. */
 function rename(speaker, name) {
-  if (name) transcript.voices[speaker] = name;
-  else delete transcript.voices[speaker];
+  transcript.rename(speaker, name);
   storage.changed();
 }
 
@@ -294,7 +278,7 @@ function take(event, recording = null) {
     else captions.show(words);
     storage.changed();
     if (live) gauges.confirmed(words.map(({ end }) => end - recording.offset), recording.total);
-    showTools();
+    showTools(transcript.words);
   }
   if (event.type === "translation" || event.type === "correction") {
     captions.translate(transcript.others.at(-1));
@@ -304,11 +288,11 @@ function take(event, recording = null) {
   if (event.type === "turn_end" && !event.eager) captions.endTurn();
   if (event.type === "language" && recording?.task !== "translate") captions.setLanguage(event.language);
   if (event.type === "lag" && live && !recording.stopping) {
-    showState("live", event.behind > 2 ? `Listening, ${Math.round(event.behind)} s behind` : "Listening");
+    status.show("live", event.behind > 2 ? `Listening, ${Math.round(event.behind)} s behind` : "Listening");
   }
   const hint = recording?.hints?.take(event);
-  if (hint) showProblem(hint);
-  if (event.type === "error" && !event.fatal) showProblem(new Problem("server", event.message));
+  if (hint) notice.show(hint);
+  if (event.type === "error" && !event.fatal) notice.show(new Problem("server", event.message));
   $("empty").hidden ||= words.length > 0 || transcript.guess.length > 0;
   if (recording?.isFile) showProgress(recording, event);
 }
@@ -316,80 +300,15 @@ function take(event, recording = null) {
 /** In few steps: each is said to screen readers. The clock shows more. */
 function showProgress(recording, event) {
   const share = Math.min(1, (event.at * RATE) / recording.total);
-  showReading(recording, "Reading", `, ${25 * Math.floor(4 * share)} %`);
+  status.reading(recording, "Reading", `, ${25 * Math.floor(4 * share)} %`);
   showClock(recording.offset + Math.round(event.at * RATE));
 }
 
-// --- screen ----------------------------------------------------------------------------------------------------------
-
-function showState(state, text) {
-  shown = [state, text];
-  if ($("status").dataset.state !== state) $("status").dataset.state = state;
-  if ($("status-text").textContent !== text) $("status-text").textContent = text;
-}
-
-function showReading({ batch: { files } }, who = "Reading", share = "") {
-  showState("live", `${who} the file${share}${files.length ? `, then ${files.length} more` : ""}`);
-}
-
-function showReady() {
-  showState("ready", `Ready · ${settings.start.model ?? ""}`);
-}
-
-function showAway({ isFile, stopping }) {
-  showState("away", `Reconnecting: ${isFile || stopping ? "" : "still recording, "}nothing is lost`);
-}
-
-function showClock(samples) {
-  $("time").textContent = clock(samples);
-}
-
-function showRunning(on) {
-  for (const button of [$("record"), $("big-record")]) {
-    button.classList.toggle("running", on);
-    button.querySelector("use").setAttribute("href", on ? "#i-stop" : "#i-mic");
-    button.querySelector("span").textContent = on ? "Stop" : "Start";
-  }
-  $("tab").disabled = $("file").disabled = on;
-}
-
-/** What the chosen model's maker warns of, as the server tells it. */
-function showCaution() {
-  const { name, caution } = settings.model;
-  const other = settings.hello.models.find((model) => !model.caution);
-  $("caution").hidden = !caution;
-  $("caution-model").textContent = `${name}:`;
-  $("caution-text").textContent = caution;
-  $("caution-other").textContent = other ? `choose ${other.name} in the settings.` : "";
-  document.querySelector("#caution code").hidden = Boolean(other);
-}
-
-function showProblem(problem, retry = null, unread = []) {
-  $("problem").hidden = !problem;
-  if (!problem) return;
-  if (!(problem instanceof Problem)) console.error(problem);
-  const { title, text, action } = describe(problem);
-  $("problem-title").textContent = unread.length ? `Not read: ${unread.join(", ")}` : title;
-  $("problem-text").textContent = unread.length ? `${title}. ${text}` : text;
-  $("problem-action").textContent = action === "key" ? "Enter the key" : "Try again";
-  $("problem-action").hidden = !action || (action === "retry" && !retry);
-  again = action === "key" ? () => $("key").showModal() : retry;
-}
-
-function showTools() {
-  const nothing = !transcript.words.length;
-  for (const id of ["copy", "save", "clear"]) $(id).disabled = nothing;
-}
+// --- the transcript -------------------------------------------------------------------------------------------------------
 
 async function copy() {
   if (!transcript.words.length) return;
-  flash((await copyText(await render("txt", transcript))) ? "Copied" : "The browser does not let this page copy");
-}
-
-function flash(text) {
-  $("status-text").textContent = text;
-  clearTimeout(flashing);
-  flashing = setTimeout(() => showState(...shown), 1500);
+  status.flash((await copyText(await render("txt", transcript))) ? "Copied" : "The browser does not let this page copy");
 }
 
 function clear() {
@@ -406,14 +325,14 @@ function reset() {
   storage.changed();
   showClock(0);
   $("empty").hidden = false;
-  showTools();
+  showTools(transcript.words);
 }
 
 // --- controls --------------------------------------------------------------------------------------------------------
 
 const startOrStop = () => (running ? stop() : record("microphone"));
 
-const SHORTCUTS = {
+const shortcuts = {
   r: startOrStop,
   b: () => big.toggle(),
   c: copy,
@@ -422,48 +341,20 @@ const SHORTCUTS = {
   "-": () => settings.resize(-1),
 };
 
-function pressed(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || !settings.shortcuts) return;
-  // In a dialog that a script closed a field has the focus for a moment more, and nobody types into it.
-  if (event.target.closest("input, select, textarea")?.checkVisibility() || document.querySelector("dialog[open]:not(#big)")) return;
-  const action = SHORTCUTS[event.key.toLowerCase()];
-  if (action && !event.repeat) {
-    event.preventDefault();
-    action();
-  }
-}
-
-function on(id, act) {
-  $(id).addEventListener("click", act);
-}
-
 on("record", startOrStop);
 on("tab", () => record("tab"));
 on("file", () => $("chooser").click());
 on("copy", copy);
 on("clear", clear);
-on("theme", () => {
-  settings.nextTheme();
-  gauges.draw();
-  flash(`Appearance: ${settings.theme}`);
-});
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => gauges.draw());
 on("settings-open", () => {
   settings.offerMicrophones();
   $("settings").showModal();
 });
 on("share-show", () => share.show());
-on("big-open", () => big.toggle());
-on("big-close", () => big.toggle());
 on("big-record", startOrStop);
-on("big-smaller", () => settings.resize(-1));
-on("big-larger", () => settings.resize(1));
-on("caution-close", () => ($("caution").hidden = true));
-on("problem-action", () => again?.());
-on("problem-close", () => showProblem(null));
 on("key-cancel", () => $("key").close());
 new Menu($("save"), $("formats"), ({ dataset }) => save(dataset.format, transcript, about));
-addEventListener("keydown", pressed);
+listenForShortcuts(shortcuts, () => settings.shortcuts);
 document.addEventListener("visibilitychange", seenAgain);
 
 $("key-form").addEventListener("submit", () => {
@@ -471,15 +362,9 @@ $("key-form").addEventListener("submit", () => {
   $("key-form").reset();
   greet();
 });
-$("chooser").addEventListener("change", () => {
-  const files = [...$("chooser").files];
-  $("chooser").value = "";
-  if (files.length) readFiles(files);
-});
-
+acceptChoices($("chooser"), readFiles);
 acceptDrops($("drop"), () => !running, readFiles);
 addEventListener("beforeunload", (event) => running && event.preventDefault());
-settings.form.elements.model.addEventListener("change", showCaution);
 settings.form.addEventListener("change", () => running || !settings.hello || showReady());
 showTips($("tip"));
 
@@ -490,14 +375,9 @@ function restore({ transcript: kept, about: of }) {
   transcript = Transcript.from(kept);
   about = of;
   captions.setLanguage(transcript.language ?? about.language);
-  const starts = transcript.recordings.map((at, index) => ({ at, name: transcript.names[index] }));
-  for (const word of transcript.words) {
-    while (starts[0]?.at <= word.start) captions.begin(starts.shift());
-    captions.show([word]);
-  }
-  for (const other of transcript.others) captions.translate(other);
+  captions.showAll(transcript);
   showClock(transcript.duration);
-  showTools();
+  showTools(transcript.words);
   $("empty").hidden = true;
 }
 

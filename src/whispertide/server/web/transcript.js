@@ -175,6 +175,12 @@ export class Transcript {
     this.complete = true;
   }
 
+  /** "": it is called by its number again. */
+  rename(speaker, name) {
+    if (name) this.voices[speaker] = name;
+    else delete this.voices[speaker];
+  }
+
   /** A voice as it is written. */
   nameOf(speaker) {
     return this.voices[speaker] || `Speaker ${speaker}`;
