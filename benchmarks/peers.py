@@ -51,7 +51,7 @@ SHORT = ("framing=bare", "framing=merged")  # what other recipes gain by either,
 HELD = "whisperkit"  # it has its own step
 RIVALS = ("whisper-streaming", "simulstreaming")  # a recipe of ours and a program, called alike
 STEPS = (0.5, 1.0, 2.0)
-DELAYS = (0.42, 0.7, 1.5, 2.0)  # of tide, next to its own
+DELAYS = (0.47, 0.94, 1.5, 2.0)  # of tide, next to its own
 PEER_STEPS = {"simulstreaming": (0.1, 0.5, 1.0)}
 MOONSHINE = f"{PEER}moonshine"
 WHOLE = ("faster-whisper", "openai-whisper", "whisper.cpp")  # these transcribe when all audio is there
