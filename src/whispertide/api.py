@@ -129,7 +129,7 @@ class Transcriber:
         costs = (lambda: self.costs) if live else None
         model, tuned = self.model, self.calibration
         return choose_framing(
-            recipe, model.knows_short, costs, tuned, model.options, merged_from_s=lambda: model.merged_from_s
+            recipe, model.knows_short, costs, tuned, model.options, merged_is_better=lambda: model.merged_is_better
         )
 
     @cached_property

@@ -223,7 +223,7 @@ class SessionState:
         if commit.closing is not None and not (gated and self.recipe.schedule.turn_pause):
             commit = replace(commit, confirmed=(*commit.confirmed, commit.closing), closing=None)
         utterance.words += len(verdict.confirmed)
-        utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
+        utterance.spoken = utterance.spoken or bool(commit.confirmed)
         if commit.confirmed:
             # From here on the turn is in this language, whatever a later window sounds like.
             utterance.language = turns.spoken = result.language

@@ -1,6 +1,5 @@
 """Adapters for short windows: on disk, merged, refused, and found by the tensors that they belong to."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -179,7 +178,7 @@ def test_one_for_another_shape_or_of_another_form_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("report", "found"), [({}, math.inf), ({"merged_from_s": 1.0}, 1.0), ({"merged_from_s": "soon"}, math.inf)]
+    ("report", "found"), [({}, False), ({"merged_is_better": True}, True), ({"merged_is_better": "yes"}, False)]
 )
-def test_its_report_says_from_which_delay_on_merged_padding_is_better(report: dict[str, Any], found: float) -> None:
-    assert ShortAdapter(2, {}, report=report).merged_from_s == found
+def test_its_report_says_whether_merged_padding_is_better(report: dict[str, Any], found: bool) -> None:
+    assert ShortAdapter(2, {}, report=report).merged_is_better is found

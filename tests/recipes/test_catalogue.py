@@ -66,7 +66,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "collapse": True, "length_cap": True, "allowance": 5, "hard_cap_s": 28.0, "no_speech": 0.9, "loop_guard": True,
     },
     "tide": {
-        "schedule": "adaptive", "step_s": 0.4, "pending_step_s": 0.15, "longest_step_s": 2.0, "vad_turn_s": 1.5,
+        "schedule": "adaptive", "step_s": 0.4, "longest_step_s": 2.0, "vad_turn_s": 1.5,
         "framing": "auto", "search": "verified",
         "beam": 1, "policy": "tide", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,
         "attention_floor": 0.1, "max_revision_rate": 0.03, "settle_s": 1.0, "min_shown_probability": 0.7,

@@ -458,7 +458,6 @@ RANGES: dict[str, tuple[float, float]] = {
     "least_logprob": (-20, 0),
     "stop_tokens": (0, 224),
     "stop_ratio": (1.1, 20),
-    "pending_step_s": (0, 30),
     "pilots_from_s": (0.02, 30),
     "pilot_beam": (1, 64),
     "pilot_tokens": (1, 224),

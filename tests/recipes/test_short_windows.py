@@ -16,7 +16,7 @@ from whispertide.recipes.calibration import Calibration, remember
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.recipes.short_windows import COMFORTABLE, Costs, as_tuned, choose_framing, measure_costs
-from whispertide.streaming.framing import BARE, Framing, Merged, Zeros, get_framing
+from whispertide.streaming.framing import BARE, Merged, Zeros, get_framing
 from whispertide.streaming.stages import SerialExecutor
 
 AS_IT_IS = get_recipe("tide")
@@ -238,35 +238,28 @@ def test_the_choice_is_in_the_fields_of_the_recipe() -> None:
     assert all(isinstance(recipe, Recipe) and recipe.name == "tide" for recipe in chosen)
 
 
-# --- words that may wait ----------------------------------------------------------------------------------------------
+# --- an adapter that merged padding beats -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("delay_s", "framing"), [(0.0, BARE), (0.9, BARE), (1.0, Merged()), (1.5, Merged())])
-def test_from_the_delay_of_its_report_on_an_adapter_makes_room_for_merged_padding(
-    delay_s: float, framing: Framing
-) -> None:
-    asked = AS_IT_IS.replace(delay_s=delay_s)
-    framed = choose_framing(asked, True, never, merged_from_s=lambda: 1.0)
-    assert framed.recipe.framing == framing
-    if framing == BARE:
-        assert framed.recipe.schedule == asked.schedule
-    else:
-        assert framed.recipe == asked.replace(framing="merged", step_s=0.8, pending_step_s=0.8)
-        assert framed.why == "padding of merged frames every 0.8 s, because words may wait for that"
-    assert choose_framing(asked, True, never).recipe.framing == BARE  # an adapter that says nothing
+def test_an_adapter_that_is_worse_makes_room_for_merged_padding() -> None:
+    framed = choose_framing(AS_IT_IS, True, never, merged_is_better=lambda: True)
+    assert framed.recipe == AS_IT_IS.replace(framing="merged")
+    assert framed.why == "padding of merged frames, because this checkpoint makes fewer errors with it"
+    assert choose_framing(AS_IT_IS, True, never).recipe == AS_IT_IS.replace(framing="bare")  # one that says nothing
 
 
-def test_a_longer_step_that_was_asked_for_stays() -> None:
-    asked = AS_IT_IS.replace(delay_s=2.0, step_s=1.2)
-    assert choose_framing(asked, True, never, merged_from_s=lambda: 1.0).recipe.schedule.step_s == 1.2
+@pytest.mark.parametrize("framing", ["auto", "bare", "pad30"])
+@pytest.mark.parametrize(("delay_s", "step_s"), [(0.0, 0.4), (0.35, 0.2), (0.94, 0.8), (1.5, 0.8)])
+def test_where_words_may_wait_there_are_fewer_rounds(framing: str, delay_s: float, step_s: float) -> None:
+    framed = choose_framing(AS_IT_IS.replace(framing=framing, delay_s=delay_s), True, never)
+    assert framed.recipe.schedule.step_s == pytest.approx(step_s)
 
 
-def test_the_report_is_not_read_where_nobody_asked_for_a_delay() -> None:
+def test_the_report_is_not_read_where_a_framing_was_asked_for() -> None:
     """A damaged adapter harms only who uses it."""
 
-    def unread() -> float:
+    def unread() -> bool:
         raise AssertionError("nothing had to be read")
 
-    assert choose_framing(AS_IT_IS, True, never, merged_from_s=unread).recipe.framing == BARE
-    asked = get_recipe("whisper-streaming")
-    assert choose_framing(asked, True, never, merged_from_s=unread).recipe == asked
+    for asked in (get_recipe("whisper-streaming"), AS_IT_IS.replace(framing="pad30")):
+        assert choose_framing(asked, True, never, merged_is_better=unread).recipe == asked

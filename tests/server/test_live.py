@@ -56,7 +56,7 @@ def test_a_session_whose_step_is_the_longest_is_lowered_otherwise(level: int) ->
         ("tide", {"schedule": "fixed"}),
         ("tide", {"schedule": "best-effort", "step_s": 0.3}),
         ("pilot", {"schedule": "fixed"}),
-        ("whisper-streaming", {"schedule": "adaptive", "pending_step_s": 0.2}),
+        ("whisper-streaming", {"schedule": "adaptive", "longest_step_s": 1.5}),
         ("whisper-streaming", {"search": "pruned"}),
         ("whisper-streaming", {"search": "greedy", "temperatures": (0.0, 0.5)}),
     ],

@@ -52,4 +52,3 @@ def test_every_level_is_a_recipe_and_level_0_restores_it(name: str) -> None:
         changed = recipe.replace(**{name: value for name, value in values.items() if name != "temperatures"})
         assert (changed == recipe) or level > 0
     assert settings_at(3, recipe, options)["step_s"] == 2 * recipe.schedule.step_s
-    assert settings_at(1, recipe, options).get("pending_step_s", 0) == 0

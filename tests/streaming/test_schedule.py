@@ -60,17 +60,6 @@ def test_adaptive_leaves_half_of_the_time() -> None:
     assert schedule.frontier(0, 0, 32_000, spent=100_000) == 32_000
 
 
-def test_adaptive_is_sooner_where_guessed_words_wait() -> None:
-    schedule = Adaptive(step_s=0.25, pending_step_s=0.1, longest_step_s=2.0)
-    assert schedule.frontier(0, 0, 1_599, pending=True) is None
-    assert schedule.frontier(0, 0, 1_600, pending=True) == 1_600
-    assert schedule.frontier(0, 0, 1_600) is None
-    assert schedule.frontier(0, 0, 3_199, spent=800, pending=True) is None  # computing takes a quarter of the time
-    assert schedule.frontier(0, 0, 3_200, spent=800, pending=True) == 3_200
-    assert schedule.frontier(0, 0, 4_000, spent=1_500, pending=True) == 4_000  # no later than any other round
-    assert Adaptive(step_s=0.25).frontier(0, 0, 3_999, pending=True) is None
-
-
 @pytest.mark.parametrize("schedule", [Fixed(step_s=0.25), BestEffort(step_s=0.25), Adaptive(step_s=0.25)])
 def test_only_what_computing_takes_of_a_step_is_load(schedule: Schedule) -> None:
     assert schedule.load(100, 32_100, spent=1_000) == 0  # a large portion came in

@@ -6,7 +6,6 @@ in (`Checkpoint.tensors_hash`): it lies next to the checkpoint, in the cache, or
 """
 
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,12 +38,11 @@ class ShortAdapter:
     report: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def merged_from_s(self) -> float:
-        """The delay of words, in seconds, from which on merged padding makes fewer errors than bare windows with this
-        adapter; inf: nobody found that. Measured after training, on other speakers.
+    def merged_is_better(self) -> bool:
+        """Whether merged padding makes fewer errors than bare windows with this adapter. Measured after training, on
+        other speakers.
         """
-        found = self.report.get("merged_from_s", math.inf)
-        return float(found) if isinstance(found, int | float) else math.inf
+        return self.report.get("merged_is_better") is True
 
     def save(self, path: Path) -> None:
         """Write it as a `.npz`, matrices as float16. Raises OSError."""

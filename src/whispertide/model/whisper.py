@@ -1,6 +1,5 @@
 """One Whisper model, ready to run: a checkpoint, and the engine that computes it."""
 
-import math
 from functools import cached_property
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
@@ -83,11 +82,11 @@ class WhisperModel:
         return short_adapter(self.checkpoint) is not None
 
     @property
-    def merged_from_s(self) -> float:
-        """The delay from which on merged padding is better than the adapter (`ShortAdapter.merged_from_s`); inf: it
-        never is, or there is no adapter. Raises `CheckpointError` as `short`.
+    def merged_is_better(self) -> bool:
+        """Whether merged padding is better than the adapter (`ShortAdapter.merged_is_better`). Raises `CheckpointError`
+        as `short`.
         """
-        return self._short_adapter.merged_from_s if self.is_adapted else math.inf
+        return self.is_adapted and self._short_adapter.merged_is_better
 
     @cached_property
     def _short_adapter(self) -> ShortAdapter:

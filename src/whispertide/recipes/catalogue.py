@@ -101,7 +101,7 @@ _PILOT = Recipe(
 # policy is set to stands there, and nobody else uses it.
 _TIDE = Recipe(
     "tide",
-    schedule=Adaptive(step_s=0.4, pending_step_s=0.15, vad_turn_s=1.5),
+    schedule=Adaptive(step_s=0.4, vad_turn_s=1.5),
     framing=AutoFraming(),
     search=Verified(beam=1),
     policy=Tide(context_tokens=60, word_times="checked", hard_cap_s=20.0),

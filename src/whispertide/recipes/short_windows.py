@@ -7,9 +7,8 @@ ones. Any other hears the padding that it knows, merged (`merged_padding`), for 
 of that does not fit the step on this machine (`COMFORTABLE`, the rule of `whispertide doctor` too), the step is
 lengthened. NPUsper's guard watches for backward shifts.
 
-Bare windows of an adapter are the cheapest, and follow the speech soonest. Where an adapter is worse than merged
-padding once words may wait, its report says so, and from that delay on there is merged padding, with fewer rounds: a
-word that is judged often is confirmed by the luckiest of its rounds (lab/log, 2026-11-30, "Padding of merged frames").
+Bare windows of an adapter are the cheapest. Where they make more errors than merged padding, the adapter's report says
+so, and there is merged padding.
 
 What is chosen depends on the recipe and on what is known of the checkpoint, the step also on one measurement; so it can
 be chosen again, or asked for by name (`framing=pad30`). Knows nothing of rounds or sessions.
@@ -30,14 +29,12 @@ from whispertide.methods.attention.tide import Tide
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, applied_or_none, with_step
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.framing import BARE, AutoFraming, Bare, Framing, Merged
-from whispertide.streaming.schedule import Adaptive
+from whispertide.streaming.framing import BARE, AutoFraming, Bare, Merged
 from whispertide.types import CHUNK_SECONDS, N_FRAMES
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
-_PATIENT_STEP_S = 0.8  # between rounds with merged padding, where words may wait
 COMFORTABLE = 0.8  # share of a step that a round may take; the rest is for the voice gate, the screen, everything else
 TOKENS_PER_S = 4.0  # of fluent speech, time marks included
 _TENTHS = 10  # steps are lengthened to a tenth of a second
@@ -73,31 +70,33 @@ def choose_framing(
     tuned: Calibration | None = None,
     options: EngineOptions | None = None,
     *,
-    merged_from_s: Callable[[], float] = lambda: math.inf,
+    merged_is_better: Callable[[], bool] = lambda: False,
 ) -> Framed:
-    """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is.
+    """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is. Where words
+    may wait, it has longer steps.
 
     `costs` tells what rounds take on this machine, and is asked only where that counts. None: the audio is not live, so
     that the machine does not count. `tuned` is what was found out about the checkpoint before, `options` those of its
-    engine. `merged_from_s` tells the delay from which on merged padding is better for it than bare windows; it is asked
-    only where somebody wants a delay.
+    engine. `merged_is_better` tells whether it makes fewer errors with merged padding, though it knows short windows.
     """
+    recipe = with_delay(recipe)
     if not isinstance(recipe.framing, AutoFraming):
         return Framed(recipe, f"framing={recipe.framing.kind}, as the recipe says")
     options = options or EngineOptions()
     if tuned is not None and (framed := applied_or_none(tuned, recipe, options)) is not None:
         return Framed(framed, tuned.said(recipe, framed, options))
-    delay_s = recipe.policy.delay_s if isinstance(recipe.policy, Tide) else 0.0
-    if delay_s and delay_s >= merged_from_s():
-        return Framed(_patient(recipe), f"{Merged.title} every {_PATIENT_STEP_S:g} s, because words may wait for that")
-    if knows_short:
-        return Framed(as_tuned(recipe), f"{BARE.name}, because this checkpoint has heard short ones")
-    return _careful(recipe, costs)
+    if not knows_short:
+        return _careful(recipe, costs)
+    if merged_is_better():
+        return Framed(
+            replace(recipe, framing=Merged()), f"{Merged.title}, because this checkpoint makes fewer errors with it"
+        )
+    return Framed(as_tuned(recipe), f"{BARE.name}, because this checkpoint has heard short ones")
 
 
 def _careful(recipe: Recipe, costs: Callable[[], Costs] | None) -> Framed:
     """With merged padding, guarded; where a round takes longer than the step, that gets longer."""
-    framed, step_s = _guarded(recipe, Merged()), recipe.schedule.step_s
+    framed, step_s = _guarded(replace(recipe, framing=Merged())), recipe.schedule.step_s
     why = f"{Merged.title} and the backward-shift guard, because this checkpoint has not heard short windows"
     if costs is None:
         return Framed(framed, why)
@@ -109,20 +108,19 @@ def _careful(recipe: Recipe, costs: Callable[[], Costs] | None) -> Framed:
     return Framed(with_step(framed, longer), f"{why}, so the step is {longer:g} s in place of {step_s:g} s")
 
 
-def _patient(recipe: Recipe) -> Recipe:
-    """With merged padding, and no more rounds than needed."""
-    schedule = recipe.schedule.with_step(max(_PATIENT_STEP_S, recipe.schedule.step_s))
-    if isinstance(schedule, Adaptive):
-        schedule = replace(schedule, pending_step_s=max(_PATIENT_STEP_S, schedule.pending_step_s))
-    return replace(recipe, framing=Merged(), schedule=schedule)
-
-
-def _guarded(recipe: Recipe, framing: Framing) -> Recipe:
-    """With that framing, and with the guard against backward shifts where there is one."""
+def with_delay(recipe: Recipe) -> Recipe:
+    """The recipe with as many rounds as the wanted delay of its words takes: see `methods.attention.delay`."""
     policy = recipe.policy
-    if isinstance(policy, Tide | Grounded):
-        policy = replace(policy, shift_guard=True)
-    return replace(recipe, framing=framing, policy=policy)
+    if not isinstance(policy, Tide) or not policy.delay_s:
+        return recipe
+    return with_step(recipe, policy.patience.step_s)
+
+
+def _guarded(recipe: Recipe) -> Recipe:
+    """With the guard against backward shifts, where the policy has one."""
+    if isinstance(recipe.policy, Tide | Grounded):
+        return replace(recipe, policy=replace(recipe.policy, shift_guard=True))
+    return recipe
 
 
 def as_tuned(recipe: Recipe) -> Recipe:

@@ -13,7 +13,6 @@ from typing import Any
 
 from whispertide.options import DecodeOptions
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.schedule import Adaptive
 from whispertide.types import CHUNK_SECONDS
 
 LEVELS = 3
@@ -26,12 +25,9 @@ _WEIGHT = 0.1  # of the newest round in the mean
 
 def settings_at(level: int, recipe: Recipe, options: DecodeOptions) -> dict[str, Any]:
     """Changes for `Session.configure` at this level. Level 0 restores everything that other levels change."""
-    early: dict[str, Any] = {}
-    if isinstance(recipe.schedule, Adaptive):
-        early["pending_step_s"] = 0.0 if level >= 1 else recipe.schedule.pending_step_s
     # As far as an adaptive schedule goes: its longest step bounds the step.
     longest_s = getattr(recipe.schedule, "longest_step_s", CHUNK_SECONDS)
-    return early | {
+    return {
         "search": recipe.search.narrowed() if level >= 1 else recipe.search,
         "temperatures": options.temperatures[:1] if level >= 2 else options.temperatures,
         "step_s": min(2 * recipe.schedule.step_s, longest_s) if level >= 3 else recipe.schedule.step_s,

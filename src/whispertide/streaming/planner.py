@@ -261,7 +261,7 @@ class RoundPlanner:
         if self._is_pause:
             return None  # a round would hear nothing new
         last, known, spent = utterance.last_end, utterance.known, utterance.spent
-        return self.schedule.frontier(last, known, self._horizon, spent, pending=utterance.pending)
+        return self.schedule.frontier(last, known, self._horizon, spent)
 
     def _closing_plan(self, utterance: Utterance) -> RoundPlan | None:
         """The next of the rounds that take a closed utterance to its end: usually the only one."""

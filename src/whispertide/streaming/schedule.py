@@ -1,7 +1,7 @@
 """When a round starts: how much audio must have arrived, and up to where the round looks.
 
 A schedule is a pure function of sample counts. It has no clock and no state: what it needs to know of the past is the
-last round: its end, how long it was computed, and whether words of it wait to be confirmed. It knows nothing of models.
+last round: its end, and how long it was computed. It knows nothing of models.
 """
 
 from bisect import bisect_left
@@ -37,7 +37,7 @@ class Schedule(Protocol):
     def ahead(self) -> bool:
         """True if the last round is computed in a pause that may be the end, before that is known."""
 
-    def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """The end of the next round's window, or None while no round is due."""
 
     def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
@@ -137,13 +137,13 @@ class Rounds(Choice):
         gate = SpeechGate(GateOptions(min_silence=self.vad_pause_s, pre_roll=self.vad_pre_roll_s, post_pad=pad))
         return gate if self.turn_end == "pause" else TurnGate(gate, load_smart_turn(), self.turn_limits)
 
-    def wanted(self, spent: int, pending: bool) -> int:
+    def wanted(self, spent: int) -> int:
         """The amount of new audio that a round waits for; see `Schedule`."""
         return self.step
 
-    def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """All that has arrived, once that is enough."""
-        return received if received - last >= self.wanted(spent, pending) else None
+        return received if received - last >= self.wanted(spent) else None
 
     def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
         """The step, but no longer than computing wants it to be (twice as long as it takes, so that the machine has
@@ -178,19 +178,12 @@ class Adaptive(Rounds):
 
     A round takes place when `step_s` has arrived, but not before twice as much as would come while the last one was
     computed; at most `longest_step_s` is waited for. It takes everything that has arrived.
-
-    A round pays soonest where guessed words wait: it confirms them, or the next one has less to say. So it may take
-    place when `pending_step_s` has arrived, but then computing shall take at most a quarter of the time.
     """
 
     kind: ClassVar[str] = "adaptive"
     longest_step_s: float = setting(2.0, "the longest step", least=0.02, most=CHUNK_SECONDS)
-    pending_step_s: float = setting(
-        0.0, "new audio that starts a round while unconfirmed words wait (0 = `step_s`)", least=0, most=CHUNK_SECONDS
-    )
 
     longest_step: int = in_samples("longest_step_s")
-    pending_step: int = in_samples("pending_step_s")
 
     def check(self) -> None:
         """The longest step is no shorter than the step."""
@@ -201,12 +194,9 @@ class Adaptive(Rounds):
         """The same with another step, and at least as long a longest one."""
         return replace(self, step_s=step_s, longest_step_s=max(self.longest_step_s, step_s))
 
-    def wanted(self, spent: int, pending: bool) -> int:
+    def wanted(self, spent: int) -> int:
         """Enough for the load."""
-        usual = min(max(2 * spent, self.step), self.longest_step)
-        if not pending or not self.pending_step:
-            return usual
-        return min(max(4 * spent, self.pending_step), usual)
+        return min(max(2 * spent, self.step), self.longest_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +218,7 @@ class Recorded:
         if self.loads and len(self.loads) != len(self.boundaries):
             raise OptionError(f"expected a load for each of {len(self.boundaries)} boundaries; got {len(self.loads)}")
 
-    def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """The next boundary, once that much has arrived. Those before the utterance was known of had no round."""
         # A boundary at `last` is that of the round that has just been.
         at = bisect_left(self.boundaries, max(last + 1, known))

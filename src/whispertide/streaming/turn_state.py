@@ -29,7 +29,6 @@ class Utterance:
     words      how many of them the policy has confirmed, written or not
     withheld   confirmed words that wait until it is certain that it is no click
     spent      how long the newest round that came back was computed, in samples; 0 where audio does not come live
-    pending    whether that round guessed words that are not confirmed
     due_at     how much audio there was when its next round came due; None: it has not yet
     unfinished whether the last confirmed word leaves a sentence open
     language   what the confirmed words of its turn are in, where that was detected
@@ -52,7 +51,6 @@ class Utterance:
     words: int = 0
     withheld: tuple[Word, ...] = ()
     spent: int = 0
-    pending: bool = False
     due_at: int | None = None
     encoder: EncoderState | None = None
     ahead: RoundResult[Any] | None = None

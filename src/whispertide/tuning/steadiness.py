@@ -79,8 +79,7 @@ def as_busy(recipe: Recipe, number: int) -> Recipe:
     """The recipe for recording `number`: every third gets longer steps, as on a busy machine."""
     if number % 3:
         return recipe
-    steps = {name: value for name, value in recipe.settings().items() if name in ("step_s", "pending_step_s")}
-    return recipe.replace(**{name: step * _BUSY for name, step in steps.items()})
+    return replace(recipe, schedule=recipe.schedule.with_step(recipe.schedule.step_s * _BUSY))
 
 
 def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray, *, voice: str = "") -> Examples:

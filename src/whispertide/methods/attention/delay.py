@@ -1,9 +1,9 @@
 """One knob for how soon words must stand: which patience gives which delay, by measurement on OpenAI's weights.
 
-A stream that confirms later makes fewer errors, as far as what comes later helps. Two settings of the policy decide:
-`max_revision_rate`, how likely a word must be to stay, and `settle_s`, how long one waits that never gets likely.
-Nobody can guess what they come to in seconds; so it was measured, and the knob takes seconds (docs/guides/tide.md
-has the curve).
+A stream that confirms later makes fewer errors, as far as what comes later helps. Three settings decide: the policy's
+`max_revision_rate`, how likely a word must be to stay, and `settle_s`, how long one waits that never gets likely; and
+the schedule's `step_s`, because a word that is judged in many rounds is confirmed by the luckiest of them. Nobody can
+guess what they come to in seconds; so it was measured, and the knob takes seconds (docs/guides/tide.md has the curve).
 """
 
 import math
@@ -19,20 +19,22 @@ class Patience:
 
     max_revision_rate  the accepted share of confirmed words that would have changed
     settle_s           seconds of audio after which a word stands, likely or not
+    step_s             seconds of new audio that start a round (0: as many as the schedule says)
     """
 
     max_revision_rate: float
     settle_s: float
+    step_s: float = 0.0
 
 
-# Seconds from the end of a word to its confirmation, computing left out, and what gives them: OpenAI's tiny.en with its
-# adapter, on people who speak without pauses (lab/log, 2026-11-29, "Longer windows and one knob").
+# Seconds from the end of a word to its confirmation, computing left out, and what gives them: the mean of OpenAI's
+# tiny.en with its adapter and base with merged padding (lab/log, 2026-11-30, "Fewer rounds").
 MEASURED: tuple[tuple[float, Patience], ...] = (
-    (0.42, Patience(0.15, 1.0)),
-    (0.54, Patience(0.03, 1.0)),
-    (0.70, Patience(0.012, 1.2)),
-    (1.49, Patience(0.003, 2.0)),
-    (2.45, Patience(0.001, 3.0)),
+    (0.47, Patience(0.03, 1.0, 0.2)),
+    (0.65, Patience(0.03, 1.0, 0.4)),
+    (0.94, Patience(0.03, 1.0, 0.8)),
+    (1.76, Patience(0.003, 2.0, 0.8)),
+    (2.37, Patience(0.001, 3.0, 0.8)),
 )
 
 
@@ -44,4 +46,5 @@ def patience(delay_s: float) -> Patience:
     way = min(max((delay_s - low) / (high - low), 0.0), 1.0)
     # Shares of changed words differ by factors, so they are taken by their logarithms.
     rate = math.exp((1 - way) * math.log(soon.max_revision_rate) + way * math.log(late.max_revision_rate))
-    return Patience(rate, (1 - way) * soon.settle_s + way * late.settle_s)
+    settle_s = (1 - way) * soon.settle_s + way * late.settle_s
+    return Patience(rate, settle_s, (1 - way) * soon.step_s + way * late.step_s)

@@ -90,8 +90,8 @@ class Tide(AttendingEnds):
     )
     delay_s: float = setting(
         0.0,
-        "average delay from the end of a word to its confirmation, from 0.35 on; sets `max_revision_rate` and "
-        "`settle_s` (0 = does not)",
+        "average delay from the end of a word to its confirmation, from 0.35 on; sets `max_revision_rate`, `settle_s` "
+        "and `step_s` (0 = does not)",
         least=0,
         most=LATEST_S,
     )

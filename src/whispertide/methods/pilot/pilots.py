@@ -38,8 +38,8 @@ class Pilots(Adaptive):
         """As `at_pauses` says."""
         return self.at_pauses
 
-    def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """All that has arrived, once that is enough. Where no round has looked past `known`, there was none yet."""
         if last <= known:
             return received if received - known >= self.pilots_from else None
-        return Adaptive.frontier(self, last, known, received, spent, pending=pending)
+        return Adaptive.frontier(self, last, known, received, spent)
